@@ -8,7 +8,7 @@ mod description;
 mod graph;
 mod host;
 mod index;
-mod life;
+mod lifecycle;
 mod outcome;
 mod path;
 mod plan;
@@ -41,7 +41,7 @@ pub use graph::{
 };
 pub use host::{HostList, HostState, WaitReason};
 pub use index::{IndexBuilding, IndexStatus};
-pub use life::{DeprecateRequest, Deprecation, LifecycleResponse, RunNotice, Successor};
+pub use lifecycle::{DeprecateRequest, Deprecation, LifecycleResponse, RunNotice, Successor};
 pub use outcome::{
     CapabilityStats, FailureClass, FailureCount, FaultAttribution, HostHealth, Latency,
     OutcomeReport, OutcomeWeights,

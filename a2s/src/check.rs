@@ -1,19 +1,19 @@
 //! Data flow: every reference is an input, or an output that is surely set before it is read.
 
-mod absent;
 mod examples;
-mod reader;
+mod optional_values;
+mod reference_sites;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::code;
 use crate::decode::{Findings, Mode, Site};
 use crate::diagnostic::{Diagnostic, MAX_RELATED, Position, did_you_mean};
 use crate::document::{Action, Block, Capability, OnError, Output, Step};
+use crate::error_code;
 use crate::template::Reference;
 use crate::tree::{Node, member_path};
-use reader::Reader;
+use reference_sites::Reader;
 
 pub(crate) use examples::find_task;
 
@@ -137,12 +137,12 @@ impl<'c> Flow<'c, '_> {
             let declared = capability.dependencies.iter().map(|d| d.capability.as_str());
             let hint = match did_you_mean(name.as_str(), declared) {
                 Some(close) => format!("Did you mean `{close}`?"),
-                None => code::UNDECLARED_DEPENDENCY.remedy.to_owned(),
+                None => error_code::UNDECLARED_DEPENDENCY.remedy.to_owned(),
             };
             let path = member_path(&step.pointer, "use");
             let at = root.at(&path).map_or(step.position, |node| node.position);
             let message = format!("`{name}` is not declared under `dependencies`");
-            let code = code::UNDECLARED_DEPENDENCY;
+            let code = error_code::UNDECLARED_DEPENDENCY;
             self.findings.error_with_hint(code, &path, at, message, hint);
         });
         if self.findings.has_errors() {
@@ -153,7 +153,7 @@ impl<'c> Flow<'c, '_> {
             if !used.contains(&dependency.capability) {
                 let message = format!("no step uses `{}`", dependency.capability);
                 let (path, at) = (&dependency.pointer, dependency.position);
-                self.findings.warning(code::UNUSED_DEPENDENCY, path, at, message);
+                self.findings.warning(error_code::UNUSED_DEPENDENCY, path, at, message);
             }
         }
     }
@@ -175,7 +175,7 @@ impl<'c> Flow<'c, '_> {
                 let path = format!("parameters[{index}]");
                 let message = format!("nothing reads the parameter `{}`", parameter.name);
                 let at = position(&path);
-                self.findings.warning(code::UNUSED_PARAMETER, &path, at, message);
+                self.findings.warning(error_code::UNUSED_PARAMETER, &path, at, message);
             }
         }
         // Without `output`, everything that is set is part of the result.
@@ -191,7 +191,7 @@ impl<'c> Flow<'c, '_> {
                     let at = member.map_or(step.position, |member| member.position);
                     let message = format!("nothing reads `{name}`, and `output` leaves it out");
                     let path = member_path(&mapping, &name);
-                    self.findings.warning(code::UNUSED_OUTPUT, &path, at, message);
+                    self.findings.warning(error_code::UNUSED_OUTPUT, &path, at, message);
                 }
             }
         });
@@ -284,7 +284,7 @@ impl<'c> Flow<'c, '_> {
             let at = at.map_or(step.position, |node| node.position);
             let message = format!("`{name}` is the name of {taken} already");
             let hint = format!("Choose another name with `{field}: {{as: …}}`.");
-            self.findings.error_with_hint(code::DUPLICATE_ID, &path, at, message, hint);
+            self.findings.error_with_hint(error_code::DUPLICATE_ID, &path, at, message, hint);
         }
     }
 
@@ -292,7 +292,7 @@ impl<'c> Flow<'c, '_> {
         let root = self.root;
         let site = |reference: &Reference| Reader::Step(step).site(root, reference);
         let is_set = |name: &str| set.contains(name);
-        absent::check_absent(self.capability, step, &is_set, &site, self.findings);
+        optional_values::check_absent(self.capability, step, &is_set, &site, self.findings);
     }
 
     fn check_reader(&mut self, reader: Reader<'c>, set: &BTreeSet<&str>) {
@@ -314,7 +314,13 @@ impl<'c> Flow<'c, '_> {
                 );
                 let hint = "Map what is needed outside to an output of the step.";
                 let Site { path, position } = reader.site(self.root, reference);
-                self.findings.error_with_hint(code::LATER_OUTPUT, &path, position, message, hint);
+                self.findings.error_with_hint(
+                    error_code::LATER_OUTPUT,
+                    &path,
+                    position,
+                    message,
+                    hint,
+                );
                 continue;
             }
             let Some(setters) = self.setters.get(name) else {
@@ -323,7 +329,7 @@ impl<'c> Flow<'c, '_> {
             };
             let (message, hint) = self.explain(reader, reference, setters);
             let Site { path, position } = reader.site(self.root, reference);
-            let mut late = Diagnostic::error(code::LATER_OUTPUT, &path, position, message);
+            let mut late = Diagnostic::error(error_code::LATER_OUTPUT, &path, position, message);
             for step in setters.iter().take(MAX_RELATED) {
                 let set_here = self.output_position(step, name);
                 late = late.with_related(set_here, format!("`{}` sets it here", step.id));
@@ -420,7 +426,7 @@ impl<'c> Flow<'c, '_> {
             }
             None => format!("Declare `{name}` under `parameters`, or correct the name."),
         };
-        let found = Diagnostic::error(code::LIKELY_MISSPELT, &path, position, message);
+        let found = Diagnostic::error(error_code::LIKELY_MISSPELT, &path, position, message);
         let is_refused = is_strict && self.mode == Mode::Publish;
         let found = if is_refused { found } else { found.into_warning() };
         self.findings.diagnostics.push(found.with_hint(hint));
@@ -460,7 +466,7 @@ impl<'c> Flow<'c, '_> {
                 let mapping = member_path(&step.pointer, "output_mapping");
                 let path = member_path(&mapping, &other);
                 let at = place(step, &other);
-                let clash = Diagnostic::error(code::PARALLEL_CONFLICT, &path, at, message);
+                let clash = Diagnostic::error(error_code::PARALLEL_CONFLICT, &path, at, message);
                 let clash = clash.with_related(place(first_step, &one), "first set here");
                 self.findings.diagnostics.push(clash);
             }

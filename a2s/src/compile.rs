@@ -2,11 +2,11 @@
 
 use crate::check::check_data_flow;
 use crate::checksum::Digest;
-use crate::code;
 use crate::decode::{Findings, Mode, Taken, decode_capability, decode_digest, is_placeholder};
 use crate::diagnostic::{Diagnostic, Position};
+use crate::display_safe::is_format_control;
 use crate::document::{Document, Gathered, StatedChecksum};
-use crate::foreign::is_format_control;
+use crate::error_code;
 use crate::tree::{self, Kind, Node};
 use crate::types::check_types;
 
@@ -111,7 +111,7 @@ fn check_keys(root: &Node, mode: Mode, findings: &mut Findings) {
     }
     let Some((path, position)) = tree::find_long_key(root, "") else { return };
     let message = format!("a key has more than {} bytes", tree::MAX_KEY_BYTES);
-    let found = Diagnostic::error(code::BUDGET, &path, position, message)
+    let found = Diagnostic::error(error_code::BUDGET, &path, position, message)
         .with_hint("Shorten it; write long text as a value.");
     findings.diagnostics.push(if mode == Mode::Publish { found } else { found.into_warning() });
 }
@@ -152,7 +152,7 @@ fn check_text(path: &str, node: &Node, mode: Mode, findings: &mut Findings) {
         }
         Kind::String(text) => {
             let Some(control) = text.chars().find(|c| is_format_control(*c)) else { return };
-            let code = code::TEXT_CONTROL;
+            let code = error_code::TEXT_CONTROL;
             let message = format!(
                 "the text has the invisible control U+{:04X}, which changes how it is shown",
                 u32::from(control)
@@ -189,9 +189,9 @@ fn check_checksum(
             None => "the checksum is not filled in".to_owned(),
         };
         match mode {
-            Mode::Draft => findings.warning(code::CHECKSUM_MISSING, "checksum", at, message),
+            Mode::Draft => findings.warning(error_code::CHECKSUM_MISSING, "checksum", at, message),
             Mode::Final | Mode::Publish => {
-                findings.error(code::CHECKSUM_MISSING, "checksum", at, message)
+                findings.error(error_code::CHECKSUM_MISSING, "checksum", at, message)
             }
         }
         return Some(StatedChecksum::Missing);
@@ -202,7 +202,7 @@ fn check_checksum(
         && digest != stated
     {
         let message = format!("the document says {stated}, its content has {digest}");
-        findings.error(code::CHECKSUM_MISMATCH, "checksum", at, message);
+        findings.error(error_code::CHECKSUM_MISMATCH, "checksum", at, message);
     }
     Some(StatedChecksum::Given(stated))
 }

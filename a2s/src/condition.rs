@@ -3,8 +3,8 @@
 //! A reference is never spliced into the text as its value: it becomes a CEL variable that is
 //! bound to the value. The expression is bounded before it is parsed, because the parser recurses.
 
-mod cost;
-mod words;
+mod cel_cost;
+mod cel_messages;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use cel::{Context, Program};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use self::cost::Repeated;
+use self::cel_cost::Repeated;
 use crate::evaluation_cost::EvaluationCost;
 use crate::template::{MissingReference, Reference, Variables};
 
@@ -119,7 +119,7 @@ impl Condition {
         let Ok(values) = values.collect::<Result<Vec<&Value>, _>>() else {
             return EvaluationCost::Cheap;
         };
-        EvaluationCost::of_visits(self.repeated.steps_over(values.into_iter()) / cost::VISIT)
+        EvaluationCost::of_visits(self.repeated.steps_over(values.into_iter()) / cel_cost::VISIT)
     }
 
     /// Whether the condition holds.
@@ -146,7 +146,7 @@ impl Condition {
                 condition: self.source.clone(),
                 outcome: format!("{:?}", other.type_of()).to_lowercase(),
             }),
-            Err(complaint) => Err(failed(words::explain(&complaint, &self.source))),
+            Err(complaint) => Err(failed(cel_messages::explain(&complaint, &self.source))),
         }
     }
 }
@@ -179,8 +179,8 @@ impl Condition {
                     let outcome = format!("{:?}", other.type_of()).to_lowercase();
                     format!("it gives {outcome}, not true or false")
                 }
-                Err(complaint) if words::is_about_types(&complaint) => {
-                    words::explain(&complaint, &self.source)
+                Err(complaint) if cel_messages::is_about_types(&complaint) => {
+                    cel_messages::explain(&complaint, &self.source)
                 }
                 Err(_) => return None,
             };

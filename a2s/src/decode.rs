@@ -2,22 +2,22 @@
 //! language says. Reading goes on after an error, so that one answer names them all.
 
 mod examples;
-mod fields;
 mod header;
+mod object_reader;
 mod parameters;
 mod steps;
 
 use semver::Version;
 
-use crate::code::{self, Code};
 use crate::diagnostic::{Diagnostic, Diagnostics, MAX_RELATED, Position, Related, did_you_mean};
 use crate::document::Capability;
+use crate::error_code::{self, Code};
 use crate::name::CapabilityName;
 use crate::template::Template;
 use crate::tree::{Kind, Node};
 
-pub(crate) use fields::{Fields, Shape, Taken, is_placeholder};
 pub(crate) use header::decode_digest;
+pub(crate) use object_reader::{Fields, Shape, Taken, is_placeholder};
 pub(crate) use steps::MAX_STEPS;
 
 /// Whether placeholders may still stand where checksums go.
@@ -102,7 +102,7 @@ impl Findings {
         if !self.older {
             return;
         }
-        let code = code::NEWER_FIELD;
+        let code = error_code::NEWER_FIELD;
         match self.diagnostics.iter_mut().find(|known| known.code == code.id) {
             None => self.error(code, path, at, format!("{what} came with a2s 1.1")),
             Some(first) if first.related.len() < MAX_RELATED => {
@@ -133,7 +133,7 @@ impl Findings {
         };
         let message = format!("`{}` is no {what}", short(found));
         let at = field.node.position;
-        self.error_with_hint(code::BAD_VALUE, &field.path, at, message, hint);
+        self.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
     }
 
     /// Adds the error of a wrong kind of value. `demand` says what belongs there.
@@ -159,13 +159,13 @@ impl Findings {
             (Shape::Mapping, _) => "Write a mapping: a line `field: value` for each field.",
         };
         let message = format!("{found}; {demand}");
-        self.error_with_hint(code::WRONG_TYPE, &field.path, at, message, hint);
+        self.error_with_hint(error_code::WRONG_TYPE, &field.path, at, message, hint);
     }
 
     /// Adds the error of a placeholder that was not replaced.
     pub(crate) fn placeholder(&mut self, field: &Taken<'_>, text: &str) {
         let message = format!("the placeholder `{}` was not replaced", short(text));
-        self.error(code::PLACEHOLDER, &field.path, field.node.position, message);
+        self.error(error_code::PLACEHOLDER, &field.path, field.node.position, message);
     }
 
     /// Whether an error is among the findings.
@@ -184,7 +184,7 @@ pub(crate) fn decode_capability(
     if matches!(root.kind, Kind::Null) {
         let hint = "Begin with `a2s: 1.0.0` and the `name` of the capability.";
         let message = "the document is empty";
-        findings.error_with_hint(code::MISSING_FIELD, "", root.position, message, hint);
+        findings.error_with_hint(error_code::MISSING_FIELD, "", root.position, message, hint);
         return None;
     }
     let mut fields = Fields::open(&Taken::root(root), "a capability", findings)?;

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::code::Code;
+use crate::error_code::Code;
 
 pub(crate) use bounded::{Diagnostics, MAX_NAME_CHARS};
 

@@ -1,10 +1,10 @@
 //! The document as a value that cannot be wrong: what [`crate::compile()`] makes of good bytes.
 
-mod control;
-mod mapping;
+mod input_output;
 mod parameter;
 mod step;
-mod way;
+mod step_control;
+mod step_path;
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -20,11 +20,11 @@ use crate::name::{CapabilityName, Domain, Permission};
 use crate::template::Template;
 use crate::tree;
 
-pub use control::{Backoff, Control, ForEach, OnError, Retry};
-pub use mapping::{Output, OutputSource, Place, TaskInputs};
+pub use input_output::{Output, OutputSource, Place, TaskInputs};
 pub use parameter::{Parameter, ValueType};
 pub use step::{Action, Block, Step};
-pub use way::{StepPath, StepPiece};
+pub use step_control::{Backoff, Control, ForEach, OnError, Retry};
+pub use step_path::{StepPath, StepPiece};
 
 /// A document without errors: its content, its digest and the capability it describes.
 #[derive(Debug, Clone, PartialEq)]

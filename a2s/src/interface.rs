@@ -3,10 +3,10 @@
 mod agreement;
 mod answer;
 mod hidden;
-mod keyword;
 mod schema;
+mod schema_keywords;
 mod sent;
-mod uses;
+mod variable_uses;
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 
 use self::agreement::{declare, put_definitions, take_definitions};
 use self::schema::{Direction, Writer};
-use self::uses::Uses;
+use self::variable_uses::Uses;
 use crate::document::{Action, Capability, Parameter};
 use crate::name::{Domain, Permission};
 use crate::types::{Fuel, Names, Scope, Type};

@@ -32,62 +32,64 @@
 //! assert!(compilation.diagnostics[0].message.contains(&digest.to_string()));
 //! ```
 
-mod access;
 pub mod api;
-pub mod author;
+mod auth;
+pub mod authoring;
 mod bom;
 mod check;
 mod checksum;
-mod code;
 mod compile;
 mod condition;
 mod decode;
+mod dependencies;
 mod diagnostic;
+mod display_safe;
 mod document;
+mod document_schema;
+mod error_code;
 mod evaluation_cost;
-mod foreign;
+mod intent_text;
 mod interface;
-mod link;
 pub mod lock;
 mod name;
 mod pattern;
 mod query;
-mod schema;
 mod secret;
-mod sentence;
 mod stream_quota;
 mod task;
 mod template;
 mod tree;
 mod types;
 
-pub use crate::access::{
+pub use crate::auth::{
     Caller, CallerHeaders, Door, EndUser, Identified, Identify, Later, ON_BEHALF_OF, Principal,
     Refusal, Scope, Subject, bearer,
 };
 pub use crate::bom::Bom;
 pub use crate::checksum::{Digest, DigestError, canonical_json};
-pub use crate::code::{CODES, Code};
 pub use crate::compile::{
     Compilation, compile, compile_to_publish, compile_with_checksum, parse_value,
 };
 pub use crate::condition::{Condition, ConditionError};
+pub use crate::dependencies::{
+    Listing, MAX_CHAIN, Need, Release, Shelf, Unit, Whole, choose, locate,
+};
 pub use crate::diagnostic::{Diagnostic, Position, Related, Severity, did_you_mean};
+pub use crate::display_safe::{is_shown, one_line};
 pub use crate::document::{
     Action, Answer, Author, Backoff, Block, Capability, Control, Dependency, Document, Example,
     ForEach, OnError, Output, OutputSource, Parameter, Place, Retry, StatedChecksum, Step,
     StepPath, StepPiece, TaskInputs, ValueType,
 };
+pub use crate::document_schema::json_schema;
+pub use crate::error_code::{CODES, Code};
 pub use crate::evaluation_cost::{CHEAP_VISITS, EvaluationCost, SchemaWeight};
-pub use crate::foreign::{is_shown, one_line};
+pub use crate::intent_text::{split_clauses, split_requests};
 pub use crate::interface::{Complexity, InputField, Interface, OutputField};
-pub use crate::link::{Listing, MAX_CHAIN, Need, Release, Shelf, Unit, Whole, choose, locate};
 pub use crate::name::{CapabilityName, Domain, InvalidName, Permission, StepId, split_name};
 pub use crate::pattern::{Found, find_inputs, read_inputs};
 pub use crate::query::{Query, QueryMiss};
-pub use crate::schema::json_schema;
 pub use crate::secret::{HIDDEN, Secret};
-pub use crate::sentence::{split_clauses, split_requests};
 pub use crate::stream_quota::{StreamLimits, StreamPermit, StreamQuota, StreamRefusal};
 pub use crate::task::{
     ApiKeyPlace, BodyField, BodyFormat, FieldHeader, FieldKind, Format, GraphqlTask, HttpScheme,

@@ -23,9 +23,9 @@ use serde_json::{Value, json};
 use crate::api::CapabilityRef;
 use crate::checksum::Digest;
 use crate::compile::parse_value;
+use crate::dependencies::Release;
 use crate::diagnostic::Diagnostic;
 use crate::document::Dependency;
-use crate::link::Release;
 
 /// The most capabilities in a lock.
 pub const MAX_PINS: usize = 512;

@@ -12,17 +12,17 @@
 //!    asked for, what is wrong would be used.
 //! 6. Words that only point at something (`it`, `the forecast` to be tweeted) are no value.
 
-mod phrase;
-mod sight;
-mod value;
+mod pattern_match;
+mod value_parser;
+mod value_span;
 
 use serde_json::{Map, Value};
 
+use crate::intent_text::{beginnings, read};
 use crate::interface::InputField;
-use crate::sentence::{beginnings, read};
 
-use phrase::Phrase;
-use sight::{Sight, look};
+use pattern_match::{Sight, look};
+use value_span::Phrase;
 
 /// The longest sentence that is looked at, in bytes; what is behind says nothing.
 const MAX_SENTENCE: usize = 16 << 10;
@@ -97,7 +97,7 @@ pub fn find_inputs<'s>(sentence: &'s str, fields: &[InputField]) -> Vec<Found<'s
         if taken.iter().any(|(from, to)| start < *to && *from < end) {
             continue;
         }
-        let (text, value) = value::convert(sentence, &words, phrase, &field.schema);
+        let (text, value) = value_parser::convert(sentence, &words, phrase, &field.schema);
         taken.extend(value.is_some().then_some((start, end)));
         if value.is_some() || slot.is_none() {
             let quoted = phrase.is_quoted();

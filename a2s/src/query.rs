@@ -1,7 +1,7 @@
 //! Output mapping: JSONPath queries (RFC 9535) over an answer.
 
-mod cost;
-mod fit;
+mod evaluator_compat;
+mod query_cost;
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use jsonpath_rust::parser::parse_json_path;
 use jsonpath_rust::query::{Queried, QueryRef, js_path_process};
 use serde_json::Value;
 
-use self::cost::Size;
+use self::query_cost::Size;
 use crate::evaluation_cost::EvaluationCost;
 
-pub(crate) use self::cost::{pattern_states, pattern_visits};
+pub(crate) use self::query_cost::{pattern_states, pattern_visits};
 
 /// The longest query, in bytes.
 const MAX_BYTES: usize = 1_000;
@@ -106,11 +106,13 @@ impl Query {
             if let Some(keys) = singular_keys(&parsed) {
                 return Ok(Self { source: source.to_owned(), way: Way::Keys(keys) });
             }
-            fit::fit(&mut parsed).map_err(|reason| format!("`{source}`: {reason}"))?;
-            if cost::is_too_costly(&parsed) {
+            evaluator_compat::fit(&mut parsed).map_err(|reason| format!("`{source}`: {reason}"))?;
+            if query_cost::is_too_costly(&parsed) {
                 return Err(format!("`{source}` may visit too many values; ask for less"));
             }
-            let way = if fit::orders_by_selector(&parsed) && !fit::has_filter(&parsed) {
+            let way = if evaluator_compat::orders_by_selector(&parsed)
+                && !evaluator_compat::has_filter(&parsed)
+            {
                 Way::InOrder(strict, parsed)
             } else {
                 Way::Selectors(parsed)
@@ -176,7 +178,7 @@ impl Query {
             Way::Selectors(parsed) | Way::InOrder(_, parsed) => parsed,
         };
         let too_much = || QueryMiss::TooMuch { query: self.source.clone() };
-        if cost::is_too_costly_over(parsed, &Size::of(answer)) {
+        if query_cost::is_too_costly_over(parsed, &Size::of(answer)) {
             return Err(too_much());
         }
         let selected: Vec<&Value> = match &self.way {
@@ -200,7 +202,7 @@ impl Query {
         match &self.way {
             Way::Keys(_) => EvaluationCost::Cheap,
             Way::Selectors(parsed) | Way::InOrder(_, parsed) => {
-                EvaluationCost::of_visits(cost::visits_over(parsed, &Size::of(answer)))
+                EvaluationCost::of_visits(query_cost::visits_over(parsed, &Size::of(answer)))
             }
         }
     }

@@ -1,14 +1,14 @@
 //! Tasks: one request to one service, in the format of that service's own description.
 
 mod graphql;
+mod located_value;
 mod mcp;
 mod media_type;
 mod openapi;
 mod parts;
-mod sample;
-mod schemas;
+mod sample_value;
+mod schema_resolver;
 mod security;
-mod spot;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 use utoipa::ToSchema;
 
-use crate::code::Code;
 use crate::decode::{Findings, Taken, short};
+use crate::error_code::Code;
 
 pub(crate) use graphql::decode_graphql;
 pub use graphql::{GraphqlTask, VariableDefinition};
@@ -32,7 +32,7 @@ pub use openapi::{
     OperationParameter, ParameterPlace, RequestBody, Style, ValueStyle,
 };
 pub use parts::open_closed_parts;
-pub use schemas::Schemas;
+pub use schema_resolver::Schemas;
 pub use security::{
     ApiKeyPlace, HttpScheme, OAuthFlow, OAuthFlows, SecurityRequirement, SecurityScheme,
     is_scheme_name,

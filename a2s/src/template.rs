@@ -9,8 +9,8 @@ use std::fmt;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
-use crate::code;
 use crate::decode::Findings;
+use crate::error_code;
 use crate::tree::{Kind, Member, Node, item_path, member_path};
 use crate::types::Key;
 
@@ -203,7 +203,7 @@ impl Template {
         match &node.kind {
             Kind::Null | Kind::Bool(_) | Kind::Number(_) => Self::Literal(node.to_value()),
             Kind::String(text) => Self::parse(text).unwrap_or_else(|message| {
-                findings.error(code::BAD_TEMPLATE, path, node.position, message);
+                findings.error(error_code::BAD_TEMPLATE, path, node.position, message);
                 Self::Literal(Value::Null)
             }),
             Kind::Array(items) => {

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Number, Value};
 
-use crate::code;
 use crate::diagnostic::{Diagnostic, Diagnostics, MAX_NAME_CHARS, Position};
+use crate::error_code;
 
 /// The largest document, in bytes.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
@@ -177,7 +177,7 @@ pub(crate) fn parse(source: &[u8]) -> (Option<Node>, Diagnostics) {
     let start = Position { line: 1, column: 1 };
     if source.len() > MAX_BYTES {
         let message = format!("the document has {} bytes; {MAX_BYTES} is the most", source.len());
-        return (None, Diagnostic::error(code::TOO_LARGE, "", start, message).into());
+        return (None, Diagnostic::error(error_code::TOO_LARGE, "", start, message).into());
     }
     let text = match std::str::from_utf8(source) {
         Ok(text) => text,
@@ -185,7 +185,7 @@ pub(crate) fn parse(source: &[u8]) -> (Option<Node>, Diagnostics) {
             let before = String::from_utf8_lossy(&source[..error.valid_up_to()]);
             let message = "a byte here is not UTF-8".to_owned();
             let diagnostic =
-                Diagnostic::error(code::NOT_UTF8, "", position_after(&before), message);
+                Diagnostic::error(error_code::NOT_UTF8, "", position_after(&before), message);
             return (None, diagnostic.into());
         }
     };
@@ -271,7 +271,7 @@ fn refuse_duplicates(members: &[Member], path: &str, diagnostics: &mut Diagnosti
             format!("`{}` is written twice", member.key)
         };
         let path = member_path(path, &member.key);
-        let twice = Diagnostic::error(code::DUPLICATE_KEY, &path, member.position, message);
+        let twice = Diagnostic::error(error_code::DUPLICATE_KEY, &path, member.position, message);
         diagnostics.push(twice.with_related(first, "first written here"));
     }
 }

@@ -9,28 +9,28 @@
 //! Schemas are read where a path leads, not as a whole: they may refer to themselves, and most of
 //! a specification is of no concern to a step.
 
+mod assignable;
+mod budget;
 mod check;
-mod fit;
-mod fuel;
-mod kinds;
-mod names;
+mod json_types;
 mod schema;
+mod schema_alternative;
 mod selection;
-mod shape;
+mod type_env;
+mod type_path;
 mod variable;
-mod walk;
 
 use indexmap::IndexMap;
 use serde_json::Value;
 
+pub(crate) use budget::Fuel;
 pub(crate) use check::check_types;
-pub(crate) use fuel::Fuel;
-pub use kinds::Kinds;
-pub(crate) use names::{Names, Scope};
+pub use json_types::Kinds;
 pub(crate) use schema::{Book, Part};
 pub(crate) use selection::Selection;
+pub(crate) use type_env::{Names, Scope};
+pub(crate) use type_path::Key;
 pub(crate) use variable::{variable_schema, variable_type};
-pub(crate) use walk::Key;
 
 /// The most types of a union.
 const MAX_UNION: usize = 64;

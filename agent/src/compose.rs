@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use a2s::api::CapabilityRef;
-use a2s::author::{ChainStep, write_chain};
+use a2s::authoring::{ChainStep, write_chain};
 use a2s::{Action, CapabilityName, Document, Interface, find_inputs};
 use serde::Serialize;
 

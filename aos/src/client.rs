@@ -1,9 +1,9 @@
 //! One question, one deadline, one verdict.
 
+mod guardian_chain;
 mod in_process;
-mod outcome;
-mod several;
 mod tls;
+mod verdict;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,10 +17,10 @@ use url::Url;
 use crate::message::{
     Body, Call, Decision, Id, Limits, Method, Ping, Pong, Request, Response, ResponseError, code,
 };
+pub use guardian_chain::{Consultation, Guardians};
 pub use in_process::{Answering, InProcess};
-pub use outcome::{FailMode, Failure, Origin, Outcome, Verdict};
-pub use several::{Consultation, Guardians};
 pub use tls::{Authorities, Identity};
+pub use verdict::{FailMode, Failure, Origin, Outcome, Verdict};
 
 /// The pause before a guardian that is away is asked again. It doubles, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);

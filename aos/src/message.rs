@@ -5,10 +5,10 @@
 //! hooks page disagree, the types say what is written and the [`Request::from_slice`] documentation
 //! says what else is read.
 
+mod codec;
+mod content;
 mod context;
 mod error;
-mod json;
-mod part;
 mod response;
 mod step;
 
@@ -18,17 +18,17 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Number, Value};
 
+pub use codec::{Invalid, Limits, Object, SyntaxError, parse_json};
+pub use content::{
+    Data, DataPart, FileContent, FilePart, FileSource, FileWithBytes, FileWithUri, Part,
+    SiteSource, Source, TextPart,
+};
 pub use context::{
     Agent, AgentProvider, LlmProvider, McpServer, Model, ModelKind, Organization, Resource,
     Session, StepContext, ToolArgumentDefinition, ToolDefinition, ToolOutputDefinition, User,
     ValueKind,
 };
 pub use error::{Rejection, RequestError, code};
-pub use json::{Invalid, Limits, Object, SyntaxError, parse_json};
-pub use part::{
-    Data, DataPart, FileContent, FilePart, FileSource, FileWithBytes, FileWithUri, Part,
-    SiteSource, Source, TextPart,
-};
 pub use response::{
     Answer, Body, Decision, ErrorObject, Pong, PongStatus, Response, ResponseError,
 };
@@ -39,7 +39,7 @@ pub use step::{
     ToolCallResultStep, ToolResult, TriggerKind,
 };
 
-use json::{Members, Read, words, write_optional};
+use codec::{Members, Read, words, write_optional};
 use step::Wrapped;
 
 /// One question to a guardian.
@@ -313,33 +313,33 @@ impl Serialize for Request {
         if let Call::Ping(ping) = &self.call {
             write_optional(&mut map, "timestamp", ping.timestamp.as_ref())?;
         }
-        map.serialize_entry("params", &Params { call: &self.call, extent: json::Extent::Whole })?;
+        map.serialize_entry("params", &Params { call: &self.call, extent: codec::Extent::Whole })?;
         map.end()
     }
 }
 
 struct Params<'a> {
     call: &'a Call,
-    extent: json::Extent,
+    extent: codec::Extent,
 }
 
 impl Serialize for Params<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let extent = self.extent;
         match self.call {
-            Call::AgentTrigger(step) => json::serialize(&**step, serializer, extent),
-            Call::Message(step) => json::serialize(&**step, serializer, extent),
-            Call::ToolCallRequest(step) => json::serialize(&**step, serializer, extent),
-            Call::ToolCallResult(step) => json::serialize(&**step, serializer, extent),
-            Call::KnowledgeRetrieval(step) => json::serialize(&**step, serializer, extent),
+            Call::AgentTrigger(step) => codec::serialize(&**step, serializer, extent),
+            Call::Message(step) => codec::serialize(&**step, serializer, extent),
+            Call::ToolCallRequest(step) => codec::serialize(&**step, serializer, extent),
+            Call::ToolCallResult(step) => codec::serialize(&**step, serializer, extent),
+            Call::KnowledgeRetrieval(step) => codec::serialize(&**step, serializer, extent),
             Call::MemoryStore(step) | Call::MemoryContextRetrieval(step) => {
-                json::serialize(&**step, serializer, extent)
+                codec::serialize(&**step, serializer, extent)
             }
-            Call::Mcp(step) => json::serialize(&**step, serializer, extent),
+            Call::Mcp(step) => codec::serialize(&**step, serializer, extent),
             Call::A2a(A2aMethod::Wrapped, step) => {
-                json::serialize(&Wrapped(step), serializer, extent)
+                codec::serialize(&Wrapped(step), serializer, extent)
             }
-            Call::A2a(_, step) => json::serialize(&**step, serializer, extent),
+            Call::A2a(_, step) => codec::serialize(&**step, serializer, extent),
             Call::Ping(ping) => PingParams(ping).serialize(serializer),
         }
     }
@@ -376,15 +376,15 @@ impl Call {
 
     /// The `params` of its message, as JSON.
     pub fn to_params(&self) -> Value {
-        self.to_value(json::Extent::Whole)
+        self.to_value(codec::Extent::Whole)
     }
 
     /// The same without the context: what is done, and not who does it where.
     pub fn to_act(&self) -> Value {
-        self.to_value(json::Extent::WithoutContext)
+        self.to_value(codec::Extent::WithoutContext)
     }
 
-    fn to_value(&self, extent: json::Extent) -> Value {
+    fn to_value(&self, extent: codec::Extent) -> Value {
         // Plain data can always be written.
         serde_json::to_value(Params { call: self, extent }).unwrap_or_default()
     }

@@ -6,7 +6,7 @@ mod graphql;
 mod openapi;
 mod report;
 
-use a2s::author::ImportError;
+use a2s::authoring::ImportError;
 
 use crate::cli::ImportCommand;
 use crate::failure::{BAD_ARGUMENT, Exit, Failure};

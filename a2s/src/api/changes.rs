@@ -8,7 +8,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::Deprecation;
-use crate::access::Subject;
+use crate::auth::Subject;
 use crate::checksum::Digest;
 use crate::name::CapabilityName;
 

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::checksum::Digest;
+use crate::dependencies::Release;
 use crate::diagnostic::Diagnostic;
 use crate::interface::{Complexity, InputField};
-use crate::link::Release;
 use crate::name::{CapabilityName, Domain, Permission};
 use crate::task::Format;
 
-use super::life::Deprecation;
+use super::lifecycle::Deprecation;
 use super::strategy::Strategy;
 
 /// The answer to a publish.

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{ApprovalSubject, Decision, FaultAttribution, RunNotice, StateScope, WaitReason};
-use crate::access::Principal;
+use crate::auth::Principal;
 use crate::checksum::Digest;
 use crate::name::CapabilityName;
 

@@ -9,7 +9,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
-use crate::access::{Principal, Subject};
+use crate::auth::{Principal, Subject};
 use crate::name::{CapabilityName, Domain};
 use crate::secret::{Secret, reveal, reveal_some};
 use crate::task::ApiKeyPlace;

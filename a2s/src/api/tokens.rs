@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::access::{Scope, Subject};
+use crate::auth::{Scope, Subject};
 use crate::name::CapabilityName;
 use crate::secret::{self, Secret};
 

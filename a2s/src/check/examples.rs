@@ -1,9 +1,9 @@
 //! Examples have inputs that the capability takes, and answers for its tasks.
 
-use crate::code;
 use crate::decode::Findings;
 use crate::diagnostic::{Position, did_you_mean};
 use crate::document::{Action, Capability, Example, Step, StepPath};
+use crate::error_code;
 use crate::interface::Interface;
 use crate::tree::{Node, member_path};
 
@@ -17,8 +17,8 @@ pub(super) fn check_examples(capability: &Capability, root: &Node, findings: &mu
         let path = format!("examples[{index}]");
         let mut report = |path: String, message: String, hint: Option<String>| {
             let at = place_of(root, index, &path);
-            let hint = hint.unwrap_or_else(|| code::BAD_EXAMPLE.remedy.to_owned());
-            findings.error_with_hint(code::BAD_EXAMPLE, &path, at, message, hint);
+            let hint = hint.unwrap_or_else(|| error_code::BAD_EXAMPLE.remedy.to_owned());
+            findings.error_with_hint(error_code::BAD_EXAMPLE, &path, at, message, hint);
         };
         check_inputs(capability, &interface, example, &path, &mut report);
         check_answers(capability, example, &path, &mut report);

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::Findings;
-use super::fields::{Fields, Taken};
 use super::header::short_text;
-use crate::code;
+use super::object_reader::{Fields, Taken};
 use crate::document::{Answer, Example, StepPath};
+use crate::error_code;
 
 /// The most examples of a document.
 const MAX_EXAMPLES: usize = 50;
@@ -18,7 +18,7 @@ pub(super) fn decode_examples(field: Option<Taken<'_>>, findings: &mut Findings)
     let items = field.items(findings);
     if items.len() > MAX_EXAMPLES {
         let message = format!("there are {} examples; {MAX_EXAMPLES} is the most", items.len());
-        findings.error(code::BAD_VALUE, &field.path, field.key, message);
+        findings.error(error_code::BAD_VALUE, &field.path, field.key, message);
     }
     // One that cannot be read has a substitute, so that the place of each is its index.
     items.iter().take(MAX_EXAMPLES).map(|item| decode_example(item, findings)).collect()
@@ -45,7 +45,7 @@ fn decode_example(item: &Taken<'_>, findings: &mut Findings) -> Example {
             Ok(path) => path,
             Err(reason) => {
                 let message = format!("`{}` names no step: {reason}", super::short(step));
-                findings.error(code::BAD_EXAMPLE, &entry.path, entry.key, message);
+                findings.error(error_code::BAD_EXAMPLE, &entry.path, entry.key, message);
                 continue;
             }
         };

@@ -4,12 +4,12 @@ use std::fmt::Display;
 
 use semver::{Version, VersionReq};
 
-use super::fields::{Fields, Shape, Taken, is_placeholder};
+use super::object_reader::{Fields, Shape, Taken, is_placeholder};
 use super::{Findings, Mode, short};
 use crate::checksum::Digest;
-use crate::code;
 use crate::diagnostic::{Diagnostic, Position};
 use crate::document::{Author, Dependency};
+use crate::error_code;
 use crate::name::{CapabilityName, Domain, InvalidName, Permission};
 use crate::tree::Kind;
 
@@ -25,7 +25,7 @@ pub(super) fn decode_language(
     let version = decode_semver(&field, findings)?;
     if !matches!((version.major, version.minor), (1, 0 | 1)) {
         let message = format!("this reads a2s 1.0 and 1.1, not {version}");
-        findings.error(code::LANGUAGE_VERSION, &field.path, field.node.position, message);
+        findings.error(error_code::LANGUAGE_VERSION, &field.path, field.node.position, message);
         return None;
     }
     Some(version)
@@ -64,7 +64,7 @@ pub(super) fn decode_description(
             format!("the description has {length} characters; {MAX_DESCRIPTION} is the most")
         };
         findings.error_with_hint(
-            code::BAD_VALUE,
+            error_code::BAD_VALUE,
             &field.path,
             field.node.position,
             message,
@@ -83,7 +83,7 @@ pub(super) fn decode_charset(field: Option<Taken<'_>>, findings: &mut Findings) 
     {
         let message = format!("`{text}` is not read; documents are utf-8");
         findings.error_with_hint(
-            code::BAD_VALUE,
+            error_code::BAD_VALUE,
             &field.path,
             field.node.position,
             message,
@@ -158,7 +158,7 @@ fn decode_dependency(item: &Taken<'_>, mode: Mode, findings: &mut Findings) -> O
         let range = text.parse::<VersionReq>();
         if range.is_err() {
             findings.error_with_hint(
-                code::BAD_VERSION,
+                error_code::BAD_VERSION,
                 &field.path,
                 field.node.position,
                 format!("`{text}` is no range of versions"),
@@ -184,10 +184,20 @@ fn decode_pin(field: &Taken<'_>, mode: Mode, findings: &mut Findings) -> Option<
         let message = "the pin is not filled in";
         match mode {
             Mode::Draft => {
-                findings.warning(code::DEPENDENCY_PIN, &field.path, field.node.position, message);
+                findings.warning(
+                    error_code::DEPENDENCY_PIN,
+                    &field.path,
+                    field.node.position,
+                    message,
+                );
             }
             Mode::Final | Mode::Publish => {
-                findings.error(code::DEPENDENCY_PIN, &field.path, field.node.position, message);
+                findings.error(
+                    error_code::DEPENDENCY_PIN,
+                    &field.path,
+                    field.node.position,
+                    message,
+                );
             }
         }
         return None;
@@ -207,14 +217,14 @@ pub(crate) fn decode_digest(
             let message = format!("`{}` is no checksum; {error}", short(text));
             let hint = format!("Write the checksum that {source}.");
             let at = field.node.position;
-            findings.error_with_hint(code::BAD_VALUE, &field.path, at, message, hint);
+            findings.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
         })
         .ok()
 }
 
 /// Reports an item that a list has already, at `first`.
 fn twice(item: &Taken<'_>, first: Position, message: String, findings: &mut Findings) {
-    let code = code::DUPLICATE_ID;
+    let code = error_code::DUPLICATE_ID;
     let diagnostic = Diagnostic::error(code, &item.path, item.node.position, message)
         .with_hint("Keep one of the two.")
         .with_related(first, "first written here");
@@ -231,7 +241,7 @@ fn decode_semver(field: &Taken<'_>, findings: &mut Findings) -> Option<Version> 
             let full =
                 if number.is_f64() { format!("{number}.0") } else { format!("{number}.0.0") };
             let hint = format!("Write it in quotes: \"{full}\".");
-            findings.error_with_hint(code::BAD_VERSION, &field.path, at, message, hint);
+            findings.error_with_hint(error_code::BAD_VERSION, &field.path, at, message, hint);
             return None;
         }
         _ => {
@@ -252,7 +262,7 @@ fn decode_semver(field: &Taken<'_>, findings: &mut Findings) -> Option<Version> 
     Version::parse(&full)
         .map_err(|error| {
             let message = format!("`{text}` is no semantic version: {error}");
-            findings.error(code::BAD_VERSION, &field.path, at, message);
+            findings.error(error_code::BAD_VERSION, &field.path, at, message);
         })
         .ok()
 }
@@ -297,7 +307,7 @@ pub(super) fn parse_named<T>(
 
 fn bad_name(field: &Taken<'_>, what: &str, text: &str, hint: String, findings: &mut Findings) {
     let message = format!("`{}` is no {what}", short(text));
-    findings.error_with_hint(code::BAD_NAME, &field.path, field.node.position, message, hint);
+    findings.error_with_hint(error_code::BAD_NAME, &field.path, field.node.position, message, hint);
 }
 
 fn capitalise(text: &str) -> String {
@@ -318,7 +328,7 @@ fn bounded_items<'n>(field: &Taken<'n>, what: &str, findings: &mut Findings) -> 
             (message, format!("Name fewer {what}s."))
         };
         let at = field.node.position;
-        findings.error_with_hint(code::BAD_VALUE, &field.path, at, message, hint);
+        findings.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
         items.truncate(MAX_LIST);
     }
     items
@@ -333,7 +343,7 @@ pub(super) fn short_text(field: &Taken<'_>, findings: &mut Findings) -> Option<S
     }
     if text.trim().is_empty() || text.len() > MAX_TEXT {
         let message = format!("a text of 1 to {MAX_TEXT} bytes belongs here");
-        findings.error(code::BAD_VALUE, &field.path, field.node.position, message);
+        findings.error(error_code::BAD_VALUE, &field.path, field.node.position, message);
         return None;
     }
     Some(text.to_owned())

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::Findings;
-use super::fields::{Fields, Taken};
 use super::header::{MAX_DESCRIPTION, MAX_LIST, short_text};
-use crate::code;
+use super::object_reader::{Fields, Taken};
 use crate::diagnostic::{Diagnostic, Position};
 use crate::document::{Parameter, ValueType};
+use crate::error_code;
 use crate::template::is_name;
 
 pub(super) fn decode_parameters(
@@ -18,7 +18,7 @@ pub(super) fn decode_parameters(
     let items = field.items(findings);
     if items.len() > MAX_LIST {
         let message = format!("there are {} parameters; {MAX_LIST} is the most", items.len());
-        findings.error(code::BAD_VALUE, &field.path, field.key, message);
+        findings.error(error_code::BAD_VALUE, &field.path, field.key, message);
     }
     let mut parameters: Vec<(Parameter, Position)> = Vec::new();
     for item in items.iter().take(MAX_LIST) {
@@ -32,7 +32,7 @@ pub(super) fn decode_parameters(
         if !is_name(text) {
             let message = format!("`{text}` cannot name a variable");
             findings.error_with_hint(
-                code::BAD_NAME,
+                error_code::BAD_NAME,
                 &name.path,
                 name.node.position,
                 message,
@@ -41,7 +41,7 @@ pub(super) fn decode_parameters(
         } else if let Some((_, first)) = known {
             let message = format!("there is a parameter `{text}` already");
             let at = name.node.position;
-            let twice = Diagnostic::error(code::DUPLICATE_ID, &name.path, at, message);
+            let twice = Diagnostic::error(error_code::DUPLICATE_ID, &name.path, at, message);
             findings.diagnostics.push(twice.with_related(*first, "first written here"));
         } else {
             parameters.push((parameter, name.node.position));
@@ -69,7 +69,7 @@ fn decode_parameter(name: &str, fields: &mut Fields<'_>, findings: &mut Findings
     if let (Some(required), Some(true), Some(default)) = (&required, stated, &default) {
         let message = "a parameter with a default is never required";
         let at = required.node.position;
-        let both = Diagnostic::error(code::BAD_VALUE, &required.path, at, message.to_owned())
+        let both = Diagnostic::error(error_code::BAD_VALUE, &required.path, at, message.to_owned())
             .with_hint("Remove `required`, or the default.")
             .with_related(default.key, "the default");
         findings.diagnostics.push(both);
@@ -91,7 +91,7 @@ fn decode_parameter(name: &str, fields: &mut Fields<'_>, findings: &mut Findings
         if secret {
             let message = "a secret may have no default: everybody could read it here";
             let hint = "Remove the default; whoever runs the capability gives the value.";
-            findings.error_with_hint(code::BAD_VALUE, &field.path, field.key, message, hint);
+            findings.error_with_hint(error_code::BAD_VALUE, &field.path, field.key, message, hint);
         } else {
             parameter.default = Some(decode_default(&field, &parameter, findings));
         }
@@ -105,7 +105,7 @@ fn decode_default(field: &Taken<'_>, parameter: &Parameter, findings: &mut Findi
         let message = format!("the default does not fit: {reason}");
         let hint = "Write a default that a caller could give, too.";
         let at = field.node.position;
-        findings.error_with_hint(code::BAD_VALUE, &field.path, at, message, hint);
+        findings.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
     }
     value
 }
@@ -120,7 +120,7 @@ fn decode_choices(
     if empty || items.len() > MAX_LIST {
         let message = format!("`enum` has 1 to {MAX_LIST} values");
         let hint = "Name the values that the parameter takes, or remove `enum`.";
-        findings.error_with_hint(code::BAD_VALUE, &field.path, field.key, message, hint);
+        findings.error_with_hint(error_code::BAD_VALUE, &field.path, field.key, message, hint);
     }
     let mut choices: Vec<Value> = Vec::new();
     for item in items.iter().take(MAX_LIST) {
@@ -129,11 +129,11 @@ fn decode_choices(
         if choices.contains(&value) {
             let message = format!("`{value}` stands in the list already");
             let hint = "Keep one of the two.";
-            findings.error_with_hint(code::DUPLICATE_ID, &item.path, at, message, hint);
+            findings.error_with_hint(error_code::DUPLICATE_ID, &item.path, at, message, hint);
         } else if let Some(kind) = kind.filter(|kind| !kind.admits(&value)) {
             let message = format!("this is no value of the type `{}`", kind.as_str());
             let hint = "Write values of the parameter's type.";
-            findings.error_with_hint(code::BAD_VALUE, &item.path, at, message, hint);
+            findings.error_with_hint(error_code::BAD_VALUE, &item.path, at, message, hint);
         } else {
             choices.push(value);
         }
@@ -150,7 +150,7 @@ fn decode_patterns(field: &Taken<'_>, findings: &mut Findings) -> Vec<String> {
             patterns.push(text.to_owned());
         } else {
             findings.error_with_hint(
-                code::BAD_VALUE,
+                error_code::BAD_VALUE,
                 &item.path,
                 item.node.position,
                 format!("`{text}` is no pattern"),

@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::fields::{Fields, Taken};
 use super::header::parse_named;
+use super::object_reader::{Fields, Taken};
 use super::{Findings, short};
-use crate::code;
 use crate::condition::Condition;
 use crate::diagnostic::{Diagnostic, Position};
 use crate::document::{Action, Block, Output, Place, Step, ValueType};
+use crate::error_code;
 use crate::name::{CapabilityName, Domain, StepId};
 use crate::task::{Format, Task};
 use crate::template::{Template, is_name};
@@ -101,7 +101,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
         for (name, entry) in shared.map_or_else(Vec::new, |shared| shared.entries(self.findings)) {
             if !is_name(name) {
                 self.findings.error_with_hint(
-                    code::BAD_NAME,
+                    error_code::BAD_NAME,
                     &entry.path,
                     entry.key,
                     format!("`{}` cannot name a variable", short(name)),
@@ -139,7 +139,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
             Condition::parse(text)
                 .map_err(|message| {
                     self.findings.error(
-                        code::BAD_CONDITION,
+                        error_code::BAD_CONDITION,
                         &field.path,
                         field.node.position,
                         message,
@@ -151,7 +151,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
         let branch = fields.take("if_true");
         if let (Some(plain), Some(_)) = (&plain, &branch) {
             let message = "`steps` is another name of `if_true.steps`; keep one";
-            self.findings.error(code::DUPLICATE_KEY, &plain.path, plain.key, message);
+            self.findings.error(error_code::DUPLICATE_KEY, &plain.path, plain.key, message);
         }
         let if_true = match (plain, branch) {
             (Some(steps), None) => self.decode_steps(&steps, depth),
@@ -175,7 +175,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
     fn decode_branch(&mut self, field: &Taken<'n>, depth: usize) -> Vec<Step> {
         if matches!(field.node.kind, Kind::Array(_)) {
             self.findings.error_with_hint(
-                code::WRONG_TYPE,
+                error_code::WRONG_TYPE,
                 &field.path,
                 field.key,
                 "this is a list; a branch is a mapping with the field `steps`",
@@ -195,7 +195,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
         let items = field.items(self.findings);
         if matches!(field.node.kind, Kind::Array(_)) && items.is_empty() {
             self.findings.error_with_hint(
-                code::BAD_VALUE,
+                error_code::BAD_VALUE,
                 &field.path,
                 field.node.position,
                 "there are no steps; at least one belongs here",
@@ -206,7 +206,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
             let message = format!(
                 "there are more than {MAX_STEPS} steps, or more than {MAX_NESTING} levels of them"
             );
-            self.findings.error(code::TOO_MANY_STEPS, &field.path, field.key, message);
+            self.findings.error(error_code::TOO_MANY_STEPS, &field.path, field.key, message);
             return Vec::new();
         }
         self.steps += items.len();
@@ -268,7 +268,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
         let at = field.node.position;
         if let Some(first) = self.ids.insert(id.clone(), at) {
             let message = format!("the step on line {} is called `{id}` already", first.line);
-            let twice = Diagnostic::error(code::DUPLICATE_ID, &field.path, at, message);
+            let twice = Diagnostic::error(error_code::DUPLICATE_ID, &field.path, at, message);
             self.findings.diagnostics.push(twice.with_related(first, "first written here"));
         }
         Some(id)
@@ -277,7 +277,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
     fn wrong_step_type(&mut self, kind: &Taken<'n>, word: &str) {
         if word == "task" {
             self.findings.error_with_hint(
-                code::BAD_VALUE,
+                error_code::BAD_VALUE,
                 &kind.path,
                 kind.node.position,
                 "a step with a task has no `type`",
@@ -335,14 +335,14 @@ impl<'n, 'f> Decoder<'n, 'f> {
         let definition = fields.take_either("task", "definition", self.findings);
         match (&format, &definition) {
             (None, None) => self.findings.error_with_hint(
-                code::MISSING_FIELD,
+                error_code::MISSING_FIELD,
                 &item.path,
                 item.node.position,
                 "the step does not say what to do",
                 "Give it `format` and `task`, or `type: capability` and `use`, or a `type` with `steps`.",
             ),
             (None, Some(_)) => self.findings.error_with_hint(
-                code::MISSING_FIELD,
+                error_code::MISSING_FIELD,
                 &item.path,
                 item.node.position,
                 "a step with a task needs the field `format`",
@@ -381,7 +381,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
             _ => "sequence",
         };
         self.findings.error_with_hint(
-            code::MISSING_FIELD,
+            error_code::MISSING_FIELD,
             &item.path,
             item.node.position,
             format!("a step with `{key}` needs the field `type`"),
@@ -410,7 +410,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
         let mut entries = field.entries(self.findings);
         if entries.len() > MAX_MAPPING {
             let message = format!("there are {} entries; {MAX_MAPPING} is the most", entries.len());
-            self.findings.error(code::BAD_VALUE, &field.path, field.node.position, message);
+            self.findings.error(error_code::BAD_VALUE, &field.path, field.node.position, message);
             entries.truncate(MAX_MAPPING);
         }
         entries

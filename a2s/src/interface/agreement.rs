@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::keyword::{ANNOTATIONS, write_kinds};
+use super::schema_keywords::{ANNOTATIONS, write_kinds};
 use super::sent::kinds_of;
 use crate::document::ValueType;
 use crate::types::Kinds;

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use super::hidden::{Names, collect_hidden, is_soft};
-use super::keyword::{ANNOTATIONS, is_small, write_keywords, write_kinds};
+use super::schema_keywords::{ANNOTATIONS, is_small, write_keywords, write_kinds};
 use crate::task::open_closed_parts;
 use crate::types::{Kinds, Object, Part, Presence, Type};
 

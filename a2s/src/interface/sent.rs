@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::keyword::write_kinds;
+use super::schema_keywords::write_kinds;
 use crate::task::{BodyField, BodyFormat, FieldKind, MediaType, RequestBody};
 use crate::types::Kinds;
 

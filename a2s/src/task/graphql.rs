@@ -2,7 +2,7 @@
 
 mod answer;
 mod sample;
-mod sdl;
+mod variable_schemas;
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use url::Url;
 
 use super::security::{SecurityRequirement, read_security};
 use super::{Headers, Problem, decode_headers, decode_url};
-use crate::code;
 use crate::decode::{Fields, Findings, Site, Taken, short};
 use crate::diagnostic::did_you_mean;
+use crate::error_code;
 use crate::types::Selection;
 
 /// The longest query, in bytes.
@@ -110,7 +110,7 @@ pub(crate) fn decode_graphql(
     let persisted_query = fields.take_newer("persisted_query", findings);
     let partial_data = fields.take_newer("partial_data", findings);
     fields.finish(findings);
-    let code = code::BAD_GRAPHQL;
+    let code = error_code::BAD_GRAPHQL;
     let security = read_security(field, security.as_ref(), schemes.as_ref(), code, findings);
 
     let endpoint = endpoint.and_then(|field| {
@@ -136,9 +136,9 @@ pub(crate) fn decode_graphql(
     let schema = match &schema {
         None => None,
         Some(field) => {
-            let read = sdl::read_schema(field.string(findings)?);
+            let read = variable_schemas::read_schema(field.string(findings)?);
             let read = read.map_err(|problem| report(field, problem, findings)).ok()?;
-            let fits = sdl::check_query(&read, text);
+            let fits = variable_schemas::check_query(&read, text);
             let fits = fits.map_err(|problem| report(&query_field, problem, findings)).ok()?;
             Some((read, fits))
         }
@@ -149,8 +149,8 @@ pub(crate) fn decode_graphql(
     };
     let persisted_query = flag(&persisted_query, findings)?;
     let partial_data = flag(&partial_data, findings)?;
-    let sdl::Variables { schemas, definitions } =
-        sdl::variables(operation, schema.as_ref().map(|(read, _)| read));
+    let variable_schemas::Variables { schemas, definitions } =
+        variable_schemas::variables(operation, schema.as_ref().map(|(read, _)| read));
     let data = schema.as_ref().map_or(Value::Null, |(read, document)| {
         answer::data_schema(read, document, operation.name.as_deref(), partial_data)
     });
@@ -182,7 +182,7 @@ pub(crate) fn decode_graphql(
 
 fn report(field: &Taken<'_>, (message, hint): Problem, findings: &mut Findings) {
     let at = field.node.position;
-    findings.error_with_hint(code::BAD_GRAPHQL, &field.path, at, message, hint);
+    findings.error_with_hint(error_code::BAD_GRAPHQL, &field.path, at, message, hint);
 }
 
 fn read_query(text: &str) -> Result<ast::Document, Problem> {
@@ -204,7 +204,7 @@ fn read_query(text: &str) -> Result<ast::Document, Problem> {
                 "Mend line {} of the query at column {}.",
                 range.start.line, range.start.column
             ),
-            None => code::BAD_GRAPHQL.remedy.to_owned(),
+            None => error_code::BAD_GRAPHQL.remedy.to_owned(),
         };
         (format!("the query is no GraphQL: {reason}"), hint)
     })

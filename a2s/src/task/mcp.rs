@@ -4,7 +4,7 @@
 //! author stands for: a server may say something else tomorrow, and what it says of its own safety
 //! is not asked for.
 
-mod mirror;
+mod header_params;
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use url::Url;
 
 use super::security::{SecurityRequirement, read_security};
 use super::{Headers, Problem, Schemas, decode_headers, decode_url};
-use crate::code;
 use crate::decode::{Fields, Findings, Shape, Site, Taken, short};
+use crate::error_code;
 use crate::tree::{Kind, member_path};
 
-pub use mirror::MirroredArgument;
+pub use header_params::MirroredArgument;
 
 /// The most characters of the name of a tool (MCP, "Tool Names").
 const MAX_NAME: usize = 128;
@@ -136,7 +136,7 @@ pub(crate) fn decode_mcp(field: &Taken<'_>, findings: &mut Findings) -> Option<(
         .explain("command", "Servers are reached over HTTP alone; nothing is started for a step.");
     fields.finish(findings);
 
-    let code = code::BAD_MCP;
+    let code = error_code::BAD_MCP;
     let security = read_security(field, security.as_ref(), schemes.as_ref(), code, findings);
     let headers = headers.map_or_else(BTreeMap::new, |headers| {
         decode_headers(&headers, Headers { code, own: is_own_header }, findings)
@@ -146,7 +146,7 @@ pub(crate) fn decode_mcp(field: &Taken<'_>, findings: &mut Findings) -> Option<(
     let mirrored = match &input_schema {
         Some(field) => {
             check_input_schema(field, findings);
-            mirror::read(field, findings)
+            header_params::read(field, findings)
         }
         None => Vec::new(),
     };
@@ -248,7 +248,7 @@ fn check_input_schema(field: &Taken<'_>, findings: &mut Findings) {
 
 fn report(field: &Taken<'_>, (message, hint): Problem, findings: &mut Findings) {
     let at = field.node.position;
-    findings.error_with_hint(code::BAD_MCP, &field.path, at, message, hint);
+    findings.error_with_hint(error_code::BAD_MCP, &field.path, at, message, hint);
 }
 
 #[cfg(test)]

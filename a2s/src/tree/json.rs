@@ -8,8 +8,8 @@ use serde_json::Number;
 
 use super::{Kind, MAX_DEPTH, MAX_NODES, Member, Node, item_path, member_path, refuse_duplicates};
 use crate::checksum::canonical_json;
-use crate::code;
 use crate::diagnostic::{Diagnostic, Diagnostics, Position};
+use crate::error_code;
 
 /// The tree, when `text` is one JSON object. A flow mapping of YAML begins alike and is not.
 pub(super) fn parse(text: &str) -> Option<Node> {
@@ -43,7 +43,7 @@ pub(super) fn check(tree: &Node, diagnostics: &mut Diagnostics) {
     if tree.depth() > MAX_DEPTH || tree.size().0 > MAX_NODES {
         let message =
             format!("values are nested more than {MAX_DEPTH} deep, or are more than {MAX_NODES}");
-        diagnostics.push(Diagnostic::error(code::BUDGET, "", tree.position, message));
+        diagnostics.push(Diagnostic::error(error_code::BUDGET, "", tree.position, message));
         return;
     }
     check_node(tree, "", diagnostics);
@@ -54,7 +54,7 @@ fn check_node(node: &Node, path: &str, diagnostics: &mut Diagnostics) {
         Kind::Number(_) => {
             if let Err(error) = canonical_json(&node.to_value()) {
                 diagnostics.push(Diagnostic::error(
-                    code::NUMBER,
+                    error_code::NUMBER,
                     path,
                     node.position,
                     error.to_string(),

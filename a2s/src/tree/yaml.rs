@@ -9,8 +9,8 @@ use super::{
     Kind, MAX_DEPTH, MAX_NODES, MAX_TEXT, Member, Node, item_path, member_path, refuse_duplicates,
 };
 use crate::checksum::MAX_SAFE_INTEGER;
-use crate::code;
 use crate::diagnostic::{Diagnostic, Diagnostics, Position};
+use crate::error_code;
 
 /// The options of the parser.
 fn options() -> granit_parser::Options {
@@ -50,9 +50,9 @@ pub(super) fn parse(text: &str) -> (Option<Node>, Diagnostics) {
                 let position = Position { line: marker.line(), column: marker.col() + 1 };
                 let info = error.info();
                 let code = if info.contains("nesting") || info.contains("limit") {
-                    code::BUDGET
+                    error_code::BUDGET
                 } else {
-                    code::SYNTAX
+                    error_code::SYNTAX
                 };
                 let path = builder.path();
                 let (message, hint) = explain(&info, text, position, builder.open.last());
@@ -163,7 +163,7 @@ impl Builder {
                 self.documents += 1;
                 if self.documents > 1 {
                     self.refuse(
-                        code::YAML_FEATURE,
+                        error_code::YAML_FEATURE,
                         position,
                         "a second document begins here",
                         "Keep one document in a file, and remove the line `---`.",
@@ -183,7 +183,7 @@ impl Builder {
                     }
                     let key = if plain && text == "<<" {
                         self.refuse(
-                            code::YAML_FEATURE,
+                            error_code::YAML_FEATURE,
                             position,
                             "merge keys (`<<`) are not read",
                             "Write the fields out; `*name` alone may stand for a whole value.",
@@ -191,7 +191,7 @@ impl Builder {
                         None
                     } else if plain && text.is_empty() {
                         self.refuse(
-                            code::YAML_FEATURE,
+                            error_code::YAML_FEATURE,
                             position,
                             "a key is missing before the colon",
                             "Write the name of the field before the `:`.",
@@ -219,7 +219,7 @@ impl Builder {
                 // A collection that contains itself has no end yet and so is not known here.
                 let Some(node) = self.anchors.get(&anchor) else {
                     self.refuse(
-                        code::YAML_FEATURE,
+                        error_code::YAML_FEATURE,
                         position,
                         "an alias may not stand inside what it names",
                         "Write the value out.",
@@ -233,7 +233,7 @@ impl Builder {
                 self.check_depth(self.open.len() + depth, position)?;
                 if self.expects_key() {
                     self.refuse(
-                        code::YAML_FEATURE,
+                        error_code::YAML_FEATURE,
                         position,
                         "a key may not be an alias",
                         "Write the key out.",
@@ -248,7 +248,7 @@ impl Builder {
         Ok(())
     }
 
-    fn refuse(&mut self, code: code::Code, position: Position, message: &str, hint: &str) {
+    fn refuse(&mut self, code: error_code::Code, position: Position, message: &str, hint: &str) {
         let path = self.path();
         let diagnostic = Diagnostic::error(code, &path, position, message.to_owned());
         self.diagnostics.push(diagnostic.with_hint(hint));
@@ -258,7 +258,7 @@ impl Builder {
         // A quoted scalar may carry the non-specific tag `!`; every tag is refused alike.
         if tag.is_some() {
             self.refuse(
-                code::YAML_FEATURE,
+                error_code::YAML_FEATURE,
                 position,
                 "tags (`!…`) are not read",
                 "Remove the tag; put a text that looks like a number in quotes.",
@@ -282,7 +282,7 @@ impl Builder {
             let message = format!(
                 "with its aliases expanded the document has more than {MAX_NODES} values or {MAX_TEXT} bytes of text"
             );
-            self.refuse(code::BUDGET, position, &message, code::BUDGET.remedy);
+            self.refuse(error_code::BUDGET, position, &message, error_code::BUDGET.remedy);
             return Err(OverBudget);
         }
         Ok(())
@@ -291,7 +291,7 @@ impl Builder {
     fn check_depth(&mut self, depth: usize, position: Position) -> Result<(), OverBudget> {
         if depth > MAX_DEPTH {
             let message = format!("values are nested more than {MAX_DEPTH} deep");
-            self.refuse(code::BUDGET, position, &message, code::BUDGET.remedy);
+            self.refuse(error_code::BUDGET, position, &message, error_code::BUDGET.remedy);
             return Err(OverBudget);
         }
         Ok(())
@@ -326,7 +326,7 @@ impl Builder {
         };
         if self.expects_key() {
             self.refuse(
-                code::YAML_FEATURE,
+                error_code::YAML_FEATURE,
                 position,
                 "a key is a string, not a collection",
                 "Put templates and other text with brackets in quotes.",
@@ -399,7 +399,7 @@ impl Builder {
             Some(Some(number)) => Kind::Number(number),
             Some(None) => {
                 let message = format!("the number {text} lies beyond ±(2^53 − 1) or is not finite");
-                self.refuse(code::NUMBER, position, &message, code::NUMBER.remedy);
+                self.refuse(error_code::NUMBER, position, &message, error_code::NUMBER.remedy);
                 Kind::Null
             }
             None => Kind::String(text.to_owned()),

@@ -3,13 +3,13 @@
 mod conditions;
 mod examples;
 mod inputs;
-mod misfit;
+mod mismatch_message;
 mod outputs;
-mod reads;
+mod references;
 
 use std::collections::BTreeSet;
 
-use super::walk::Leaves;
+use super::type_path::Leaves;
 use super::{Fuel, Names, Scope};
 use crate::decode::{Findings, Mode, Site, short};
 use crate::diagnostic::{Diagnostic, MAX_RELATED, Position, did_you_mean};

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use super::shape::{Body, Shape};
+use super::schema_alternative::{Body, Shape};
 use super::{Fuel, Kinds};
 use crate::task::Schemas;
 

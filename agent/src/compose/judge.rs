@@ -1,6 +1,6 @@
 //! Which outputs of earlier capabilities feed which inputs of a later one.
 
-use a2s::author::{ChainStep, Feed, Given};
+use a2s::authoring::{ChainStep, Feed, Given};
 use a2s::{Found, InputField, Kinds, OutputField};
 use serde_json::Value;
 

@@ -7,7 +7,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::json::{Invalid, Members, Object, Read, objects, words, write_optional};
+use super::codec::{Invalid, Members, Object, Read, objects, words, write_optional};
 
 /// The context of one step (text 3.8).
 #[derive(Clone, Debug, PartialEq)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::json::{Invalid, SyntaxError};
+use super::codec::{Invalid, SyntaxError};
 use super::{Body, ErrorObject, Id, Response};
 
 /// The error codes of JSON-RPC 2.0 (text 6.1).

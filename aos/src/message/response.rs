@@ -5,7 +5,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::json::{
+use super::codec::{
     self, Invalid, Limits, Members, Object, Read, SyntaxError, objects, words, write_optional,
 };
 use super::{Id, Request};
@@ -179,7 +179,7 @@ impl Response {
     /// # Errors
     /// [`ResponseError`] tells a text that is no answer from an answer that cannot be followed.
     pub fn from_slice(bytes: &[u8], limits: Limits) -> Result<Self, ResponseError> {
-        let Value::Object(mut envelope) = json::parse_json(bytes, limits)? else {
+        let Value::Object(mut envelope) = codec::parse_json(bytes, limits)? else {
             return Err(ResponseError::NotAResponse("not an object".to_owned()));
         };
         let id = envelope.get("id").and_then(Id::from_value);

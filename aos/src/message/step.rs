@@ -5,11 +5,11 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::context::StepContext;
-use super::json::{
+use super::codec::{
     self, Invalid, Members, Object, Read, Write, objects, words, write_extra, write_optional,
 };
-use super::part::{Part, Source, TextPart};
+use super::content::{Part, Source, TextPart};
+use super::context::StepContext;
 
 objects! {
     /// `steps/agentTrigger`: an event is about to start the agent (text 4.1).
@@ -370,7 +370,7 @@ fn read_execution(members: &mut Members) -> Result<(String, ToolResult), Invalid
 }
 
 impl Write for ToolCallResultStep {
-    fn write<M: SerializeMap>(&self, map: &mut M, extent: json::Extent) -> Result<(), M::Error> {
+    fn write<M: SerializeMap>(&self, map: &mut M, extent: codec::Extent) -> Result<(), M::Error> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Nested<'a> {
@@ -391,7 +391,7 @@ impl Write for ToolCallResultStep {
 
 impl Serialize for ToolCallResultStep {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        json::serialize(self, serializer, json::Extent::Whole)
+        codec::serialize(self, serializer, codec::Extent::Whole)
     }
 }
 
@@ -460,7 +460,7 @@ impl Read for McpStep {
 }
 
 impl Write for McpStep {
-    fn write<M: SerializeMap>(&self, map: &mut M, extent: json::Extent) -> Result<(), M::Error> {
+    fn write<M: SerializeMap>(&self, map: &mut M, extent: codec::Extent) -> Result<(), M::Error> {
         map.serialize_entry("message", &self.message)?;
         if extent.includes("context") {
             write_optional(map, "context", self.context.as_ref())?;
@@ -472,7 +472,7 @@ impl Write for McpStep {
 
 impl Serialize for McpStep {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        json::serialize(self, serializer, json::Extent::Whole)
+        codec::serialize(self, serializer, codec::Extent::Whole)
     }
 }
 
@@ -582,7 +582,7 @@ impl A2aStep {
         &self,
         payload: &'static str,
         map: &mut M,
-        extent: json::Extent,
+        extent: codec::Extent,
     ) -> Result<(), M::Error> {
         map.serialize_entry(payload, &self.payload)?;
         if extent.includes("context") {
@@ -597,13 +597,13 @@ impl A2aStep {
 pub(super) struct Wrapped<'a>(pub(super) &'a A2aStep);
 
 impl Write for Wrapped<'_> {
-    fn write<M: SerializeMap>(&self, map: &mut M, extent: json::Extent) -> Result<(), M::Error> {
+    fn write<M: SerializeMap>(&self, map: &mut M, extent: codec::Extent) -> Result<(), M::Error> {
         self.0.write_as("message", map, extent)
     }
 }
 
 impl Write for A2aStep {
-    fn write<M: SerializeMap>(&self, map: &mut M, extent: json::Extent) -> Result<(), M::Error> {
+    fn write<M: SerializeMap>(&self, map: &mut M, extent: codec::Extent) -> Result<(), M::Error> {
         self.write_as("payload", map, extent)
     }
 }
@@ -622,7 +622,7 @@ impl Read for A2aStep {
 
 impl Serialize for A2aStep {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        json::serialize(self, serializer, json::Extent::Whole)
+        codec::serialize(self, serializer, codec::Extent::Whole)
     }
 }
 

@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use a2s::api::RunStatus;
-use a2s::author::{OpenApiOptions, import_openapi, read_description};
+use a2s::authoring::{OpenApiOptions, import_openapi, read_description};
 use a2s::{Action, Document, OpenApiTask, Place, Task, TaskInputs, Template};
 use http::Method;
 use serde_json::{Map, Value, json};

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use a2s::author::{OpenApiOptions, import_openapi, read_description};
+use a2s::authoring::{OpenApiOptions, import_openapi, read_description};
 use a2s::{Action, Document, Schemas};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};

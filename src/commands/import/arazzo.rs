@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use a2s::author::{ArazzoOptions, ArazzoSource, arazzo_sources, import_arazzo};
+use a2s::authoring::{ArazzoOptions, ArazzoSource, arazzo_sources, import_arazzo};
 
 use super::fetch::{Place, fetch_description};
 use super::{author_of, refused, report};

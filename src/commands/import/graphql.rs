@@ -1,6 +1,6 @@
 //! `a2s import graphql`.
 
-use a2s::author::{GraphqlOptions, import_graphql};
+use a2s::authoring::{GraphqlOptions, import_graphql};
 
 use super::fetch::{Place, fetch, read};
 use super::{author_of, refused, report};

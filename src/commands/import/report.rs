@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use a2s::author::{Imported, ImportedDocument, Refusal};
+use a2s::authoring::{Imported, ImportedDocument, Refusal};
 use serde::Serialize;
 use serde_json::{Value, json};
 

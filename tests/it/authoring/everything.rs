@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use a2s::author::{
+use a2s::authoring::{
     ArazzoOptions, ArazzoSource, GraphqlOptions, Imported, OpenApiOptions, Refusal, arazzo_sources,
     format_document, import_arazzo, import_graphql, import_openapi, read_description,
 };
@@ -172,7 +172,7 @@ fn import_workflows(folder: &Path, world: &World) -> Tally {
         let document = read(&file);
         tally.descriptions += 1;
         let base = Url::parse("https://service.example/openapi.json").ok();
-        let source = |named: a2s::author::SourceDescription| {
+        let source = |named: a2s::authoring::SourceDescription| {
             let description = read(&path.join(&named.url));
             (named.name, ArazzoSource { description, base: base.clone() })
         };

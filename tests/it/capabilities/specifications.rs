@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use a2s::author::{OpenApiOptions, import_openapi};
+use a2s::authoring::{OpenApiOptions, import_openapi};
 use a2s::{Action, Document, Task};
 use serde_json::{Value, json};
 

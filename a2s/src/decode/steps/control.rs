@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::Decoder;
-use crate::code;
 use crate::decode::{Fields, Findings, Taken, short};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Backoff, Control, ForEach, OnError, Retry};
+use crate::error_code;
 use crate::template::{Template, is_name};
 use crate::tree::Kind;
 
@@ -31,9 +31,16 @@ impl<'n> Decoder<'n, '_> {
         let catch = fields.take_newer("catch", self.findings);
         if let (Some(on_error), Some(catch)) = (&on_error, &catch) {
             let message = "a step has `on_error` or `catch`, not both".to_owned();
-            let both = Diagnostic::error(code::BAD_VALUE, &on_error.path, on_error.key, message)
-                .with_hint("Keep `catch` to do something about a failure, `on_error: continue` to ignore it.")
-                .with_related(catch.key, "`catch`");
+            let both = Diagnostic::error(
+                error_code::BAD_VALUE,
+                &on_error.path,
+                on_error.key,
+                message,
+            )
+            .with_hint(
+                "Keep `catch` to do something about a failure, `on_error: continue` to ignore it.",
+            )
+            .with_related(catch.key, "`catch`");
             self.findings.diagnostics.push(both);
         }
         let on_error = on_error.and_then(|field| {
@@ -67,7 +74,7 @@ impl<'n> Decoder<'n, '_> {
             let message = "the longest pause is shorter than the first";
             let hint = "Make `max_delay` at least as long as `initial_delay`.";
             let at = field.node.position;
-            self.findings.error_with_hint(code::BAD_VALUE, &field.path, at, message, hint);
+            self.findings.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
         }
         let backoff = fields.take("backoff").and_then(|field| {
             let known = [("exponential", Backoff::Exponential), ("constant", Backoff::Constant)];
@@ -134,7 +141,7 @@ impl<'n> Decoder<'n, '_> {
             let message = format!("this is {}, and a step runs over a list", field.node.describe());
             let hint = "Write `\"${name}\"` of a variable that holds a list, or a list.";
             let at = field.node.position;
-            self.findings.error_with_hint(code::WRONG_TYPE, &field.path, at, message, hint);
+            self.findings.error_with_hint(error_code::WRONG_TYPE, &field.path, at, message, hint);
         }
         template
     }
@@ -157,7 +164,7 @@ impl<'n> Decoder<'n, '_> {
         let message = format!("`{}` cannot name a variable", short(text));
         let hint = "Begin with a letter and use letters, digits, `_` and `-`.";
         let at = field.node.position;
-        self.findings.error_with_hint(code::BAD_NAME, &field.path, at, message, hint);
+        self.findings.error_with_hint(error_code::BAD_NAME, &field.path, at, message, hint);
         None
     }
 }
@@ -207,6 +214,6 @@ fn decode_duration(field: &Taken<'_>, findings: &mut Findings) -> Option<Duratio
         ),
     };
     let at = field.node.position;
-    findings.error_with_hint(code::BAD_VALUE, &field.path, at, message, hint);
+    findings.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
     None
 }

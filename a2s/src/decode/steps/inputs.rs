@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::Decoder;
-use crate::code;
 use crate::decode::{Taken, short};
 use crate::diagnostic::did_you_mean;
 use crate::document::{Place, TaskInputs};
+use crate::error_code;
 use crate::task::{ParameterPlace, Task};
 use crate::template::Template;
 
@@ -32,7 +32,7 @@ impl<'n> Decoder<'n, '_> {
                 (Task::OpenApi(operation), "body") => {
                     if operation.body.is_none() {
                         self.findings.error_with_hint(
-                            code::UNKNOWN_INPUT,
+                            error_code::UNKNOWN_INPUT,
                             &entry.path,
                             entry.key,
                             "the operation takes no body",
@@ -57,7 +57,7 @@ impl<'n> Decoder<'n, '_> {
                 }
                 (Task::Graphql(_), _) => {
                     self.findings.error_with_hint(
-                        code::UNKNOWN_INPUT,
+                        error_code::UNKNOWN_INPUT,
                         &entry.path,
                         entry.key,
                         format!("a GraphQL step takes `variables`, not `{}`", short(key)),
@@ -73,7 +73,7 @@ impl<'n> Decoder<'n, '_> {
                 }
                 (Task::Mcp(_), _) => {
                     self.findings.error_with_hint(
-                        code::UNKNOWN_INPUT,
+                        error_code::UNKNOWN_INPUT,
                         &entry.path,
                         entry.key,
                         format!("an MCP step takes `arguments`, not `{}`", short(key)),
@@ -88,7 +88,13 @@ impl<'n> Decoder<'n, '_> {
                 let message = format!("the task needs `{place}`, which the step does not map");
                 let hint = format!("Add it to `input_mapping`: `{place}`.");
                 let at = step.node.position;
-                self.findings.error_with_hint(code::MISSING_INPUT, &step.path, at, message, hint);
+                self.findings.error_with_hint(
+                    error_code::MISSING_INPUT,
+                    &step.path,
+                    at,
+                    message,
+                    hint,
+                );
             }
         }
         inputs.placed
@@ -124,14 +130,20 @@ impl<'n> Decoder<'n, '_> {
                 if inputs.placed.insert((*place).clone(), template).is_some() {
                     let message = format!("`{place}` is mapped twice");
                     let at = entry.key;
-                    self.findings.error(code::DUPLICATE_KEY, &entry.path, at, message);
+                    self.findings.error(error_code::DUPLICATE_KEY, &entry.path, at, message);
                 }
             }
             [] => {
                 let (hint, meant) = suggest_place(&called, &places, name);
                 let message = format!("the task takes no input `{}` here", short(name));
                 let at = entry.key;
-                self.findings.error_with_hint(code::UNKNOWN_INPUT, &entry.path, at, message, hint);
+                self.findings.error_with_hint(
+                    error_code::UNKNOWN_INPUT,
+                    &entry.path,
+                    at,
+                    message,
+                    hint,
+                );
                 inputs.meant.extend(meant.cloned());
             }
             [_, _, ..] => {
@@ -140,7 +152,7 @@ impl<'n> Decoder<'n, '_> {
                 let hint = format!("Write it under {}.", groups_of(&fitting));
                 let at = entry.key;
                 self.findings.error_with_hint(
-                    code::AMBIGUOUS_INPUT,
+                    error_code::AMBIGUOUS_INPUT,
                     &entry.path,
                     at,
                     message,

@@ -1,9 +1,9 @@
 //! Output mappings: what a step takes from its answer.
 
 use super::Decoder;
-use crate::code;
 use crate::decode::{Fields, Taken, short};
 use crate::document::{Output, OutputSource};
+use crate::error_code;
 use crate::query::Query;
 use crate::template::is_name;
 use crate::tree::Kind;
@@ -46,7 +46,7 @@ impl<'n> Decoder<'n, '_> {
         let named = parts.iter().all(|part| is_name(part)) && parts.len() <= MAX_NAMES;
         if !named {
             let message = format!("`{}` cannot name an output", short(name));
-            self.findings.error(code::BAD_OUTPUT_NAME, &entry.path, entry.key, message);
+            self.findings.error(error_code::BAD_OUTPUT_NAME, &entry.path, entry.key, message);
         }
         named.then_some(parts)
     }
@@ -68,7 +68,7 @@ impl<'n> Decoder<'n, '_> {
             let message = "a capability gives a result without headers and status";
             let hint = "Write `from: body`, or leave it out.";
             let at = from.node.position;
-            self.findings.error_with_hint(code::BAD_VALUE, &from.path, at, message, hint);
+            self.findings.error_with_hint(error_code::BAD_VALUE, &from.path, at, message, hint);
         }
         let source = match part {
             Some(From::Body) => {
@@ -103,7 +103,7 @@ impl<'n> Decoder<'n, '_> {
             let message = format!("`{}` is no header name", short(text));
             let hint = "Write the header's name, such as `X-Request-Id`.";
             let at = field.node.position;
-            self.findings.error_with_hint(code::BAD_VALUE, &field.path, at, message, hint);
+            self.findings.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
             return None;
         }
         Some(text.to_owned())
@@ -120,10 +120,10 @@ impl<'n> Decoder<'n, '_> {
                 "A path into the answer begins with `$.`; `${…}` belongs into inputs.".to_owned()
             }
             Some(query) => format!("Did you mean `{}`?", query.source()),
-            None => code::BAD_QUERY.remedy.to_owned(),
+            None => error_code::BAD_QUERY.remedy.to_owned(),
         };
         let at = field.node.position;
-        self.findings.error_with_hint(code::BAD_QUERY, &field.path, at, message, hint);
+        self.findings.error_with_hint(error_code::BAD_QUERY, &field.path, at, message, hint);
         None
     }
 }

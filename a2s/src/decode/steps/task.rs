@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::Decoder;
-use crate::code;
 use crate::decode::{Taken, short};
+use crate::error_code;
 use crate::task::{Format, SecurityScheme, Task, decode_graphql, decode_mcp, decode_openapi};
 use crate::tree::{Node, member_path};
 
@@ -41,7 +41,13 @@ impl<'n> Decoder<'n, '_> {
             }
             (Some(Format::OpenApi | Format::Graphql), _) => {}
             (None, Some((message, hint))) => {
-                self.findings.error_with_hint(code::UNSUPPORTED, &field.path, at, message, hint);
+                self.findings.error_with_hint(
+                    error_code::UNSUPPORTED,
+                    &field.path,
+                    at,
+                    message,
+                    hint,
+                );
             }
             (None, None) => {
                 let known = Format::ALL.map(Format::as_str);
@@ -72,7 +78,7 @@ impl<'n> Decoder<'n, '_> {
             let host = task.url().host_str().unwrap_or_default();
             let port = task.url().port().map_or_else(String::new, |port| format!(":{port}"));
             self.findings.error_with_hint(
-                code::FOREIGN_HOST,
+                error_code::FOREIGN_HOST,
                 &address.path,
                 address.position,
                 format!("the task addresses `{host}{port}`, which `domains` does not name"),
@@ -102,7 +108,7 @@ impl<'n> Decoder<'n, '_> {
         for host in foreign {
             let host = short(&host);
             self.findings.warning_with_hint(
-                code::FOREIGN_HOST,
+                error_code::FOREIGN_HOST,
                 &definition.path,
                 definition.key,
                 format!("tokens are got from `{host}`, which `domains` does not name"),
@@ -137,12 +143,12 @@ impl<'n> Decoder<'n, '_> {
             };
             let hint = match (only, known.is_empty()) {
                 (false, _) => "Remove what stands beside it.".to_owned(),
-                (true, true) => code::BAD_REF.remedy.to_owned(),
+                (true, true) => error_code::BAD_REF.remedy.to_owned(),
                 (true, false) => format!("Point at one of {}.", known.join(", ")),
             };
             let path = member_path(&field.path, "$ref");
             let at = reference.position;
-            self.findings.error_with_hint(code::BAD_REF, &path, at, message, hint);
+            self.findings.error_with_hint(error_code::BAD_REF, &path, at, message, hint);
             return None;
         }
         found

@@ -10,7 +10,7 @@ use super::field::BodyField;
 use super::{Method, OpenApiVersion};
 use crate::decode::short;
 use crate::task::MediaType;
-use crate::task::spot::Spot;
+use crate::task::located_value::Spot;
 use crate::tree::compare_names;
 
 /// The most media types of a body.

@@ -11,10 +11,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::{Method, OpenApiTask, OpenApiVersion};
-use crate::code;
 use crate::decode::{Findings, Site, Taken, short};
+use crate::error_code;
+use crate::task::located_value::{MAX_REFS, Spot, too_many_refs};
 use crate::task::security::{Reader, SecurityRequirement};
-use crate::task::spot::{MAX_REFS, Spot, too_many_refs};
 use crate::tree::Kind;
 
 /// The most that a task may take in memory once its `$ref`s are followed, in values. A document
@@ -156,7 +156,7 @@ impl<'n> Decoder<'n, '_> {
             root: root.clone(),
             schemes,
             place: "components.securitySchemes",
-            code: code::BAD_OPENAPI,
+            code: error_code::BAD_OPENAPI,
             findings: self.findings,
         };
         reader.read(&alternatives, holder)
@@ -266,7 +266,7 @@ impl<'n> Decoder<'n, '_> {
             let message = "the task is too large once its `$ref`s are followed";
             let hint = "Keep the parameters and responses that the step needs.";
             let Site { path, position } = spot.site();
-            self.findings.error_with_hint(code::BUDGET, &path, position, message, hint);
+            self.findings.error_with_hint(error_code::BUDGET, &path, position, message, hint);
         }
         Value::Null
     }
@@ -334,7 +334,7 @@ impl<'n> Decoder<'n, '_> {
         hint: impl Into<String>,
     ) {
         let Site { path, position } = spot.site();
-        self.findings.error_with_hint(code::BAD_OPENAPI, &path, position, message, hint);
+        self.findings.error_with_hint(error_code::BAD_OPENAPI, &path, position, message, hint);
     }
 
     pub(super) fn warn(
@@ -344,7 +344,7 @@ impl<'n> Decoder<'n, '_> {
         hint: impl Into<String>,
     ) {
         let Site { path, position } = spot.site();
-        self.findings.warning_with_hint(code::BAD_OPENAPI, &path, position, message, hint);
+        self.findings.warning_with_hint(error_code::BAD_OPENAPI, &path, position, message, hint);
     }
 }
 

@@ -9,7 +9,7 @@ use super::decode::Decoder;
 use super::parameter::{Style, ValueStyle};
 use crate::decode::short;
 use crate::diagnostic::did_you_mean;
-use crate::task::spot::Spot;
+use crate::task::located_value::Spot;
 use crate::task::{MediaType, is_header_name};
 use crate::tree::{Kind, Node};
 

@@ -7,7 +7,7 @@ use super::OpenApiVersion;
 use super::decode::{Decoder, Layers, outside_schemas};
 use crate::decode::short;
 use crate::document::Place;
-use crate::task::spot::Spot;
+use crate::task::located_value::Spot;
 use crate::task::{MediaType, is_header_name, is_set_for_requests};
 
 /// The most parameters of an operation.
@@ -278,7 +278,7 @@ impl<'n> Decoder<'n, '_> {
         let mut typed = outside_schemas(target);
         typed.insert("schema".to_owned(), json!({}));
         let what = format!("the parameter `{name}`");
-        let hint = crate::code::BAD_OPENAPI.remedy;
+        let hint = crate::error_code::BAD_OPENAPI.remedy;
         let typed: oas::Parameter = self.typed(target, &what, Value::Object(typed), hint)?;
         let (allow_reserved, allow_empty_value) = match &typed {
             oas::Parameter::Query { allow_reserved, allow_empty_value, .. } => {

@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 use super::decode::Decoder;
 use super::parameter::{OperationParameter, ParameterPlace};
 use crate::decode::short;
-use crate::task::spot::Spot;
+use crate::task::located_value::Spot;
 
 impl<'n> Decoder<'n, '_> {
     /// Every `{name}` of the path has a parameter, and every path parameter a `{name}`. A name may

@@ -7,7 +7,7 @@ use super::OpenApiVersion;
 use super::decode::{Decoder, Layers};
 use crate::decode::{Site, short};
 use crate::task::decode_url;
-use crate::task::spot::Spot;
+use crate::task::located_value::Spot;
 
 /// What chooses a server other than the first, and values other than the defaults.
 const CHOICE: &str = "x-a2s-server";

@@ -6,9 +6,9 @@ use openapiv3 as oas;
 
 use super::{SecurityRequirement, SecurityScheme};
 use crate::api::CredentialKind;
-use crate::code::{self, Code};
 use crate::decode::{Findings, Site, Taken, short};
-use crate::task::spot::Spot;
+use crate::error_code::{self, Code};
+use crate::task::located_value::Spot;
 
 /// The most ways to be let in.
 const MAX_WAYS: usize = 500;
@@ -160,7 +160,7 @@ impl<'n> Reader<'n, '_> {
             return;
         };
         let Site { path, position } = self.root.site();
-        self.findings.warning(code::UNSUPPORTED, &path, position, message);
+        self.findings.warning(error_code::UNSUPPORTED, &path, position, message);
     }
 
     fn error(&mut self, spot: &Spot<'n>, message: String, hint: &str) {

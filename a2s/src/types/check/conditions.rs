@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::Checker;
-use crate::code;
 use crate::condition::Condition;
 use crate::decode::{Mode, Site};
 use crate::diagnostic::Diagnostic;
+use crate::error_code;
 use crate::types::Kinds;
 
 impl Checker<'_, '_> {
@@ -26,7 +26,8 @@ impl Checker<'_, '_> {
             false => "Compare values of one type; `size`, `int`, `double` and `string` convert."
                 .to_owned(),
         };
-        let found = Diagnostic::error(code::BAD_CONDITION, &site.path, site.position, message);
+        let found =
+            Diagnostic::error(error_code::BAD_CONDITION, &site.path, site.position, message);
         let found = if self.mode == Mode::Publish { found } else { found.into_warning() };
         self.report(found.with_hint(hint), Vec::new());
     }

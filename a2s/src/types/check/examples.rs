@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use super::Checker;
 use crate::check::find_task;
-use crate::code;
 use crate::decode::short;
 use crate::diagnostic::{Diagnostic, Position};
 use crate::document::{Action, Answer, Example, OnError, Output, OutputSource, Step, StepPath};
+use crate::error_code;
 use crate::secret::HIDDEN;
 use crate::task::{MediaType, Task};
 use crate::tree::{Node, item_path, member_path};
-use crate::types::fit::{Form, Misfit, Reason, Turn, misfits};
+use crate::types::assignable::{Form, Misfit, Reason, Turn, misfits};
 use crate::types::{Object, Presence, Scope, Type};
 
 /// The most values that a message lists.
@@ -120,7 +120,7 @@ impl<'n> Checker<'n, '_> {
     }
 
     fn report_example(&mut self, path: &str, at: Position, message: String, hint: &str) {
-        let found = Diagnostic::error(code::BAD_EXAMPLE, path, at, message).with_hint(hint);
+        let found = Diagnostic::error(error_code::BAD_EXAMPLE, path, at, message).with_hint(hint);
         self.report(found, Vec::new());
     }
 }

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::misfit::{Input, describe_misfit};
+use super::mismatch_message::{Input, describe_misfit};
 use super::{Checker, input_node};
 use crate::document::{Place, Step, TaskInputs};
 use crate::task::{BodyFormat, OpenApiTask, Task};
 use crate::template::Template;
 use crate::tree::Node;
-use crate::types::fit::{Form, Misfit, Reason, misfits};
+use crate::types::assignable::{Form, Misfit, Reason, misfits};
 use crate::types::{Book, Kinds, Type, variable_type};
 
 /// What a place of a task takes.

@@ -3,13 +3,13 @@
 use jsonpath_rust::parser::model::{Segment, Selector};
 
 use super::{Checker, names_there};
-use crate::code;
 use crate::diagnostic::{Diagnostic, Position};
 use crate::document::{Action, Output, OutputSource, Step};
+use crate::error_code;
 use crate::query::Query;
 use crate::task::Task;
 use crate::tree::{Kind, Node, member_path};
-use crate::types::walk::Leaves;
+use crate::types::type_path::Leaves;
 use crate::types::{Kinds, Scope, Type};
 
 impl<'n> Checker<'n, '_> {
@@ -73,11 +73,11 @@ impl<'n> Checker<'n, '_> {
             };
         let hint = match hint {
             Some(hint) if hint.ends_with('?') => hint,
-            Some(hint) => format!("{hint} {}", code::QUERY_MISS.remedy),
-            None => code::QUERY_MISS.remedy.to_owned(),
+            Some(hint) => format!("{hint} {}", error_code::QUERY_MISS.remedy),
+            None => error_code::QUERY_MISS.remedy.to_owned(),
         };
         let (path, position) = output_site(step, node, output);
-        let found = Diagnostic::error(code::QUERY_MISS, &path, position, message);
+        let found = Diagnostic::error(error_code::QUERY_MISS, &path, position, message);
         let declared = self.answer_position(node, task).map(|at| (at, "declared here".to_owned()));
         self.report(found.into_warning().with_hint(hint), declared.into_iter().collect());
     }
@@ -123,7 +123,7 @@ impl<'n> Checker<'n, '_> {
                     false => format!("`{name}` is declared as {declared}, and this is {value}"),
                 };
                 let hint = "Declare the type of what is set, or set another name.";
-                let found = Diagnostic::error(code::WRONG_TYPE, &path, position, message);
+                let found = Diagnostic::error(error_code::WRONG_TYPE, &path, position, message);
                 let shared = self.root.at("execution.variables.shared");
                 let declared = shared.and_then(|shared| shared.member(name));
                 let declared = declared.map(|member| (member.position, "declared here".to_owned()));

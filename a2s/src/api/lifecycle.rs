@@ -1,0 +1,194 @@
+//! The life of a published version: withdrawn, brought back, superseded.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::schema;
+use semver::{Version, VersionReq};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::ToSchema;
+
+use super::{CapabilityRef, Impact};
+use crate::checksum::Digest;
+use crate::display_safe::one_line;
+use crate::name::CapabilityName;
+
+/// The most that is told of a deprecation on one line: its message is at most 500 characters long.
+const LONGEST_LINE: usize = 700;
+
+/// What a publisher says of a version that nobody should begin to use.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Deprecation {
+    /// Why, or what to do about it: 1 to 500 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 500)]
+    pub message: Option<String>,
+    /// What to use instead: `NAME` or `NAME@RANGE`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub successor: Option<Successor>,
+}
+
+impl fmt::Display for Deprecation {
+    /// `deprecated; use GetWeather@^2 instead: the service goes away in May`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("deprecated")?;
+        if let Some(successor) = &self.successor {
+            write!(f, "; use {successor} instead")?;
+        }
+        match &self.message {
+            Some(message) => write!(f, ": {message}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Deprecation {
+    /// The same on one line, whatever the publisher has written.
+    #[must_use]
+    pub fn in_a_line(&self) -> String {
+        one_line(&self.to_string(), LONGEST_LINE)
+    }
+}
+
+/// What to use instead of a deprecated version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Successor {
+    /// The capability; often the same one.
+    pub name: CapabilityName,
+    /// The versions that will do; any when absent.
+    pub range: Option<VersionReq>,
+}
+
+impl fmt::Display for Successor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.range {
+            Some(range) => write!(f, "{}@{range}", self.name),
+            None => self.name.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Successor {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, range) = match text.split_once('@') {
+            Some((name, range)) => (name, Some(range)),
+            None => (text, None),
+        };
+        let name =
+            CapabilityName::new(name).map_err(|error| format!("`{name}` is no name: {error}"))?;
+        let range = range
+            .map(|range| range.parse().map_err(|error| format!("`{range}` is no range: {error}")))
+            .transpose()?;
+        Ok(Self { name, range })
+    }
+}
+
+impl Serialize for Successor {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Successor {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Deprecate a version, or take that back.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeprecateRequest {
+    /// Why, or what to do about it: 1 to 500 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 500)]
+    pub message: Option<String>,
+    /// What to use instead: `NAME` or `NAME@RANGE`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub successor: Option<Successor>,
+    /// The version is not deprecated any more; then there is no message and no successor.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub undo: bool,
+}
+
+/// What became of a version that was yanked, brought back or deprecated.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LifecycleResponse {
+    /// Name of the capability.
+    pub name: CapabilityName,
+    /// The version.
+    #[schema(value_type = schema::Version)]
+    pub version: Version,
+    /// Its digest.
+    pub checksum: Digest,
+    /// False when it was so before; then nothing changed.
+    pub changed: bool,
+    /// Withdrawn: kept for those who pin it, never offered.
+    pub yanked: bool,
+    /// What is said of it, when it is deprecated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deprecated: Option<Deprecation>,
+    /// The version that an unpinned user gets from now on; none when all are yanked.
+    #[schema(value_type = Option<schema::Version>)]
+    pub latest: Option<Version>,
+    /// What a yank breaks, moves and leaves alone. Absent for all else, and where so much hangs
+    /// together that it was not followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub impact: Option<Impact>,
+}
+
+/// Something that whoever runs a version should know of it, or of one that it uses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunNotice {
+    /// The version.
+    pub capability: CapabilityRef,
+    /// It was withdrawn, and runs because it was named exactly.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub yanked: bool,
+    /// Its publisher advises against it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deprecated: Option<Deprecation>,
+}
+
+impl fmt::Display for RunNotice {
+    /// `Dogs 1.0.0 was yanked and is deprecated; use Cats instead`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { capability: CapabilityRef { name, version, .. }, yanked, deprecated } = self;
+        write!(f, "{name} {version}")?;
+        match (yanked, deprecated) {
+            (true, Some(deprecated)) => write!(f, " was yanked and is {deprecated}"),
+            (true, None) => f.write_str(" was yanked"),
+            (false, Some(deprecated)) => write!(f, " is {deprecated}"),
+            (false, None) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_successor_is_a_name_and_perhaps_a_range() {
+        for good in ["GetWeather", "GetWeather@^2", "GetWeather@>=1.2.0, <3"] {
+            let successor: Successor = good.parse().unwrap();
+            assert_eq!(successor.to_string().parse(), Ok(successor), "{good}");
+        }
+        for bad in ["", "@1", "get weather", "GetWeather@", "GetWeather@new", "A@1@2"] {
+            assert!(bad.parse::<Successor>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_deprecation_reads_as_a_sentence() {
+        let successor = "GetWeather@^2".parse().ok();
+        let message = Some("the service ends in May".to_owned());
+        let told = Deprecation { message, successor }.to_string();
+        assert_eq!(told, "deprecated; use GetWeather@^2 instead: the service ends in May");
+        assert_eq!(Deprecation::default().to_string(), "deprecated");
+    }
+}

@@ -1,0 +1,498 @@
+//! A document that runs capabilities one after another, with what some give feeding others.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::naming::{Taken, capability_name, step_id, variable_name};
+use super::{sanitize, yaml_writer};
+use crate::checksum::Digest;
+use crate::diagnostic::Diagnostic;
+use crate::document::{Document, ValueType};
+use crate::interface::InputField;
+
+/// The longest description of a capability, in characters.
+const MAX_DESCRIPTION: usize = 200;
+/// Outputs of one capability that are taken over.
+const MAX_OUTPUTS: usize = 100;
+
+/// One capability of a chain.
+#[derive(Debug, Clone)]
+pub struct ChainStep<'d> {
+    /// What it is.
+    pub document: &'d Document,
+    /// What earlier ones give to its inputs, by the name of the input. Every other input becomes
+    /// one of the chain.
+    pub feeds: BTreeMap<String, Feed>,
+}
+
+/// An output of an earlier step of a chain.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Given {
+    /// Which step, from 0.
+    pub step: usize,
+    /// Name of the output.
+    pub output: String,
+}
+
+/// What an input of a chain's step takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Feed {
+    /// An output, as it is.
+    Output(Given),
+    /// A text of outputs, each behind its name when there are several.
+    Text {
+        /// Whether the input's own words stand before it; it stays an input of the chain then.
+        own: bool,
+        /// The outputs.
+        parts: Vec<Given>,
+    },
+    /// The same that this input of an earlier step takes.
+    Shared {
+        /// Which step, from 0.
+        step: usize,
+        /// Name of its input.
+        input: String,
+    },
+}
+
+/// A chain as a document that the compiler has accepted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chain {
+    /// Its text as YAML.
+    pub text: String,
+    /// The document.
+    pub document: Document,
+}
+
+/// Writes a document that runs these capabilities in their order, pinned by version and content.
+///
+/// Its domains and permissions are those of all of them. Inputs that nothing feeds are its
+/// parameters, with their descriptions, patterns, types and defaults; under another name where two
+/// would have one. What the capabilities give is its result.
+///
+/// A feed of an output that there is not, or of a later step, is none.
+///
+/// # Errors
+/// What the compiler says against it: that there are no steps, or too many.
+pub fn write_chain(steps: &[ChainStep<'_>], author: &str) -> Result<Chain, Vec<Diagnostic>> {
+    let steps: Vec<ChainStep<'_>> = (0..steps.len()).map(|at| with_what_holds(steps, at)).collect();
+    let steps = steps.as_slice();
+    let mut writer = Writer::default();
+    let ids: Vec<String> = {
+        let mut taken = Taken::default();
+        let names = steps.iter().map(|step| step.document.capability().name.as_str());
+        names.map(|name| taken.take(&step_id(name))).collect()
+    };
+    // Names of inputs come first: people write them.
+    for (index, (step, id)) in steps.iter().zip(&ids).enumerate() {
+        writer.declare_inputs(index, step, id);
+    }
+    let mut written = Vec::with_capacity(steps.len());
+    for (index, (step, id)) in steps.iter().zip(&ids).enumerate() {
+        written.push(writer.write_step(index, step, id));
+    }
+    let mut content = header(steps, author);
+    if !writer.parameters.is_empty() {
+        content.insert("parameters".to_owned(), Value::Array(writer.parameters));
+    }
+    content.insert("dependencies".to_owned(), dependencies(steps));
+    let execution = json!({"type": "sequence", "steps": written});
+    content.insert("execution".to_owned(), execution);
+    let mut content = Value::Object(content);
+    // What cannot be put in canonical form, the compiler refuses with its reason.
+    if let Ok(digest) = Digest::of_document(&content) {
+        content["checksum"] = json!(digest);
+    }
+    let text = yaml_writer::write_yaml(&content);
+    Document::open(text.as_bytes()).map(|document| Chain { text, document })
+}
+
+/// A step with the feeds that come from what earlier ones give and take.
+fn with_what_holds<'d>(steps: &[ChainStep<'d>], at: usize) -> ChainStep<'d> {
+    let earlier = steps.get(..at).unwrap_or_default();
+    let gives = |given: &Given| {
+        let interface = earlier.get(given.step).map(|step| step.document.interface());
+        interface.is_some_and(|i| i.outputs.iter().any(|output| output.name == given.output))
+    };
+    let holds = |feed: &Feed| match feed {
+        Feed::Output(given) => gives(given),
+        Feed::Text { parts, .. } => !parts.is_empty() && parts.iter().all(gives),
+        Feed::Shared { step, input } => earlier.get(*step).is_some_and(|step| {
+            let takes = &step.document.interface().inputs;
+            !step.feeds.contains_key(input) && takes.iter().any(|field| field.name == *input)
+        }),
+    };
+    let step = &steps[at];
+    let feeds = step.feeds.iter().filter(|(_, feed)| holds(feed));
+    let feeds = feeds.map(|(input, feed)| (input.clone(), feed.clone())).collect();
+    ChainStep { document: step.document, feeds }
+}
+
+/// Names that were given out, and what stands under them.
+#[derive(Default)]
+struct Writer {
+    taken: Taken,
+    parameters: Vec<Value>,
+    /// The variable of each input and each output, by step and name.
+    inputs: BTreeMap<(usize, String), String>,
+    outputs: BTreeMap<(usize, String), String>,
+}
+
+impl Writer {
+    fn declare_inputs(&mut self, index: usize, step: &ChainStep<'_>, id: &str) {
+        for field in &step.document.interface().inputs {
+            let is_own = match step.feeds.get(&field.name) {
+                None => true,
+                Some(Feed::Text { own, .. }) => *own,
+                Some(Feed::Output(_) | Feed::Shared { .. }) => false,
+            };
+            if !is_own {
+                continue;
+            }
+            let names = [field.name.clone(), variable_name(&format!("{id}_{}", field.name))];
+            let name = self.taken.take_one_of(&names);
+            self.parameters.push(parameter(&name, field, step.document));
+            self.inputs.insert((index, field.name.clone()), name);
+        }
+    }
+
+    fn write_step(&mut self, index: usize, step: &ChainStep<'_>, id: &str) -> Value {
+        let interface = step.document.interface();
+        let inputs = interface.inputs.iter().filter_map(|field| {
+            let template = match step.feeds.get(&field.name) {
+                None => reference(self.inputs.get(&(index, field.name.clone()))?),
+                Some(feed) => self.template(index, &field.name, feed)?,
+            };
+            Some((field.name.clone(), json!(template)))
+        });
+        let inputs: Map<String, Value> = inputs.collect();
+        let mut outputs = Map::new();
+        for output in interface.outputs.iter().take(MAX_OUTPUTS) {
+            let names =
+                [variable_name(&output.name), variable_name(&format!("{id}_{}", output.name))];
+            let name = self.taken.take_one_of(&names);
+            outputs.insert(name.clone(), json!(path_to(&output.name)));
+            self.outputs.insert((index, output.name.clone()), name);
+        }
+        let name = step.document.capability().name.as_str();
+        let mut written = Map::new();
+        written.insert("id".to_owned(), json!(id));
+        written.insert("type".to_owned(), json!("capability"));
+        written.insert("use".to_owned(), json!(name));
+        if !inputs.is_empty() {
+            written.insert("input_mapping".to_owned(), Value::Object(inputs));
+        }
+        if !outputs.is_empty() {
+            written.insert("output_mapping".to_owned(), Value::Object(outputs));
+        }
+        Value::Object(written)
+    }
+
+    /// The template that feeds an input; none when there is no such output or input.
+    fn template(&self, index: usize, input: &str, feed: &Feed) -> Option<String> {
+        let variable = |given: &Given| self.outputs.get(&(given.step, given.output.clone()));
+        match feed {
+            Feed::Output(given) => variable(given).map(|name| reference(name)),
+            Feed::Shared { step, input } => {
+                self.inputs.get(&(*step, input.clone())).map(|name| reference(name))
+            }
+            Feed::Text { own, parts } => {
+                let labelled = parts.len() > 1;
+                let parts: Option<Vec<String>> = parts
+                    .iter()
+                    .map(|given| {
+                        let value = reference(variable(given)?);
+                        let label = crate::name::split_name(&given.output).to_lowercase();
+                        Some(if labelled { format!("{label}: {value}") } else { value })
+                    })
+                    .collect();
+                let parts = parts?.join(", ");
+                let own = own.then(|| self.inputs.get(&(index, input.to_owned()))).flatten();
+                Some(match own {
+                    Some(own) => format!("{} {parts}", reference(own)),
+                    None => parts,
+                })
+            }
+        }
+    }
+}
+
+/// Everything before the parameters.
+fn header(steps: &[ChainStep<'_>], author: &str) -> Map<String, Value> {
+    let capabilities = || steps.iter().map(|step| step.document.capability());
+    let joined: Vec<&str> = capabilities().map(|capability| capability.name.as_str()).collect();
+    let name = capability_name(&joined.join("-then-")).unwrap_or_else(|| "Chain".to_owned());
+    let mut domains: Vec<&str> = Vec::new();
+    let mut permissions: Vec<&str> = Vec::new();
+    for capability in capabilities() {
+        let more = capability.domains.iter().map(crate::name::Domain::as_str);
+        more.for_each(|domain| push_new(&mut domains, domain));
+        let more = capability.permissions.iter().map(crate::name::Permission::as_str);
+        more.for_each(|permission| push_new(&mut permissions, permission));
+    }
+    let descriptions: Vec<&str> = capabilities().map(|c| c.description.as_str()).collect();
+    let mut content = Map::new();
+    let mut add = |key: &str, value: Value| content.insert(key.to_owned(), value);
+    add("a2s", json!("1.1.0"));
+    add("name", json!(name));
+    add("description", json!(describe(&descriptions)));
+    add("charset", json!("utf-8"));
+    add("domains", json!(domains));
+    add("version", json!("1.0.0"));
+    add("checksum", Value::Null);
+    add("authors", json!([{"name": sanitize::line(author, 100)}]));
+    if !permissions.is_empty() {
+        add("permissions", json!(permissions));
+    }
+    content
+}
+
+fn push_new<'a>(list: &mut Vec<&'a str>, item: &'a str) {
+    if !list.contains(&item) {
+        list.push(item);
+    }
+}
+
+/// What each does, one after another, as much as there is room for.
+fn describe(descriptions: &[&str]) -> String {
+    const THEN: &str = ", then ";
+    let room = MAX_DESCRIPTION.saturating_sub(THEN.len() * descriptions.len());
+    let each = room / descriptions.len().max(1);
+    let parts = descriptions.iter().enumerate().map(|(index, description)| {
+        let part = sanitize::sentence(description, each);
+        let mut letters = part.chars();
+        match (letters.next(), letters.next()) {
+            // `Gets` becomes `gets`, `GitHub` and `URLs` stay.
+            (Some(first), Some(second))
+                if index > 0
+                    && second.is_lowercase()
+                    && !part.chars().skip(1).take_while(|c| *c != ' ').any(char::is_uppercase) =>
+            {
+                first.to_lowercase().chain(part.chars().skip(1)).collect()
+            }
+            _ => part,
+        }
+    });
+    sanitize::line(&parts.collect::<Vec<_>>().join(THEN), MAX_DESCRIPTION)
+}
+
+fn dependencies(steps: &[ChainStep<'_>]) -> Value {
+    let mut pins: Vec<Value> = Vec::new();
+    for step in steps {
+        let capability = step.document.capability();
+        let version = &capability.version;
+        // A range of pre-releases means stable versions, too.
+        let range =
+            if version.pre.is_empty() { format!("^{version}") } else { format!("={version}") };
+        let pin = json!({
+            "capability": capability.name.as_str(),
+            "version": range,
+            "checksum": step.document.digest(),
+        });
+        if !pins.contains(&pin) {
+            pins.push(pin);
+        }
+    }
+    Value::Array(pins)
+}
+
+/// An input of a step as one of the chain.
+fn parameter(name: &str, field: &InputField, document: &Document) -> Value {
+    let mut written = Map::new();
+    let mut add = |key: &str, value: Value| written.insert(key.to_owned(), value);
+    add("name", json!(name));
+    let described = field.description.as_deref();
+    let described = described.or_else(|| field.schema.get("description")?.as_str());
+    if let Some(description) = described.and_then(|d| sanitize::description(d, MAX_DESCRIPTION)) {
+        add("description", json!(description));
+    }
+    let kind = field.schema.get("type").and_then(Value::as_str);
+    let is_kind = |kind: &&str| ValueType::NAMES.iter().any(|(name, _)| name == kind);
+    if let Some(kind) = kind.filter(is_kind) {
+        add("type", json!(kind));
+    }
+    let declared = document.capability().parameter(&field.name);
+    if let Some(choices) = declared.map(|p| &p.choices).filter(|choices| !choices.is_empty()) {
+        add("enum", json!(choices));
+    }
+    if let Some(default) = &field.default {
+        add("default", default.clone());
+    } else if !field.required {
+        add("required", json!(false));
+    }
+    if field.secret {
+        add("secret", json!(true));
+    }
+    if !field.patterns.is_empty() {
+        add("patterns", json!(field.patterns));
+    }
+    Value::Object(written)
+}
+
+fn reference(variable: &str) -> String {
+    format!("${{{variable}}}")
+}
+
+/// The JSONPath of a member.
+fn path_to(name: &str) -> String {
+    if crate::template::is_name(name) && !name.contains('-') {
+        format!("$.{name}")
+    } else {
+        format!("$['{}']", name.replace('\\', "\\\\").replace('\'', "\\'"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dependencies::Shelf;
+
+    fn shipped(name: &str) -> Document {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../capabilities");
+        Document::open(&std::fs::read(format!("{folder}/{name}.yaml")).unwrap()).unwrap()
+    }
+
+    fn given(step: usize, output: &str) -> Given {
+        Given { step, output: output.to_owned() }
+    }
+
+    #[test]
+    fn a_chain_is_a_document_that_compiles_and_links() {
+        let (country, push) = (shipped("GetCountry"), shipped("SendNotification"));
+        let text = Feed::Text { own: true, parts: vec![given(0, "name"), given(0, "capital")] };
+        let title = Feed::Output(given(0, "name"));
+        let feeds = BTreeMap::from([("message".to_owned(), text), ("title".to_owned(), title)]);
+        let steps = [
+            ChainStep { document: &country, feeds: BTreeMap::new() },
+            ChainStep { document: &push, feeds },
+        ];
+        let chain = write_chain(&steps, "Jane Smith").unwrap();
+        let mut shelf = Shelf::default();
+        [&country, &push].iter().for_each(|document| shelf.add(document));
+        assert_eq!(shelf.link(chain.document.capability()), []);
+        assert_eq!(chain.document.warnings(), []);
+        let content = chain.document.content();
+        assert_eq!(content["name"], "GetCountryThenSendNotification");
+        assert_eq!(content["domains"], json!(["countries.trevorblades.com", "ntfy.sh"]));
+        let step = &content["execution"]["steps"][1];
+        assert_eq!(
+            step["input_mapping"],
+            json!({
+                "topic": "${topic}",
+                "title": "${name}",
+                "message": "${message} name: ${name}, capital: ${capital}"
+            })
+        );
+        let names: Vec<_> =
+            chain.document.interface().inputs.iter().map(|field| field.name.as_str()).collect();
+        assert_eq!(names, ["country_code", "topic", "message"]);
+        assert_eq!(
+            content["parameters"][1]["patterns"],
+            json!(["to topic *", "topic *"]),
+            "patterns are carried over"
+        );
+    }
+
+    #[test]
+    fn names_that_two_would_have_are_told_apart() {
+        let weather = shipped("GetCityWeather");
+        let steps = [
+            ChainStep { document: &weather, feeds: BTreeMap::new() },
+            ChainStep { document: &weather, feeds: BTreeMap::new() },
+        ];
+        let chain = write_chain(&steps, "Jane Smith").unwrap();
+        let interface = chain.document.interface();
+        let inputs: Vec<_> = interface.inputs.iter().map(|field| field.name.as_str()).collect();
+        assert_eq!(inputs, ["city", "getCityWeather2_city"]);
+        let outputs: Vec<_> = interface.outputs.iter().map(|field| field.name.as_str()).collect();
+        assert_eq!(outputs.len(), 8, "{outputs:?}");
+    }
+
+    #[test]
+    fn what_there_is_not_feeds_nothing() {
+        let joke = shipped("GetJoke");
+        let tweet = shipped("PostTweet");
+        let feeds = BTreeMap::from([("text".to_owned(), Feed::Output(given(0, "poem")))]);
+        let steps = [
+            ChainStep { document: &joke, feeds: BTreeMap::new() },
+            ChainStep { document: &tweet, feeds },
+        ];
+        let chain = write_chain(&steps, "Jane Smith").unwrap();
+        assert_eq!(chain.document.interface().inputs[0].name, "text");
+        assert!(write_chain(&[], "Jane Smith").is_err());
+        let long = describe(&["Gets a thing ".repeat(40).trim(), "URLs are kept as they are"]);
+        assert!(long.chars().count() <= MAX_DESCRIPTION && long.contains(", then URLs"), "{long}");
+    }
+
+    /// A document with all that a chain has to take over.
+    fn demanding(name: &str, version: &str) -> Document {
+        let text = format!(
+            r#"a2s: 1.1.0
+name: {name}
+description: Does what its name says
+charset: utf-8
+domains: [api.example.com]
+version: "{version}"
+checksum: "<sha256>"
+authors: [{{name: A2S authors}}]
+permissions: [posts.write]
+parameters: [{{name: city, type: string, default: Oslo}}, {{name: code, type: string, secret: true}}]
+execution:
+  type: sequence
+  steps:
+    - id: ask
+      format: OpenAPI
+      task:
+        openapi: "3.0.3"
+        info: {{title: Example, version: "1.0.0"}}
+        servers: [{{url: "https://api.example.com"}}]
+        paths:
+          /ask:
+            get:
+              parameters:
+                - {{name: city, in: query, schema: {{type: string}}}}
+                - {{name: code, in: query, schema: {{type: string}}}}
+              responses: {{"200": {{description: An answer}}}}
+      input_mapping: {{city: "${{city}}", code: "${{code}}"}}
+"#
+        );
+        let compilation = crate::compile(text.as_bytes());
+        compilation.document.unwrap_or_else(|| panic!("{:#?}", compilation.diagnostics))
+    }
+
+    #[test]
+    fn what_its_parts_ask_for_a_chain_asks_for_as_well() {
+        let (first, second) = (demanding("AskFirst", "1.0.0-rc.1"), shipped("GetJoke"));
+        let steps = [&first, &second];
+        let steps = steps.map(|document| ChainStep { document, feeds: BTreeMap::new() });
+        let chain = write_chain(&steps, "Jane Smith").unwrap();
+        assert_eq!(chain.document.content()["permissions"], json!(["posts.write"]));
+        let inputs = &chain.document.interface().inputs;
+        let input = |name: &str| inputs.iter().find(|field| field.name == name).unwrap();
+        assert_eq!(input("city").default, Some(json!("Oslo")));
+        assert!(input("code").secret && !input("city").secret);
+        let pins = &chain.document.content()["dependencies"];
+        assert_eq!(pins[0]["version"], "=1.0.0-rc.1", "a range would mean stable versions, too");
+        assert_eq!(pins[1]["version"], format!("^{}", second.capability().version));
+    }
+
+    #[test]
+    fn no_step_feeds_one_before_it_and_nothing_is_shared_that_is_fed() {
+        let (country, weather) = (shipped("GetCountry"), shipped("GetCityWeather"));
+        let fed = |feed: Feed| BTreeMap::from([("city".to_owned(), feed)]);
+        let capital = |step: usize| fed(Feed::Output(given(step, "capital")));
+        let asks_for_city = |steps: &[ChainStep<'_>]| {
+            let chain = write_chain(steps, "Jane Smith").unwrap();
+            chain.document.interface().inputs.iter().any(|field| field.name == "city")
+        };
+        let first = ChainStep { document: &country, feeds: BTreeMap::new() };
+        let second = ChainStep { document: &weather, feeds: capital(0) };
+        assert!(!asks_for_city(&[first.clone(), second.clone()]));
+        let early = ChainStep { document: &weather, feeds: capital(1) };
+        assert!(asks_for_city(&[early, first.clone()]));
+        let shared = fed(Feed::Shared { step: 1, input: "city".to_owned() });
+        let third = ChainStep { document: &weather, feeds: shared };
+        assert!(asks_for_city(&[first, second, third]));
+    }
+}

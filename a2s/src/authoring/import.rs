@@ -1,0 +1,156 @@
+//! Import: documents out of other descriptions of services and workflows.
+//!
+//! Each document is complete: its checksum is filled in and the compiler accepted it. What cannot
+//! be carried over is listed with its place and the reason.
+
+mod arazzo;
+mod draft;
+mod graphql;
+mod jsonpath;
+#[cfg(test)]
+mod mutate;
+mod openapi;
+mod ref_resolver;
+mod schema;
+mod spec_reader;
+mod variable;
+
+use serde::Serialize;
+
+use super::{naming, sanitize};
+use crate::checksum::Digest;
+
+pub use arazzo::{ArazzoOptions, ArazzoSource, SourceDescription, arazzo_sources, import_arazzo};
+pub use graphql::{GraphqlOptions, import_graphql};
+pub use openapi::{OpenApiOptions, OperationSummary, import_openapi, list_openapi};
+pub use spec_reader::{DescriptionError, MAX_DESCRIPTION_BYTES, read_description};
+
+/// The longest text of a remark.
+const MAX_REASON: usize = 400;
+/// The most text of all documents of an import, in bytes.
+const MAX_TEXT: usize = 256 << 20;
+
+/// What an import gave.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Imported {
+    /// The documents, in the order of the description.
+    pub documents: Vec<ImportedDocument>,
+    /// What could not be made a document.
+    pub refused: Vec<Refusal>,
+    /// How much text the documents have, in bytes.
+    #[serde(skip)]
+    bytes: usize,
+}
+
+impl Imported {
+    /// Adds what becomes of `source`, unless there are too many documents already.
+    fn add(&mut self, source: &str, import: impl FnOnce() -> Result<ImportedDocument, Refusal>) {
+        if self.bytes > MAX_TEXT {
+            let reason = format!("the documents before it have {} MiB together", MAX_TEXT >> 20);
+            let refusal = Refusal::new(source, "", reason);
+            self.refused.push(refusal.with_hint("Name fewer operations at once."));
+            return;
+        }
+        match import() {
+            Ok(document) => {
+                self.bytes += document.text.len();
+                self.documents.push(document);
+            }
+            Err(refusal) => self.refused.push(refusal),
+        }
+    }
+}
+
+/// A document that was imported.
+#[derive(Debug, Clone, Serialize)]
+pub struct ImportedDocument {
+    /// The capability's name.
+    pub name: String,
+    /// What it was made of: `GET /users/{id}`.
+    pub source: String,
+    /// The document as YAML.
+    #[serde(skip)]
+    pub text: String,
+    /// Its digest, which stands in it as its checksum.
+    pub checksum: Digest,
+    /// Whether its steps can find what they read; false when a step reads a place of a response
+    /// that the description does not declare.
+    pub can_work: bool,
+    /// What is not in it, or other than in the description.
+    pub remarks: Vec<Remark>,
+}
+
+/// Something that was not carried over, or was carried over changed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Remark {
+    /// The place in the description.
+    pub place: String,
+    /// What and why.
+    pub reason: String,
+}
+
+/// Something that could not be made a document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Refusal {
+    /// What it is: `GET /users/{id}`.
+    pub source: String,
+    /// The place in the description.
+    pub place: String,
+    /// Why.
+    pub reason: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// Why nothing at all was imported.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ImportError {
+    /// What is wrong.
+    pub message: String,
+    /// How to mend it.
+    pub hint: String,
+}
+
+impl ImportError {
+    fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: hint.into() }
+    }
+}
+
+/// What every name begins with.
+///
+/// # Errors
+/// When there is a prefix or an author who cannot be named.
+fn prefix_of(prefix: Option<&str>, author: Option<&str>) -> Result<String, ImportError> {
+    if let Some(author) =
+        author.filter(|author| sanitize::description(author, MAX_REASON).is_none())
+    {
+        let message = format!("the author `{}` has no name", sanitize::line(author, 80));
+        return Err(ImportError::new(message, "Name who answers for the documents."));
+    }
+    let Some(prefix) = prefix else { return Ok(String::new()) };
+    naming::capability_name(prefix).ok_or_else(|| {
+        let message = format!("the prefix `{}` has no letter", sanitize::line(prefix, 80));
+        ImportError::new(message, "Name a prefix of letters and digits, such as `Shop`.")
+    })
+}
+
+impl Remark {
+    fn new(place: &str, reason: impl Into<String>) -> Self {
+        let reason = sanitize::line(&reason.into(), MAX_REASON);
+        Self { place: sanitize::line(place, MAX_REASON), reason }
+    }
+}
+
+impl Refusal {
+    fn new(source: &str, place: &str, reason: impl Into<String>) -> Self {
+        let Remark { place, reason } = Remark::new(place, reason);
+        Self { source: sanitize::line(source, MAX_REASON), place, reason, hint: None }
+    }
+
+    fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}

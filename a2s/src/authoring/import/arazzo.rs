@@ -1,0 +1,204 @@
+//! Arazzo: one document for each workflow.
+
+mod actions;
+mod expression;
+mod inputs;
+mod operation_lookup;
+mod step;
+mod success_criteria;
+mod value_scope;
+mod workflow;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use url::Url;
+
+use super::openapi::{Operation, operations};
+use super::ref_resolver::{Source, shown};
+use super::{ImportError, Imported, Refusal, prefix_of};
+use crate::authoring::naming;
+
+/// The most workflows of a document.
+const MAX_WORKFLOWS: usize = 1_000;
+/// The most descriptions that a document refers to.
+const MAX_SOURCES: usize = 20;
+/// How deep workflows may use one another.
+const MAX_USES: usize = 8;
+
+/// What an import of workflows may be told.
+#[derive(Debug, Clone, Default)]
+pub struct ArazzoOptions {
+    /// What every name begins with.
+    pub prefix: Option<String>,
+    /// The author of the documents.
+    pub author: Option<String>,
+    /// The address of the services, in place of those in the descriptions.
+    pub server: Option<Url>,
+}
+
+/// A description that workflows refer to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceDescription {
+    /// The name that steps refer to it by.
+    pub name: String,
+    /// Where it is: an address, or a path relative to the Arazzo document.
+    pub url: String,
+}
+
+/// The content of a [`SourceDescription`].
+#[derive(Debug, Clone)]
+pub struct ArazzoSource {
+    /// The OpenAPI description.
+    pub description: Value,
+    /// Where it was read from: relative addresses of services are relative to it.
+    pub base: Option<Url>,
+}
+
+/// The OpenAPI descriptions that an Arazzo document refers to.
+///
+/// # Errors
+/// When the value is no Arazzo 1.0 document, or refers to too many.
+pub fn arazzo_sources(document: &Value) -> Result<Vec<SourceDescription>, ImportError> {
+    open(document)?;
+    let named = |raw: &Value| {
+        let text = |key: &str| raw.get(key).and_then(Value::as_str).map(str::to_owned);
+        let is_openapi = raw.get("type").is_none_or(|kind| kind == "openapi");
+        Some(SourceDescription { name: text("name")?, url: text("url")? }).filter(|_| is_openapi)
+    };
+    let sources = document.get("sourceDescriptions").and_then(Value::as_array);
+    let sources: Vec<_> = sources.into_iter().flatten().filter_map(named).collect();
+    if sources.len() > MAX_SOURCES {
+        let message =
+            format!("it refers to {} descriptions; {MAX_SOURCES} are read", sources.len());
+        return Err(ImportError::new(message, "Split the document."));
+    }
+    Ok(sources)
+}
+
+/// Makes a document of each workflow of an Arazzo 1.0 document. `sources` has what
+/// [`arazzo_sources`] names, as far as it could be read.
+///
+/// # Errors
+/// When the value is no Arazzo 1.0 document, or has no workflows.
+pub fn import_arazzo(
+    document: &Value,
+    sources: &BTreeMap<String, ArazzoSource>,
+    options: &ArazzoOptions,
+) -> Result<Imported, ImportError> {
+    let source = open(document)?;
+    let prefix = prefix_of(options.prefix.as_deref(), options.author.as_deref())?;
+    let raw = document.get("workflows").and_then(Value::as_array);
+    let raw: Vec<&Value> = raw.into_iter().flatten().collect();
+    if raw.len() > MAX_WORKFLOWS {
+        let message = format!("the document has {} workflows; {MAX_WORKFLOWS} are read", raw.len());
+        return Err(ImportError::new(message, "Split the document."));
+    }
+    if raw.is_empty() {
+        let hint = "Name a document with at least one entry under `workflows`.";
+        return Err(ImportError::new("the document has no workflows", hint));
+    }
+    let mut taken = naming::Taken::of_files();
+    let names = raw.iter().map(|workflow| {
+        let id = id_of(workflow);
+        let own = naming::capability_name(id).unwrap_or_else(|| "Workflow".to_owned());
+        taken.take(&format!("{prefix}{own}"))
+    });
+    let names: Vec<String> = names.collect();
+    let services = sources.iter().map(|(name, ArazzoSource { description, base })| {
+        let (operations, refused) = operations(Source::new(description));
+        (name.as_str(), Service { operations, refused, base: base.as_ref() })
+    });
+    let mut importer = Importer {
+        source,
+        services: services.collect(),
+        options,
+        raw: &raw,
+        names: &names,
+        done: BTreeMap::new(),
+    };
+    for index in 0..raw.len() {
+        importer.import(index, 0);
+    }
+    let mut imported = Imported::default();
+    for outcome in importer.done.into_values() {
+        match outcome {
+            Ok(workflow) => imported.documents.push(workflow.document),
+            Err(refusal) => imported.refused.push(refusal),
+        }
+    }
+    Ok(imported)
+}
+
+fn open(document: &Value) -> Result<Source<'_>, ImportError> {
+    let hint = "Name a file with an Arazzo 1.0 document as JSON or YAML.";
+    match document.get("arazzo") {
+        Some(Value::String(version)) if version.starts_with("1.") => Ok(Source::new(document)),
+        Some(Value::Number(version)) if version.to_string().starts_with("1.") => {
+            Ok(Source::new(document))
+        }
+        Some(version) => {
+            let version = shown(&version.to_string());
+            Err(ImportError::new(format!("this is Arazzo {version}; 1.0 is read"), hint))
+        }
+        None => Err(ImportError::new("this is no Arazzo document: it has no field `arazzo`", hint)),
+    }
+}
+
+fn id_of(workflow: &Value) -> &str {
+    workflow.get("workflowId").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// What an OpenAPI description offers.
+struct Service<'a> {
+    operations: Vec<Operation<'a>>,
+    /// What cannot be read of it.
+    refused: Vec<Refusal>,
+    base: Option<&'a Url>,
+}
+
+/// Imports workflows, those that others use before them.
+struct Importer<'a> {
+    source: Source<'a>,
+    services: BTreeMap<&'a str, Service<'a>>,
+    options: &'a ArazzoOptions,
+    raw: &'a [&'a Value],
+    names: &'a [String],
+    /// The outcome for each workflow, by index.
+    done: BTreeMap<usize, Result<workflow::Workflow, Refusal>>,
+}
+
+impl<'a> Importer<'a> {
+    fn import(&mut self, index: usize, depth: usize) {
+        if self.done.contains_key(&index) {
+            return;
+        }
+        let label = format!("workflow {}", shown(id_of(self.raw[index])));
+        if depth > MAX_USES {
+            let reason =
+                format!("workflows use one another more than {MAX_USES} deep, or in a circle");
+            self.done.insert(index, Err(Refusal::new(&label, "", reason)));
+            return;
+        }
+        let steps = self.raw[index].get("steps").and_then(Value::as_array);
+        for used in steps.into_iter().flatten().filter_map(|step| step.get("workflowId")?.as_str())
+        {
+            if let Some(used) = self.raw.iter().position(|workflow| id_of(workflow) == used) {
+                self.import(used, depth + 1);
+            }
+        }
+        if !self.done.contains_key(&index) {
+            let outcome = workflow::import(self, index, &label);
+            self.done.insert(index, outcome);
+        }
+    }
+
+    /// The workflow that another one uses, once it is imported.
+    fn used(&self, id: &str) -> Option<&workflow::Workflow> {
+        let index = self.raw.iter().position(|workflow| id_of(workflow) == id)?;
+        self.done.get(&index)?.as_ref().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! Actions after success and failure. `retry` is carried over; the rest is what a run does anyway,
+//! or has no counterpart.
+
+use serde_json::{Map, Value, json};
+
+use super::success_criteria::{self, Criterion};
+use super::value_scope::Scope;
+use crate::authoring::import::ref_resolver::{Source, shown};
+
+/// The most attempts of a request.
+const MAX_ATTEMPTS: u64 = 10;
+/// More statuses than these are cut down to [`USUAL`].
+const MAX_STATUSES: usize = 12;
+/// The statuses that a later attempt is likely to mend.
+const USUAL: [u16; 7] = [408, 425, 429, 500, 502, 503, 504];
+
+/// The `retry` of a step, from its own actions and those of its workflow.
+pub(super) fn retry(
+    source: Source<'_>,
+    step: &Value,
+    workflow: &Value,
+    place: &str,
+    scope: &mut Scope<'_>,
+) -> Option<Value> {
+    for (owner, key) in [(step, "onSuccess"), (workflow, "successActions")] {
+        for action in actions(source, owner, key, "successActions") {
+            let kind = action.get("type").and_then(Value::as_str).unwrap_or_default();
+            scope.remark(place, format!("`{}` after success is not carried over", shown(kind)));
+        }
+    }
+    let mut retry = None;
+    for (owner, key) in [(step, "onFailure"), (workflow, "failureActions")] {
+        for action in actions(source, owner, key, "failureActions") {
+            let elsewhere = action.get("stepId").or_else(|| action.get("workflowId")).is_some();
+            match action.get("type").and_then(Value::as_str).unwrap_or_default() {
+                // A step that failed ends the run.
+                "end" => {}
+                "retry" if !elsewhere && retry.is_none() => {
+                    retry = Some(read(action, place, scope));
+                }
+                "retry" if !elsewhere => {
+                    scope
+                        .remark(place, "a step has one `retry`; further ones are not carried over");
+                }
+                kind => {
+                    let told = format!(
+                        "`{}` to another step after failure is not carried over",
+                        shown(kind)
+                    );
+                    scope.remark(place, told);
+                }
+            }
+        }
+    }
+    retry
+}
+
+fn actions<'v>(source: Source<'v>, owner: &'v Value, key: &str, component: &str) -> Vec<&'v Value> {
+    let actions = owner.get(key).and_then(Value::as_array);
+    let resolve = |action: &'v Value| match action.get("reference").and_then(Value::as_str) {
+        Some(reference) => {
+            let name = reference.strip_prefix("$components.")?.strip_prefix(component)?;
+            source.get("components")?.get(component)?.get(name.strip_prefix('.')?)
+        }
+        None => Some(action),
+    };
+    actions.into_iter().flatten().filter_map(resolve).collect()
+}
+
+fn read(action: &Value, place: &str, scope: &mut Scope<'_>) -> Value {
+    let limit = action.get("retryLimit").and_then(Value::as_u64).unwrap_or(1);
+    let attempts = limit.saturating_add(1);
+    if attempts > MAX_ATTEMPTS {
+        scope.remark(
+            place,
+            format!("a request has at most {MAX_ATTEMPTS} attempts, not {attempts}"),
+        );
+    }
+    let mut retry = Map::new();
+    retry.insert("max_attempts".to_owned(), json!(attempts.min(MAX_ATTEMPTS)));
+    let seconds = action.get("retryAfter").and_then(Value::as_f64).filter(|s| *s > 0.0);
+    if let Some(seconds) = seconds {
+        // At most a day, as the language has it.
+        let whole = (seconds.min(86_400.0) * 1_000.0).round();
+        let delay = if whole % 1_000.0 == 0.0 {
+            format!("{}s", whole / 1_000.0)
+        } else {
+            format!("{}ms", whole.max(1.0))
+        };
+        retry.insert("initial_delay".to_owned(), json!(delay));
+        retry.insert("backoff".to_owned(), json!("constant"));
+    }
+    let mut statuses: Option<Vec<u16>> = None;
+    for criterion in action.get("criteria").and_then(Value::as_array).into_iter().flatten() {
+        match success_criteria::read(criterion, |_| {
+            Err("it looks at more than the status".to_owned())
+        }) {
+            Criterion::Status(met) => {
+                let known = statuses.get_or_insert_with(|| met.clone());
+                known.retain(|status| met.contains(status));
+            }
+            Criterion::Condition(_) | Criterion::Other(_) => {
+                let condition = criterion.get("condition").and_then(Value::as_str);
+                let told = format!(
+                    "that `retry` asks for `{}` is not carried over",
+                    shown(condition.unwrap_or_default())
+                );
+                scope.remark(place, told);
+            }
+        }
+    }
+    if let Some(mut statuses) = statuses {
+        statuses.retain(|status| *status >= 400);
+        if statuses.len() > MAX_STATUSES {
+            statuses.retain(|status| USUAL.contains(status));
+            let told: Vec<String> = statuses.iter().map(u16::to_string).collect();
+            scope.remark(
+                place,
+                format!(
+                    "of the statuses that `retry` asks for, {} are carried over",
+                    told.join(", ")
+                ),
+            );
+        }
+        if !statuses.is_empty() {
+            retry.insert("on_status".to_owned(), json!(statuses));
+        }
+    }
+    Value::Object(retry)
+}

@@ -1,0 +1,61 @@
+//! The operations that steps name.
+
+use super::Importer;
+use crate::authoring::import::Refusal;
+use crate::authoring::import::openapi::Operation;
+use crate::authoring::import::ref_resolver::shown;
+
+/// An operation, and where its description was read from; else why it is none, if that is known.
+pub(super) type Found<'a> = Result<(Operation<'a>, Option<&'a url::Url>), Option<Refusal>>;
+
+pub(super) fn by_id<'a>(importer: &Importer<'a>, id: &str) -> Found<'a> {
+    // `$sourceDescriptions.NAME.ID`, or the id alone.
+    let qualified = id.strip_prefix("$sourceDescriptions.").and_then(|rest| rest.split_once('.'));
+    let (source, id) = qualified.map_or((None, id), |(source, id)| (Some(source), id));
+    find(importer, source, |operation| operation.id() == Some(id), |_| false)
+}
+
+pub(super) fn by_path<'a>(importer: &Importer<'a>, path: &str) -> Found<'a> {
+    let (source, pointer) = path.split_once('#').ok_or(None)?;
+    let named = source.trim_start_matches("{$sourceDescriptions.").trim_end_matches(".url}");
+    let known = importer.services.contains_key(named).then_some(named);
+    let (path, method) =
+        pointer.strip_prefix("/paths/").and_then(|rest| rest.rsplit_once('/')).ok_or(None)?;
+    let decoded = percent_encoding(path).replace("~1", "/").replace("~0", "~");
+    let plain = path.replace("~1", "/").replace("~0", "~");
+    let label = format!("{} {}", method.to_ascii_uppercase(), shown(&plain));
+    find(
+        importer,
+        known,
+        |operation| {
+            operation.method == method && (operation.path == plain || operation.path == decoded)
+        },
+        |refusal| refusal.source == label || refusal.source == plain,
+    )
+}
+
+/// `%7B` in a pointer is `{`, and `%7D` is `}`: what paths have and addresses must not.
+fn percent_encoding(path: &str) -> String {
+    let braces = [("%7B", "{"), ("%7b", "{"), ("%7D", "}"), ("%7d", "}"), ("%20", " ")];
+    braces.iter().fold(path.to_owned(), |path, (code, letter)| path.replace(code, letter))
+}
+
+fn find<'a>(
+    importer: &Importer<'a>,
+    source: Option<&str>,
+    is_meant: impl Fn(&Operation<'_>) -> bool,
+    is_refused: impl Fn(&Refusal) -> bool,
+) -> Found<'a> {
+    let mut reason = None;
+    for (name, service) in &importer.services {
+        if source.is_some_and(|source| source != *name) {
+            continue;
+        }
+        if let Some(operation) = service.operations.iter().find(|known| is_meant(known)) {
+            return Ok((*operation, service.base));
+        }
+        let refused = || service.refused.iter().find(|refusal| is_refused(refusal)).cloned();
+        reason = reason.or_else(refused);
+    }
+    Err(reason)
+}

@@ -1,0 +1,212 @@
+//! One workflow.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::step::{Action, Step};
+use super::value_scope::Scope;
+use super::{Importer, id_of};
+use crate::authoring::import::draft::{self, Author, Header};
+use crate::authoring::import::openapi::Flaw;
+use crate::authoring::import::ref_resolver::shown;
+use crate::authoring::import::schema::Detail;
+use crate::authoring::import::variable::Variable;
+use crate::authoring::import::{ImportedDocument, Refusal, Remark};
+use crate::authoring::{naming, sanitize};
+use crate::decode::MAX_STEPS;
+
+/// A workflow that was imported.
+pub(super) struct Workflow {
+    pub(super) document: ImportedDocument,
+    pub(super) domains: Vec<String>,
+    /// The parameters of the document, by the names of the workflow's inputs.
+    pub(super) inputs: BTreeMap<String, Variable>,
+    /// The members of the document's result, by the names of the workflow's outputs.
+    pub(super) outputs: BTreeMap<String, String>,
+}
+
+pub(super) fn import(
+    importer: &Importer<'_>,
+    index: usize,
+    label: &str,
+) -> Result<Workflow, Refusal> {
+    let raw = importer.raw[index];
+    let refuse = |Flaw { place, reason, hint }: Flaw| {
+        let refusal = Refusal::new(label, &place, reason);
+        match hint {
+            Some(hint) => refusal.with_hint(hint),
+            None => refusal,
+        }
+    };
+    let mut scope = Scope::new(importer.source, raw);
+    let mut steps = Vec::new();
+    let listed = raw.get("steps").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    if listed.len() > MAX_STEPS {
+        let reason = format!("a document has at most {MAX_STEPS} steps, not {}", listed.len());
+        return Err(Refusal::new(label, "steps", reason));
+    }
+    for step in listed {
+        steps.push(Step::read(importer, raw, step, &mut scope).map_err(refuse)?);
+    }
+    if steps.is_empty() {
+        return Err(Refusal::new(label, "steps", "it has no steps"));
+    }
+    if raw.get("dependsOn").is_some() {
+        scope.remark("dependsOn", "the order of workflows is not carried over");
+    }
+    scope.close();
+    let (output, outputs) = output_of(raw, &mut scope);
+    remark_conditions(&steps, &mut scope);
+    let mappings: Vec<Map<String, Value>> =
+        steps.iter().map(|step| step.output_mapping(&scope, output.is_some())).collect();
+    let inputs = scope.inputs_by_name();
+    let (parameters, remarks) = scope.into_parameters();
+
+    let mut domains: Vec<String> = Vec::new();
+    let mut dependencies: Vec<Value> = Vec::new();
+    for step in &steps {
+        match &step.action {
+            Action::Task(cut) => domains.push(cut.domain().to_owned()),
+            Action::Capability { dependency, domains: more, .. } => {
+                domains.extend(more.iter().cloned());
+                if !dependencies.contains(dependency) {
+                    dependencies.push(dependency.clone());
+                }
+            }
+        }
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    domains.retain(|domain| seen.insert(domain.clone()));
+    let info = importer.source.get("info");
+    let told = |key: &str| raw.get(key).and_then(Value::as_str);
+    let otherwise = format!("Workflow {}", shown(id_of(raw)));
+    let header = Header {
+        name: importer.names[index].clone(),
+        description: draft::describe(told("summary"), told("description"), &otherwise),
+        domains: domains.clone(),
+        author: Author::of(importer.options.author.as_deref(), info, "Imported"),
+        parameters,
+        dependencies,
+    };
+    let title = info.and_then(|info| info.get("title")).and_then(Value::as_str);
+    let comment = match title {
+        Some(title) => format!("Imported from {}: {label}", sanitize::line(title, 80)),
+        None => format!("Imported: {label}"),
+    };
+    let newer = mappings.iter().flat_map(Map::values).any(Value::is_object)
+        || steps.iter().any(|step| step.retry.is_some());
+    let document = draft::finish(label, &comment, &header.examples(), |detail, told| {
+        told.extend(remarks.iter().cloned());
+        let execution = execution(&steps, &mappings, detail, told);
+        header.document(execution, output.clone(), newer)
+    })?;
+    Ok(Workflow { document, domains, inputs, outputs })
+}
+
+/// The top-level `output`, and the names in it by those of the workflow's outputs.
+fn output_of(raw: &Value, scope: &mut Scope<'_>) -> (Option<Value>, BTreeMap<String, String>) {
+    let (mut output, mut names) = (Map::new(), BTreeMap::new());
+    let mut taken = naming::Taken::default();
+    let declared = raw.get("outputs").and_then(Value::as_object);
+    for (name, value) in declared.into_iter().flatten() {
+        let place = format!("outputs.{}", shown(name));
+        let value = match value.as_str().filter(|text| text.starts_with('$')) {
+            Some(text) => match scope.reference(text, None, &place) {
+                Ok(reference) => json!(format!("${{{reference}}}")),
+                Err(reason) => {
+                    scope.remark(&place, format!("`{}` {reason}", shown(text)));
+                    continue;
+                }
+            },
+            None => scope.value(value, None, name, &place),
+        };
+        let own = taken.take(&naming::variable_name(name));
+        output.insert(own.clone(), value);
+        names.insert(name.clone(), own);
+    }
+    ((!output.is_empty()).then(|| Value::Object(output)), names)
+}
+
+fn remark_conditions(steps: &[Step<'_>], scope: &mut Scope<'_>) {
+    for (index, step) in steps.iter().enumerate() {
+        if step.condition.is_none() {
+            continue;
+        }
+        let told = if index + 1 < steps.len() {
+            "when its criterion is not met, the steps behind it do not run"
+        } else {
+            "it is the last step; its criterion is not checked"
+        };
+        scope.remark(&format!("steps.{}", step.id), told);
+    }
+}
+
+/// The steps. What stands behind a criterion runs when it is met.
+fn execution(
+    steps: &[Step<'_>],
+    mappings: &[Map<String, Value>],
+    detail: Detail,
+    told: &mut Vec<Remark>,
+) -> Value {
+    let mut execution = Map::new();
+    execution.insert("type".to_owned(), json!("sequence"));
+    let first = steps.iter().position(|step| step.condition.is_some());
+    let branches = first.map_or(&[][..], |first| &steps[first + 1..]);
+    if !branches.is_empty() {
+        // They may not run, and are read all the same.
+        let shared: Map<String, Value> =
+            branches.iter().map(|step| (step.id.clone(), json!("object"))).collect();
+        execution.insert("variables".to_owned(), json!({ "shared": shared }));
+    }
+    let mut written: Vec<Value> = Vec::new();
+    for (index, (step, mapping)) in steps.iter().zip(mappings).enumerate().rev() {
+        if let Some((condition, id)) = &step.condition
+            && index + 1 < steps.len()
+        {
+            written.reverse();
+            let rest = std::mem::take(&mut written);
+            written.push(json!({
+                "id": id,
+                "type": "condition",
+                "condition": condition,
+                "if_true": { "steps": rest },
+            }));
+        }
+        written.push(step_value(step, mapping, detail, told));
+    }
+    written.reverse();
+    execution.insert("steps".to_owned(), json!(written));
+    Value::Object(execution)
+}
+
+fn step_value(
+    step: &Step<'_>,
+    mapping: &Map<String, Value>,
+    detail: Detail,
+    told: &mut Vec<Remark>,
+) -> Value {
+    let mut value = Map::new();
+    value.insert("id".to_owned(), json!(step.id));
+    match &step.action {
+        Action::Task(cut) => {
+            value.insert("format".to_owned(), json!("OpenAPI"));
+            told.extend(cut.remarks().iter().cloned());
+            value.insert("task".to_owned(), cut.task(detail, told));
+        }
+        Action::Capability { name, .. } => {
+            value.insert("type".to_owned(), json!("capability"));
+            value.insert("use".to_owned(), json!(name));
+        }
+    }
+    if !step.inputs.is_empty() {
+        value.insert("input_mapping".to_owned(), Value::Object(step.inputs.clone()));
+    }
+    if !mapping.is_empty() {
+        value.insert("output_mapping".to_owned(), Value::Object(mapping.clone()));
+    }
+    if let Some(retry) = &step.retry {
+        value.insert("retry".to_owned(), retry.clone());
+    }
+    Value::Object(value)
+}

@@ -1,0 +1,260 @@
+//! From the parts of an imported document to its text, which the compiler has accepted.
+
+use serde_json::{Map, Value, json};
+
+use super::schema::Detail;
+use super::variable::Variable;
+use super::{ImportedDocument, Refusal, Remark};
+use crate::authoring::{sanitize, yaml_writer};
+use crate::checksum::Digest;
+use crate::diagnostic::Diagnostic;
+use crate::document::{Action, Document};
+use crate::task::Schemas;
+use crate::{compile_with_checksum, error_code, tree};
+
+/// The longest description of a capability, in characters.
+const MAX_DESCRIPTION: usize = 200;
+/// The longest intent of an example, in characters.
+const MAX_INTENT: usize = 100;
+/// The sample of a schema that has nothing but what is required.
+const REQUIRED_ONLY: usize = 4;
+/// The longest name of an author.
+const MAX_AUTHOR: usize = 100;
+
+/// Everything of a document but its steps.
+#[derive(Debug, Clone)]
+pub(super) struct Header {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) domains: Vec<String>,
+    pub(super) author: Author,
+    pub(super) parameters: Vec<Variable>,
+    /// The capabilities that its steps use.
+    pub(super) dependencies: Vec<Value>,
+}
+
+/// Who a document names as its author.
+#[derive(Debug, Clone)]
+pub(super) struct Author {
+    pub(super) name: String,
+    pub(super) email: Option<String>,
+}
+
+impl Author {
+    /// The author that was asked for, else the contact of a description, else its title, else
+    /// `otherwise`.
+    pub(super) fn of(asked: Option<&str>, info: Option<&Value>, otherwise: &str) -> Self {
+        let field = |value: Option<&Value>| sanitize::description(value?.as_str()?, MAX_AUTHOR);
+        if let Some(asked) = asked.map(|asked| sanitize::line(asked, MAX_AUTHOR)) {
+            return Self { name: asked, email: None };
+        }
+        let contact = info.and_then(|info| info.get("contact"));
+        let email = field(contact.and_then(|contact| contact.get("email")))
+            .filter(|email| email.contains('@') && !email.contains(' '));
+        let name = field(contact.and_then(|contact| contact.get("name")))
+            .or_else(|| field(info.and_then(|info| info.get("title"))))
+            .unwrap_or_else(|| otherwise.to_owned());
+        Self { name, email }
+    }
+
+    fn to_value(&self) -> Value {
+        match &self.email {
+            Some(email) => json!({ "name": self.name, "email": email }),
+            None => json!({ "name": self.name }),
+        }
+    }
+}
+
+/// A description for a capability: the first of `texts` that says enough, else two together.
+pub(super) fn describe(summary: Option<&str>, detail: Option<&str>, otherwise: &str) -> String {
+    /// So many characters say what a capability does.
+    const ENOUGH: usize = 25;
+    let summary = sanitize::sentence(summary.unwrap_or_default(), MAX_DESCRIPTION);
+    let detail = sanitize::sentence(detail.unwrap_or_default(), MAX_DESCRIPTION);
+    let alike = detail.to_lowercase().contains(&summary.to_lowercase());
+    let told = match (summary.is_empty(), detail.is_empty()) {
+        (true, true) => sanitize::line(otherwise, MAX_DESCRIPTION),
+        (true, false) => detail,
+        (false, true) => summary,
+        (false, false) if summary.chars().count() >= ENOUGH => summary,
+        (false, false) if alike => detail,
+        (false, false) => sanitize::line(&format!("{summary}: {detail}"), MAX_DESCRIPTION),
+    };
+    // What looks like the placeholder of a template is none.
+    if crate::decode::is_placeholder(&told) { format!("{told}.") } else { told }
+}
+
+impl Header {
+    /// The values that the description gives as examples, by the names of parameters.
+    pub(super) fn examples(&self) -> Map<String, Value> {
+        let given = self.parameters.iter().filter(|variable| !variable.secret);
+        given
+            .filter_map(|variable| Some((variable.name.clone(), variable.example.clone()?)))
+            .collect()
+    }
+
+    /// The whole document without its checksum; `newer` when its steps need language 1.1.
+    pub(super) fn document(&self, execution: Value, output: Option<Value>, newer: bool) -> Value {
+        let newer = newer || self.parameters.iter().any(Variable::is_newer);
+        let mut document = Map::new();
+        let mut add = |key: &str, value: Value| document.insert(key.to_owned(), value);
+        add("a2s", json!(if newer { "1.1.0" } else { "1.0.0" }));
+        add("name", json!(self.name));
+        add("description", json!(self.description));
+        add("charset", json!("utf-8"));
+        add("domains", json!(self.domains));
+        add("version", json!("1.0.0"));
+        add("checksum", Value::Null);
+        add("authors", json!([self.author.to_value()]));
+        if !self.parameters.is_empty() {
+            add("parameters", self.parameters.iter().map(Variable::to_value).collect());
+        }
+        if !self.dependencies.is_empty() {
+            add("dependencies", json!(self.dependencies));
+        }
+        add("execution", execution);
+        if let Some(output) = output {
+            add("output", output);
+        }
+        Value::Object(document)
+    }
+}
+
+/// Whether a warning says that a step takes or reads what no response has. An output that may be
+/// missing may find nothing.
+fn reads_nothing(document: &Document, warning: &Diagnostic) -> bool {
+    if warning.code != error_code::QUERY_MISS.id || !warning.message.contains("finds nothing") {
+        return false;
+    }
+    let mut is_optional = false;
+    document.capability.for_each_step(|step| {
+        let mapping = tree::member_path(&step.pointer, "output_mapping");
+        for output in step.action.outputs() {
+            let path = tree::member_path(&mapping, &output.name.join("."));
+            let below = warning.path.strip_prefix(&path);
+            let is_meant = below.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+            is_optional |= is_meant && output.default.is_some();
+        }
+    });
+    !is_optional
+}
+
+/// The same document with an example: what a person may ask for, and inputs that fit the interface.
+/// The answer of the service is made up when the example is tried. None for a document of several
+/// steps, whose answers have to fit each other.
+fn with_example(
+    document: &Document,
+    content: &Value,
+    comment: &str,
+    examples: &Map<String, Value>,
+) -> Option<(Document, String)> {
+    let capability = &document.capability;
+    let children = capability.execution.children();
+    let [step] = children.as_slice() else { return None };
+    if !matches!(step.action, Action::Task { .. }) {
+        return None;
+    }
+    let schema = document.interface().to_json_schema("", "").get("input")?.clone();
+    // What is required, with the examples and defaults of the description.
+    let inputs = Schemas::sent_samples(&schema).into_iter().nth(REQUIRED_ONLY)?;
+    let mut inputs = inputs.as_object().cloned().unwrap_or_default();
+    inputs.retain(|name, _| {
+        document.interface().inputs.iter().any(|field| field.required && field.name == *name)
+    });
+    for (name, value) in &mut inputs {
+        if let Some(example) = examples.get(name) {
+            *value = example.clone();
+        }
+    }
+    let mut content = content.clone();
+    let Value::Object(members) = &mut content else { return None };
+    members.insert("a2s".to_owned(), json!("1.1.0"));
+    let intent = intent_of(&capability.description);
+    let mut example = Map::new();
+    example.extend(intent.map(|intent| ("intent".to_owned(), json!(intent))));
+    example.insert("inputs".to_owned(), Value::Object(inputs));
+    members.insert("examples".to_owned(), json!([example]));
+    let digest = Digest::of_document(&content).ok()?;
+    content["checksum"] = json!(digest);
+    let text = format!("# {}\n{}", sanitize::line(comment, 200), yaml_writer::write_yaml(&content));
+    let compilation = compile_with_checksum(text.as_bytes());
+    let found = compilation.document.filter(|_| text.len() <= tree::MAX_BYTES)?;
+    (found.warnings.len() <= document.warnings.len()).then_some((found, text))
+}
+
+/// What a person may ask for, from what a capability does: its description in a sentence.
+fn intent_of(description: &str) -> Option<String> {
+    let intent =
+        sanitize::sentence(description, MAX_INTENT).trim_end_matches('…').trim().to_owned();
+    let mut letters = intent.chars();
+    let first = letters.next()?;
+    // A word in capital letters is a name.
+    let is_name = letters.clone().next().is_some_and(char::is_uppercase);
+    let begin = if is_name { first.to_string() } else { first.to_lowercase().to_string() };
+    Some(begin + letters.as_str()).filter(|intent| intent.split_whitespace().count() > 1)
+}
+
+/// Writes the document that `build` gives with as much detail as fits into one, and lets the
+/// compiler judge it. `comment` stands above it; `examples` are values that inputs may have.
+pub(super) fn finish(
+    source: &str,
+    comment: &str,
+    examples: &Map<String, Value>,
+    build: impl Fn(Detail, &mut Vec<Remark>) -> Value,
+) -> Result<ImportedDocument, Refusal> {
+    let mut too_large = String::new();
+    for detail in Detail::LEVELS {
+        let mut remarks = Vec::new();
+        let mut content = build(detail, &mut remarks);
+        let digest = Digest::of_document(&content)
+            .map_err(|error| Refusal::new(source, "", error.to_string()))?;
+        content["checksum"] = json!(digest);
+        let body = yaml_writer::write_yaml(&content);
+        let text = format!("# {}\n{body}", sanitize::line(comment, 200));
+        if text.len() > tree::MAX_BYTES {
+            too_large = format!("the document would have {} bytes", text.len());
+            continue;
+        }
+        let compilation = compile_with_checksum(text.as_bytes());
+        if let Some(document) = compilation.document {
+            let (document, text) = match with_example(&document, &content, comment, examples) {
+                Some((document, text)) => (document, text),
+                None => (document, text),
+            };
+            let digest = document.digest;
+            let name = document.capability.name.to_string();
+            remarks.extend(detail.loss().map(|loss| Remark::new("", loss)));
+            for warning in &document.warnings {
+                remarks.push(Remark::new(&warning.path, warning.message.as_str()));
+            }
+            remarks.sort();
+            remarks.dedup();
+            let can_work = !document.warnings.iter().any(|it| reads_nothing(&document, it));
+            return Ok(ImportedDocument {
+                can_work,
+                name,
+                source: sanitize::line(source, 200),
+                text,
+                checksum: digest,
+                remarks,
+            });
+        }
+        let mut errors = compilation.diagnostics.into_iter().filter(|d| d.is_error());
+        let Some(first) = errors.next() else { continue };
+        if [error_code::TOO_LARGE.id, error_code::BUDGET.id].contains(&first.code.as_str()) {
+            too_large = first.message;
+            continue;
+        }
+        let more = match errors.count() {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        let reason = format!("{}: {}{more}", first.code, first.message);
+        let refusal = Refusal::new(source, &first.path, reason);
+        return Err(match first.hint {
+            Some(hint) => refusal.with_hint(hint),
+            None => refusal,
+        });
+    }
+    Err(Refusal::new(source, "", too_large).with_hint("Describe less of it, and import again."))
+}

@@ -1,0 +1,318 @@
+//! OpenAPI: one document for each operation.
+
+mod body;
+mod extract_operation;
+mod operation;
+mod parameter;
+mod response;
+mod server;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use super::draft::{self, Author, Header};
+use super::ref_resolver::{Source, shown};
+use super::variable::Variable;
+use super::{ImportError, Imported, ImportedDocument, Refusal, prefix_of};
+use crate::authoring::{naming, sanitize};
+use crate::diagnostic::did_you_mean;
+
+pub(super) use extract_operation::{Cut, Flaw};
+pub(super) use operation::{Operation, operations};
+
+/// The most parameters of a document.
+const MAX_PARAMETERS: usize = 100;
+/// The longest path that is listed.
+const MAX_PATH: usize = 400;
+
+/// What an import of operations may be told.
+#[derive(Debug, Clone, Default)]
+pub struct OpenApiOptions {
+    /// The operations that are wanted, by `operationId`, as `GET /users/{id}` or by the names of
+    /// their documents; all when empty.
+    pub operations: Vec<String>,
+    /// What every name begins with.
+    pub prefix: Option<String>,
+    /// The address of the service, in place of the one in the description.
+    pub server: Option<Url>,
+    /// Where the description was read from: relative addresses are relative to it.
+    pub base: Option<Url>,
+    /// The author of the documents, in place of the contact in the description.
+    pub author: Option<String>,
+}
+
+/// An operation of a description.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OperationSummary {
+    /// `operationId`, when there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// `GET`, `POST`, ….
+    pub method: String,
+    /// The path template.
+    pub path: String,
+    /// The name that its document gets.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+}
+
+/// The operations of a description, with the names that their documents get.
+///
+/// # Errors
+/// When the value is no OpenAPI description of a version that is read.
+pub fn list_openapi(
+    description: &Value,
+    options: &OpenApiOptions,
+) -> Result<Vec<OperationSummary>, ImportError> {
+    let source = open(description)?;
+    let prefix = prefix_of(options.prefix.as_deref(), options.author.as_deref())?;
+    let (operations, _) = operations(source);
+    let names = names_of(&operations, &prefix);
+    let summaries = operations.iter().zip(names).map(|(operation, name)| OperationSummary {
+        id: operation.id().map(shown),
+        method: operation.method.to_ascii_uppercase(),
+        path: sanitize::line(operation.path, MAX_PATH),
+        name,
+        description: description_of(source, operation),
+    });
+    Ok(summaries.collect())
+}
+
+/// Makes a document of each operation of an OpenAPI description, 3.0 or 3.1.
+///
+/// # Errors
+/// When the value is no OpenAPI description of a version that is read, or has not the operations
+/// that were asked for. What is wrong with one operation stands in [`Imported::refused`].
+pub fn import_openapi(
+    description: &Value,
+    options: &OpenApiOptions,
+) -> Result<Imported, ImportError> {
+    let source = open(description)?;
+    let prefix = prefix_of(options.prefix.as_deref(), options.author.as_deref())?;
+    let (operations, refused) = operations(source);
+    let names = names_of(&operations, &prefix);
+    let chosen = choose(&operations, &refused, &names, &options.operations)?;
+    let mut imported = Imported::default();
+    if options.operations.is_empty() {
+        imported.refused = refused;
+    }
+    for index in chosen {
+        let (operation, name) = (operations[index], &names[index]);
+        imported.add(&operation.label(), || import_operation(operation, name, options));
+    }
+    Ok(imported)
+}
+
+/// The description, when its version is read.
+pub(super) fn open(description: &Value) -> Result<Source<'_>, ImportError> {
+    let text = |key: &str| match description.get(key)? {
+        Value::String(version) => Some(shown(version)),
+        Value::Number(version) => Some(version.to_string()),
+        _ => None,
+    };
+    match (text("openapi"), text("swagger")) {
+        (Some(version), _) if version.starts_with("3.0") || version.starts_with("3.1") => {
+            Ok(Source::new(description))
+        }
+        (Some(version), _) => Err(ImportError::new(
+            format!("this is OpenAPI {version}; 3.0 and 3.1 are read"),
+            "Get the description in OpenAPI 3.0 or 3.1.",
+        )),
+        (None, Some(version)) => Err(ImportError::new(
+            format!("this is Swagger {version}; OpenAPI 3.0 and 3.1 are read"),
+            "Convert it first, with `npx swagger2openapi FILE` or at https://converter.swagger.io, and import the result.",
+        )),
+        (None, None) => Err(ImportError::new(
+            "this is no OpenAPI description: it has no field `openapi`",
+            "Name a file or an address that gives an OpenAPI description as JSON or YAML.",
+        )),
+    }
+}
+
+/// The operations that are meant: their indexes, in the order of the description.
+fn choose(
+    operations: &[Operation<'_>],
+    refused: &[Refusal],
+    names: &[String],
+    wanted: &[String],
+) -> Result<Vec<usize>, ImportError> {
+    if wanted.is_empty() {
+        if operations.is_empty() {
+            if let Some(first) = refused.first() {
+                let message = format!(
+                    "no operation of the description can be read; of {}, the first: {}: {}",
+                    refused.len(),
+                    first.source,
+                    first.reason
+                );
+                let hint = first.hint.clone().unwrap_or_default();
+                return Err(ImportError::new(message, hint));
+            }
+            let hint = "Name a description with at least one path and operation.";
+            return Err(ImportError::new("the description has no operations", hint));
+        }
+        return Ok((0..operations.len()).collect());
+    }
+    let mut chosen = Vec::new();
+    for name in wanted {
+        let by_id = operations.iter().position(|operation| operation.id() == Some(name));
+        let by_path = || operations.iter().position(|operation| operation.is_at(name));
+        let by_name = || names.iter().position(|known| known == name);
+        let Some(index) = by_id.or_else(by_path).or_else(by_name) else {
+            let ids = operations.iter().filter_map(Operation::id);
+            let names = names.iter().map(String::as_str);
+            let hint = match did_you_mean(name, ids).or_else(|| did_you_mean(name, names)) {
+                Some(close) => format!("Did you mean `{}`?", shown(close)),
+                None => "See `a2s import openapi SPEC --list`; one without an id is named as in `GET /users/{id}`.".to_owned(),
+            };
+            let message = format!("the description has no operation `{}`", shown(name));
+            return Err(ImportError::new(message, hint));
+        };
+        if !chosen.contains(&index) {
+            chosen.push(index);
+        }
+    }
+    chosen.sort_unstable();
+    Ok(chosen)
+}
+
+/// The names of the documents of all operations. One that is imported alone has the same name.
+fn names_of(operations: &[Operation<'_>], prefix: &str) -> Vec<String> {
+    let mut taken = naming::Taken::of_files();
+    let name = |operation: &Operation<'_>| {
+        let own = operation.id().and_then(naming::capability_name);
+        let own = own.unwrap_or_else(|| operation.name_by_path());
+        taken.take(&format!("{prefix}{own}"))
+    };
+    operations.iter().map(name).collect()
+}
+
+fn description_of(source: Source<'_>, operation: &Operation<'_>) -> String {
+    let own = |key: &str| operation.raw.get(key).and_then(Value::as_str);
+    let above = |key: &str| operation.item.get(key).and_then(Value::as_str);
+    let title = source.get("info").and_then(|info| info.get("title")).and_then(Value::as_str);
+    let otherwise = match title {
+        Some(title) => format!("{} of {}", operation.label(), sanitize::line(title, 80)),
+        None => operation.label(),
+    };
+    let summary = own("summary").or_else(|| above("summary"));
+    draft::describe(summary, own("description").or_else(|| above("description")), &otherwise)
+}
+
+fn import_operation(
+    operation: Operation<'_>,
+    name: &str,
+    options: &OpenApiOptions,
+) -> Result<ImportedDocument, Refusal> {
+    let source = operation.source;
+    let label = operation.label();
+    let cut = Cut::of(operation, options.server.as_ref(), options.base.as_ref(), None).map_err(
+        |Flaw { place, reason, hint }| {
+            let refusal = Refusal::new(&label, &place, reason);
+            match hint {
+                Some(hint) => refusal.with_hint(hint),
+                None => refusal,
+            }
+        },
+    )?;
+    let plan = Plan::of(&cut);
+    let header = Header {
+        name: name.to_owned(),
+        description: description_of(source, &operation),
+        domains: vec![cut.domain().to_owned()],
+        author: Author::of(options.author.as_deref(), source.get("info"), cut.domain()),
+        parameters: plan.variables.clone(),
+        dependencies: Vec::new(),
+    };
+    let title = source.get("info").and_then(|info| info.get("title")).and_then(Value::as_str);
+    let comment = match title {
+        Some(title) => format!("Imported from {}: {label}", sanitize::line(title, 80)),
+        None => format!("Imported: {label}"),
+    };
+    draft::finish(&label, &comment, &header.examples(), |detail, remarks| {
+        remarks.extend(cut.remarks().iter().cloned());
+        remarks.extend(plan.remarks.iter().cloned());
+        let mut step = Map::new();
+        step.insert("id".to_owned(), json!(naming::step_id(name)));
+        step.insert("format".to_owned(), json!("OpenAPI"));
+        step.insert("task".to_owned(), cut.task(detail, remarks));
+        if !plan.inputs.is_empty() {
+            step.insert("input_mapping".to_owned(), Value::Object(plan.inputs.clone()));
+        }
+        if !plan.outputs.is_empty() {
+            step.insert("output_mapping".to_owned(), Value::Object(plan.outputs.clone()));
+        }
+        let newer = plan.outputs.values().any(Value::is_object);
+        header.document(json!({ "type": "sequence", "steps": [step] }), None, newer)
+    })
+}
+
+/// How the parameters of a document fill one operation, and what it gives.
+struct Plan {
+    variables: Vec<Variable>,
+    inputs: Map<String, Value>,
+    outputs: Map<String, Value>,
+    remarks: Vec<super::Remark>,
+}
+
+impl Plan {
+    fn of(cut: &Cut<'_>) -> Self {
+        let mut taken = naming::Taken::default();
+        let (mut variables, mut inputs) = (Vec::new(), Map::new());
+        let mut remarks = Vec::new();
+        for parameter in cut.parameters() {
+            // The executor fills it in, anew for each step of each run.
+            if parameter.is_idempotency_key() {
+                continue;
+            }
+            let value = match &parameter.constant {
+                Some(constant) => json!(constant.replace("${", "$${")),
+                None => {
+                    let plain = naming::variable_name(&parameter.name);
+                    let longer = format!("{}_{plain}", parameter.place.word());
+                    let variable =
+                        parameter.variable(cut.source(), taken.take_one_of(&[plain, longer]));
+                    let template = variable.template();
+                    variables.push(variable);
+                    template
+                }
+            };
+            let group = inputs.entry(parameter.place.group()).or_insert_with(|| json!({}));
+            group[parameter.name.as_str()] = value;
+        }
+        if let Some(body) = cut.body() {
+            let room = MAX_PARAMETERS.saturating_sub(variables.len());
+            let (more, value) = body.plan(cut.source(), room, &mut taken);
+            variables.extend(more);
+            inputs.insert("body".to_owned(), value);
+        }
+        if variables.len() > MAX_PARAMETERS {
+            let mut dropped = Vec::new();
+            while variables.len() > MAX_PARAMETERS
+                && let Some(last) = variables.iter().rposition(|variable| !variable.required)
+            {
+                dropped.push(variables.remove(last));
+            }
+            for variable in &dropped {
+                let template = variable.template();
+                for group in inputs.values_mut().filter_map(Value::as_object_mut) {
+                    group.retain(|_, value| *value != template);
+                }
+                inputs.retain(|_, value| *value != template && *value != json!({}));
+                let reason = format!(
+                    "a document has at most {MAX_PARAMETERS} parameters; this optional one was left out"
+                );
+                remarks.push(super::Remark::new(&variable.name, reason));
+            }
+        }
+        let outputs = cut.outputs(&mut taken, &mut remarks);
+        // Those that a caller must give come first.
+        variables.sort_by_key(|variable| !variable.required || variable.default.is_some());
+        Self { variables, inputs, outputs, remarks }
+    }
+}
+
+#[cfg(test)]
+mod tests;

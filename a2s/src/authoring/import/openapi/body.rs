@@ -1,0 +1,315 @@
+//! The request body of an operation.
+
+use std::collections::BTreeSet;
+
+use indexmap::{IndexMap, IndexSet};
+use serde_json::{Map, Value, json};
+
+use super::extract_operation::Flaw;
+use super::operation::Operation;
+use super::response::is_json;
+use crate::authoring::import::Remark;
+use crate::authoring::import::ref_resolver::{Source, flag, shown, told_flag};
+use crate::authoring::import::schema::Schemas;
+use crate::authoring::import::variable::{Variable, names_a_secret};
+use crate::authoring::naming;
+use crate::document::ValueType;
+use crate::task::{BodyFormat, MediaType};
+
+/// With more properties, the body is one parameter.
+const MAX_PROPERTIES: usize = 30;
+/// How deep the parts of a combination are looked into for properties.
+const MAX_COMBINED: usize = 8;
+
+/// A request body of one media type.
+#[derive(Debug, Clone)]
+pub(in crate::authoring::import) struct Body<'a> {
+    required: bool,
+    description: Option<&'a str>,
+    media_type: String,
+    schema: Option<&'a Value>,
+    encoding: Option<&'a Value>,
+}
+
+/// A property at the top of a body.
+struct Property<'a> {
+    name: &'a str,
+    schema: &'a Value,
+    required: bool,
+}
+
+impl<'a> Body<'a> {
+    pub(super) fn of(
+        operation: Operation<'a>,
+        wanted: Option<&str>,
+        remarks: &mut Vec<Remark>,
+    ) -> Result<Option<Self>, Flaw> {
+        let Some(raw) = operation.raw.get("requestBody") else { return Ok(None) };
+        let place = format!("{}.requestBody", operation.place());
+        let raw = operation.source.resolve(raw);
+        let raw = raw.map_err(|error| Flaw::unresolved(&place, &error))?;
+        let content = raw.get("content").and_then(Value::as_object);
+        let kinds = content.into_iter().flatten().filter(|(media, _)| media.contains('/'));
+        let rank = |media: &str| (Some(media) != wanted, preference(media));
+        let Some((media, kind)) = kinds.min_by_key(|(media, _)| rank(media)) else {
+            remarks.push(Remark::new(&place, "the body has no media type; none is sent"));
+            return Ok(None);
+        };
+        let others = content.map_or(0, |content| content.len().saturating_sub(1));
+        if others > 0 && preference(media) > 1 && wanted.is_none() {
+            let reason = format!("of {} media types, `{}` is sent", others + 1, shown(media));
+            remarks.push(Remark::new(&place, reason));
+        }
+        let schema = kind.get("schema").filter(|schema| schema.is_object());
+        let media_type = if media.contains('*') {
+            let reason = format!("`{}` leaves the media type open; JSON is sent", shown(media));
+            remarks.push(Remark::new(&place, reason));
+            "application/json".to_owned()
+        } else {
+            media.trim().to_owned()
+        };
+        Ok(Some(Self {
+            required: told_flag(raw, "required", &place, remarks) == Some(true),
+            description: raw.get("description").and_then(Value::as_str),
+            media_type,
+            schema,
+            encoding: kind.get("encoding").filter(|encoding| encoding.is_object()),
+        }))
+    }
+
+    /// The parameters of the document that fill it, at most `room`, and the template.
+    pub(in crate::authoring::import) fn plan(
+        &self,
+        source: Source<'a>,
+        room: usize,
+        taken: &mut naming::Taken,
+    ) -> (Vec<Variable>, Value) {
+        let most = room.min(MAX_PROPERTIES);
+        let properties = self.properties(source).filter(|properties| properties.len() <= most);
+        let Some(properties) = properties else {
+            let name = taken.take_one_of(&["body".to_owned(), "request_body".to_owned()]);
+            let mut variable = Variable::new(name, self.description, self.required);
+            if let Some(schema) = self.schema {
+                variable = variable.with_schema(source, schema);
+            }
+            let is_exact = match self.format() {
+                Some(BodyFormat::Json) => true,
+                // A string, or content with more about it.
+                Some(BodyFormat::Text) => variable.kind == Some(ValueType::String),
+                Some(BodyFormat::Form | BodyFormat::Multipart | BodyFormat::Other) | None => false,
+            };
+            if !is_exact {
+                variable = variable.open();
+            }
+            let template = variable.template();
+            return (vec![variable], template);
+        };
+        let (mut variables, mut members) = (Vec::new(), Map::new());
+        for property in properties {
+            let plain = naming::variable_name(property.name);
+            let name = taken.take_one_of(&[plain.clone(), format!("body_{plain}")]);
+            let mut variable = Variable { name, ..property.variable(source) };
+            if self.format() == Some(BodyFormat::Multipart) && property.is_binary(source) {
+                variable = variable.open();
+            }
+            members.insert(property.name.to_owned(), variable.template());
+            variables.push(variable);
+        }
+        (variables, Value::Object(members))
+    }
+
+    /// In which form its value is given.
+    fn format(&self) -> Option<BodyFormat> {
+        MediaType::parse(&self.media_type).as_ref().map(BodyFormat::of)
+    }
+
+    /// The properties at the top, when the body is surely an object with nothing but those.
+    fn properties(&self, source: Source<'a>) -> Option<Vec<Property<'a>>> {
+        let is_form = self.media_type.starts_with("application/x-www-form-urlencoded")
+            || self.media_type.starts_with("multipart/");
+        if !is_form && !is_json(&self.media_type) {
+            return None;
+        }
+        let mut found = Found::default();
+        found.gather(source, self.schema?, 0)?;
+        let Found { mut properties, required, read_only, .. } = found;
+        for property in properties.values_mut() {
+            property.required = required.contains(property.name);
+        }
+        if properties.is_empty() {
+            return None;
+        }
+        // Some descriptions demand what they do not describe.
+        for name in required {
+            if !properties.contains_key(name) && !read_only.contains(name) {
+                let property = Property { name, schema: &Value::Null, required: true };
+                properties.insert(name, property);
+            }
+        }
+        Some(properties.into_values().collect())
+    }
+
+    /// The parameter that a property at the top would be.
+    pub(in crate::authoring::import) fn property(
+        &self,
+        source: Source<'a>,
+        name: &str,
+    ) -> Option<Variable> {
+        let properties = self.properties(source)?;
+        properties.iter().find(|property| property.name == name).map(|p| p.variable(source))
+    }
+
+    /// Whether the body surely takes no property of this name: its members are listed, and others
+    /// are forbidden, or the property is in responses alone.
+    pub(in crate::authoring::import) fn forbids(&self, source: Source<'a>, name: &str) -> bool {
+        let mut found = Found::default();
+        let Some(()) = self.schema.and_then(|schema| found.gather(source, schema, 0)) else {
+            return false;
+        };
+        let is_known = found.properties.contains_key(name);
+        !is_known && (found.is_closed || found.read_only.contains(name))
+    }
+
+    /// The properties at the top without which a request is refused, and the parameters that they
+    /// would be.
+    pub(in crate::authoring::import) fn required(
+        &self,
+        source: Source<'a>,
+    ) -> Vec<(&'a str, Variable)> {
+        let properties = self.properties(source).unwrap_or_default();
+        let required = properties.iter().filter(|property| property.required);
+        required.map(|property| (property.name, property.variable(source))).collect()
+    }
+
+    /// Whether a request without it is refused.
+    pub(in crate::authoring::import) fn is_required(&self) -> bool {
+        self.required
+    }
+
+    /// The body in the task.
+    pub(super) fn value(&self, schemas: &mut Schemas<'a, '_>) -> Value {
+        let mut media = Map::new();
+        if let Some(schema) = self.schema {
+            media.insert("schema".to_owned(), schemas.carry(schema, "requestBody"));
+        }
+        if let Some(Value::Object(encoding)) = self.encoding {
+            let kept = |(name, raw): (&String, &Value)| {
+                let keys = ["contentType", "style", "explode", "allowReserved"];
+                let kept: Map<String, Value> = keys
+                    .into_iter()
+                    .filter_map(|key| {
+                        let value = match key {
+                            "explode" | "allowReserved" => json!(flag(raw, key)?),
+                            _ => raw.get(key).filter(|value| value.is_string())?.clone(),
+                        };
+                        Some((key.to_owned(), value))
+                    })
+                    .collect();
+                (!kept.is_empty()).then(|| (name.clone(), Value::Object(kept)))
+            };
+            let kept: Map<String, Value> = encoding.iter().filter_map(kept).collect();
+            if !kept.is_empty() {
+                media.insert("encoding".to_owned(), Value::Object(kept));
+            }
+        }
+        let mut body = Map::new();
+        if self.required {
+            body.insert("required".to_owned(), json!(true));
+        }
+        body.insert("content".to_owned(), json!({ &self.media_type: media }));
+        Value::Object(body)
+    }
+}
+
+impl Property<'_> {
+    /// Whether its value is a file: `{base64: …}` says as much as a string of its characters.
+    fn is_binary(&self, source: Source<'_>) -> bool {
+        let Ok(schema) = source.resolve(self.schema) else { return false };
+        schema.get("format").is_some_and(|format| format == "binary")
+            || schema.get("contentMediaType").is_some()
+    }
+
+    /// The parameter that it would be, without its name.
+    fn variable(&self, source: Source<'_>) -> Variable {
+        let mut variable = Variable::new(String::new(), None, self.required);
+        let resolved = source.resolve(self.schema).ok();
+        let format = resolved.and_then(|schema| schema.get("format"));
+        let is_password = format.is_some_and(|format| format == "password");
+        variable.secret = is_password || names_a_secret(self.name, None);
+        variable.with_schema(source, self.schema)
+    }
+}
+
+/// The properties of a schema and of those that it is combined of.
+#[derive(Default)]
+struct Found<'a> {
+    properties: IndexMap<&'a str, Property<'a>>,
+    required: IndexSet<&'a str>,
+    /// Those that are in answers alone.
+    read_only: BTreeSet<&'a str>,
+    /// Whether other properties are forbidden.
+    is_closed: bool,
+}
+
+impl<'a> Found<'a> {
+    /// Collects them. None when a value may be something else than an object with those.
+    fn gather(&mut self, source: Source<'a>, schema: &'a Value, depth: usize) -> Option<()> {
+        let schema = source.resolve(schema).ok()?;
+        // Rules about several properties together hold for a whole body alone.
+        let other = [
+            "oneOf",
+            "anyOf",
+            "not",
+            "if",
+            "patternProperties",
+            "dependentRequired",
+            "dependentSchemas",
+        ];
+        if depth > MAX_COMBINED || other.iter().any(|key| schema.get(key).is_some()) {
+            return None;
+        }
+        match schema.get("type") {
+            None => {}
+            Some(Value::String(kind)) if kind == "object" => {}
+            Some(Value::Array(kinds)) if kinds.iter().any(|kind| kind == "object") => {}
+            Some(_) => return None,
+        }
+        self.is_closed |= schema.get("additionalProperties") == Some(&json!(false));
+        let names = schema.get("required").and_then(Value::as_array);
+        let least = schema.get("minProperties").and_then(Value::as_u64).unwrap_or(0);
+        if least > names.map_or(0, |names| names.len() as u64) {
+            return None;
+        }
+        self.required.extend(names.into_iter().flatten().filter_map(Value::as_str));
+        let own = schema.get("properties").and_then(Value::as_object);
+        for (name, schema) in own.into_iter().flatten() {
+            let resolved = source.resolve(schema).unwrap_or(schema);
+            if flag(resolved, "readOnly") == Some(true) {
+                self.read_only.insert(name);
+            } else {
+                let property = Property { name, schema, required: false };
+                self.properties.entry(name).or_insert(property);
+            }
+        }
+        for part in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {
+            self.gather(source, part, depth + 1)?;
+        }
+        Some(())
+    }
+}
+
+/// How much a media type is liked; the smallest is sent.
+fn preference(media: &str) -> usize {
+    let media = media.to_ascii_lowercase();
+    let name = media.split(';').next().unwrap_or_default().trim();
+    match name {
+        "application/json" => 0,
+        _ if name.contains('*') => 6,
+        _ if is_json(name) => 1,
+        "application/x-www-form-urlencoded" => 2,
+        "multipart/form-data" => 3,
+        "text/plain" => 4,
+        _ if name.starts_with("text/") => 5,
+        _ => 7,
+    }
+}

@@ -1,0 +1,98 @@
+//! The operations of a description.
+
+use serde_json::Value;
+
+use crate::authoring::import::Refusal;
+use crate::authoring::import::ref_resolver::{Source, shown};
+use crate::authoring::naming;
+
+/// The most operations of a description.
+const MAX_OPERATIONS: usize = 20_000;
+/// The methods, as descriptions write them.
+const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
+
+/// An operation of a description.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::authoring::import) struct Operation<'a> {
+    pub(in crate::authoring::import) source: Source<'a>,
+    /// The path template, as written.
+    pub(in crate::authoring::import) path: &'a str,
+    /// The method in lower case.
+    pub(in crate::authoring::import) method: &'static str,
+    /// The path item.
+    pub(in crate::authoring::import) item: &'a Value,
+    /// The operation itself.
+    pub(in crate::authoring::import) raw: &'a Value,
+}
+
+impl<'a> Operation<'a> {
+    /// `operationId`, when there is one.
+    pub(in crate::authoring::import) fn id(&self) -> Option<&'a str> {
+        self.raw.get("operationId").and_then(Value::as_str).filter(|id| !id.is_empty())
+    }
+
+    /// `GET /users/{id}`.
+    pub(in crate::authoring::import) fn label(&self) -> String {
+        format!("{} {}", self.method.to_ascii_uppercase(), shown(self.path))
+    }
+
+    /// Whether `text` is its method and path: `get /users/{id}`.
+    pub(super) fn is_at(&self, text: &str) -> bool {
+        text.split_once(' ').is_some_and(|(method, path)| {
+            self.method.eq_ignore_ascii_case(method) && self.path == path.trim()
+        })
+    }
+
+    /// Its place in the description.
+    pub(in crate::authoring::import) fn place(&self) -> String {
+        format!("paths.{}.{}", shown(self.path), self.method)
+    }
+
+    /// A name out of method and path: `GET /users/{id}` is `GetUsersById`.
+    pub(super) fn name_by_path(&self) -> String {
+        let words = self.path.split('/').map(|segment| match segment.strip_prefix('{') {
+            Some(parameter) => format!("by {parameter}"),
+            None => segment.to_owned(),
+        });
+        let text = words.fold(self.method.to_owned(), |text, word| text + " " + &word);
+        naming::capability_name(&text).unwrap_or_else(|| "Operation".to_owned())
+    }
+}
+
+/// Every operation in the order of the description, and the paths that cannot be read.
+pub(in crate::authoring::import) fn operations(
+    source: Source<'_>,
+) -> (Vec<Operation<'_>>, Vec<Refusal>) {
+    let (mut operations, mut refused) = (Vec::new(), Vec::new());
+    let paths = source.get("paths").and_then(Value::as_object);
+    for (path, item) in paths.into_iter().flatten().filter(|(path, _)| !path.starts_with("x-")) {
+        let place = format!("paths.{}", shown(path));
+        let item = match source.resolve(item) {
+            Ok(item) => item,
+            Err(error) => {
+                let refusal = Refusal::new(path, &place, error.to_string());
+                refused.push(refusal.with_hint(error.hint()));
+                continue;
+            }
+        };
+        for method in METHODS {
+            let Some(raw) = item.get(method).filter(|raw| raw.is_object()) else { continue };
+            if operations.len() == MAX_OPERATIONS {
+                let reason = format!("a description has at most {MAX_OPERATIONS} operations");
+                refused.push(Refusal::new(path, &place, reason).with_hint(
+                    "Split the description; what stands behind this place is left out.",
+                ));
+                return (operations, refused);
+            }
+            match source.resolve(raw) {
+                Ok(raw) => operations.push(Operation { source, path, method, item, raw }),
+                Err(error) => {
+                    let label = format!("{} {}", method.to_ascii_uppercase(), shown(path));
+                    let refusal = Refusal::new(&label, &place, error.to_string());
+                    refused.push(refusal.with_hint(error.hint()));
+                }
+            }
+        }
+    }
+    (operations, refused)
+}

@@ -1,0 +1,285 @@
+//! The parameters of an operation.
+
+use serde_json::{Map, Value, json};
+
+use super::extract_operation::Flaw;
+use super::operation::Operation;
+use crate::authoring::import::Remark;
+use crate::authoring::import::ref_resolver::{Source, shown, told_flag};
+use crate::authoring::import::schema::Schemas;
+use crate::authoring::import::variable::{Variable, names_a_secret};
+use crate::authoring::sanitize;
+use crate::document::ValueType;
+use crate::task::names_idempotency_key;
+
+/// Where a parameter goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::authoring::import) enum Place {
+    Path,
+    Query,
+    Header,
+    Cookie,
+}
+
+/// A parameter as the task has it.
+#[derive(Debug, Clone)]
+pub(in crate::authoring::import) struct Parameter<'a> {
+    /// Its name on the wire.
+    pub(in crate::authoring::import) name: String,
+    pub(in crate::authoring::import) place: Place,
+    pub(in crate::authoring::import) required: bool,
+    /// The only value that it has; it is written in the step.
+    pub(in crate::authoring::import) constant: Option<String>,
+    description: Option<&'a str>,
+    style: Option<&'a str>,
+    explode: Option<bool>,
+    allow_reserved: bool,
+    shape: Shape<'a>,
+}
+
+#[derive(Debug, Clone)]
+enum Shape<'a> {
+    Schema(&'a Value),
+    /// No schema, but perhaps a type.
+    Kind(ValueType),
+    /// One media type.
+    Content(&'a str, Option<&'a Value>),
+}
+
+/// Headers that say who asks, what the message is and how it travels: the request has its own.
+/// The first three no description may declare (OpenAPI 3.0.3, section 4.7.12.2).
+const OWN_HEADERS: [&str; 15] = [
+    "accept",
+    "content-type",
+    "authorization",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "cookie",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+impl Place {
+    fn of(word: &str) -> Option<Self> {
+        [Self::Path, Self::Query, Self::Header, Self::Cookie]
+            .into_iter()
+            .find(|place| place.word() == word)
+    }
+
+    /// As a description writes it.
+    pub(in crate::authoring::import) fn word(self) -> &'static str {
+        match self {
+            Self::Path => "path",
+            Self::Query => "query",
+            Self::Header => "header",
+            Self::Cookie => "cookie",
+        }
+    }
+
+    /// The field of `input_mapping`.
+    pub(in crate::authoring::import) fn group(self) -> &'static str {
+        match self {
+            Self::Path => "pathParameters",
+            Self::Query => "queryParameters",
+            Self::Header => "headerParameters",
+            Self::Cookie => "cookieParameters",
+        }
+    }
+
+    fn styles(self) -> &'static [&'static str] {
+        match self {
+            Self::Path => &["simple", "label", "matrix"],
+            Self::Query => &["form", "spaceDelimited", "pipeDelimited", "deepObject"],
+            Self::Header => &["simple"],
+            Self::Cookie => &["form"],
+        }
+    }
+}
+
+impl<'a> Parameter<'a> {
+    /// The parameters of path and operation together, those of the operation first.
+    pub(super) fn all_of(
+        operation: Operation<'a>,
+        remarks: &mut Vec<Remark>,
+    ) -> Result<Vec<Self>, Flaw> {
+        let mut parameters: Vec<Self> = Vec::new();
+        let levels = [
+            (operation.raw, operation.place()),
+            (operation.item, format!("paths.{}", shown(operation.path))),
+        ];
+        for (level, place) in levels {
+            let list = level.get("parameters").and_then(Value::as_array);
+            for (index, raw) in list.into_iter().flatten().enumerate() {
+                let place = format!("{place}.parameters[{index}]");
+                let raw = operation.source.resolve(raw);
+                let raw = raw.map_err(|error| Flaw::unresolved(&place, &error))?;
+                let Some(parameter) = Self::of(raw, &place, remarks)? else { continue };
+                let known = parameters.iter().any(|known| {
+                    known.place == parameter.place && known.is_called(&parameter.name)
+                });
+                if !known {
+                    parameters.push(parameter);
+                }
+            }
+        }
+        Ok(parameters)
+    }
+
+    /// A parameter; none when requests have their own.
+    fn of(raw: &'a Value, at: &str, remarks: &mut Vec<Remark>) -> Result<Option<Self>, Flaw> {
+        let name = raw.get("name").and_then(Value::as_str).unwrap_or_default();
+        if name.is_empty() || name.chars().any(char::is_control) {
+            return Err(Flaw::new(at, "the parameter has no name"));
+        }
+        let place = raw.get("in").and_then(Value::as_str).and_then(Place::of);
+        let place = place.ok_or_else(|| {
+            let found = raw.get("in").and_then(Value::as_str).unwrap_or_default();
+            Flaw::new(
+                at,
+                format!(
+                    "a parameter is in path, query, header or cookie, not in `{}`",
+                    shown(found)
+                ),
+            )
+        })?;
+        if place == Place::Header && OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
+            // A security scheme takes its place, with a remark of its own.
+            if !name.eq_ignore_ascii_case("authorization") {
+                let reason = format!(
+                    "a document may not set the header `{}`: a request has its own",
+                    shown(name)
+                );
+                remarks.push(Remark::new(at, reason));
+            }
+            return Ok(None);
+        }
+        let style = raw.get("style").and_then(Value::as_str);
+        let fitting = style.filter(|style| place.styles().contains(style));
+        if let (Some(style), None) = (style, fitting) {
+            let reason = format!("a parameter in {} has no style `{}`", place.word(), shown(style));
+            remarks.push(Remark::new(at, reason));
+        }
+        let [required, explode, allow_reserved] =
+            ["required", "explode", "allowReserved"].map(|key| told_flag(raw, key, at, remarks));
+        if place == Place::Path && required != Some(true) {
+            remarks.push(Remark::new(at, "it is in the path, so it is always needed"));
+        }
+        let content = raw.get("content").and_then(Value::as_object).and_then(|c| c.iter().next());
+        let shape = match (raw.get("schema").filter(|s| s.is_object() || s.is_boolean()), content) {
+            (Some(schema), _) => Shape::Schema(schema),
+            (None, Some((media, body))) => Shape::Content(media, body.get("schema")),
+            (None, None) => {
+                // Older descriptions write the type beside the name.
+                let named = raw.get("type").and_then(Value::as_str);
+                let kind = ValueType::NAMES.iter().find(|(name, _)| Some(*name) == named);
+                let kind = kind.map_or(ValueType::String, |(_, kind)| *kind);
+                let reason = format!("it has no schema; {} is taken there", kind.describe());
+                remarks.push(Remark::new(at, reason));
+                Shape::Kind(kind)
+            }
+        };
+        Ok(Some(Self {
+            name: name.to_owned(),
+            place,
+            required: place == Place::Path || required == Some(true),
+            constant: None,
+            description: raw.get("description").and_then(Value::as_str),
+            style: fitting,
+            explode,
+            allow_reserved: place == Place::Query && allow_reserved == Some(true),
+            shape,
+        }))
+    }
+
+    /// A parameter that is only named: text.
+    pub(super) fn text(name: &str, place: Place, constant: Option<String>) -> Self {
+        Self {
+            name: name.to_owned(),
+            place,
+            required: true,
+            constant,
+            description: None,
+            style: None,
+            explode: None,
+            allow_reserved: false,
+            shape: Shape::Kind(ValueType::String),
+        }
+    }
+
+    /// Whether it is the header by which a service knows a request again.
+    pub(super) fn is_idempotency_key(&self) -> bool {
+        self.place == Place::Header && names_idempotency_key(&self.name)
+    }
+
+    /// The same in the query, under a name that stands in the path behind `?`.
+    pub(super) fn in_query(&self, name: &str) -> Self {
+        let (name, place) = (name.to_owned(), Place::Query);
+        Self { name, place, required: true, style: None, explode: None, ..self.clone() }
+    }
+
+    /// Whether a name means it: names of headers do not tell case apart.
+    pub(in crate::authoring::import) fn is_called(&self, name: &str) -> bool {
+        self.name == name || (self.place == Place::Header && self.name.eq_ignore_ascii_case(name))
+    }
+
+    /// The parameter of the document that fills it.
+    pub(in crate::authoring::import) fn variable(
+        &self,
+        source: Source<'_>,
+        name: String,
+    ) -> Variable {
+        let mut variable = Variable::new(name, self.description, self.required);
+        variable.secret = self.place != Place::Path && names_a_secret(&self.name, self.description);
+        match &self.shape {
+            Shape::Schema(schema) | Shape::Content(_, Some(schema)) => {
+                variable.with_schema(source, schema)
+            }
+            Shape::Kind(kind) => Variable { kind: Some(*kind), ..variable },
+            Shape::Content(_, None) => variable,
+        }
+    }
+
+    /// The parameter in the task.
+    pub(super) fn value(&self, schemas: &mut Schemas<'a, '_>) -> Value {
+        let mut value = Map::new();
+        value.insert("name".to_owned(), json!(self.name));
+        value.insert("in".to_owned(), json!(self.place.word()));
+        if self.required {
+            value.insert("required".to_owned(), json!(true));
+        }
+        if let Some(style) = self.style {
+            value.insert("style".to_owned(), json!(style));
+        }
+        if let Some(explode) = self.explode {
+            value.insert("explode".to_owned(), json!(explode));
+        }
+        if self.allow_reserved {
+            value.insert("allowReserved".to_owned(), json!(true));
+        }
+        let place = format!("parameters.{}", shown(&self.name));
+        match &self.shape {
+            Shape::Schema(schema) => {
+                value.insert("schema".to_owned(), schemas.carry(schema, &place));
+            }
+            Shape::Kind(kind) => {
+                value.insert("schema".to_owned(), json!({ "type": kind.as_str() }));
+            }
+            Shape::Content(media, schema) => {
+                let media = sanitize::line(media, 100);
+                let mut content = json!({});
+                if let Some(schema) = schema {
+                    content["schema"] = schemas.carry(schema, &place);
+                }
+                value.insert("content".to_owned(), json!({ media: content }));
+            }
+        }
+        Value::Object(value)
+    }
+}

@@ -1,0 +1,261 @@
+//! The answers of an operation, and what a capability takes from them.
+
+use std::collections::BTreeSet;
+
+use indexmap::IndexSet;
+use serde_json::{Map, Value, json};
+
+use super::operation::Operation;
+use crate::authoring::import::ref_resolver::{Source, flag, shown};
+use crate::authoring::import::schema::{Detail, Schemas};
+use crate::authoring::import::variable::kind_at;
+use crate::authoring::import::{Remark, jsonpath};
+use crate::authoring::{naming, sanitize};
+use crate::document::ValueType;
+use crate::task::MediaType;
+
+/// With more properties, the answer is one output.
+const MAX_OUTPUTS: usize = 40;
+/// The longest description of an answer.
+const MAX_DESCRIPTION: usize = 120;
+/// How deep the parts of a combination are looked into for properties.
+const MAX_COMBINED: usize = 8;
+
+/// An answer by its status.
+#[derive(Debug, Clone)]
+pub(in crate::authoring::import) struct Answer<'a> {
+    status: String,
+    description: String,
+    media_type: Option<&'a str>,
+    schema: Option<&'a Value>,
+}
+
+impl<'a> Answer<'a> {
+    /// The one answer of success, then those that report errors.
+    pub(super) fn all_of(operation: Operation<'a>, remarks: &mut Vec<Remark>) -> Vec<Self> {
+        let responses = operation.raw.get("responses").and_then(Value::as_object);
+        let mut answers = Vec::new();
+        for (status, raw) in responses.into_iter().flatten() {
+            let place = format!("{}.responses.{}", operation.place(), shown(status));
+            if status.starts_with("x-") {
+                continue;
+            }
+            let Some(status) = well_formed(status) else {
+                remarks.push(Remark::new(&place, "this is no status of an answer"));
+                continue;
+            };
+            match operation.source.resolve(raw) {
+                Ok(raw) => answers.push(Self::of(status, raw)),
+                Err(error) => remarks.push(Remark::new(&place, error.to_string())),
+            }
+        }
+        let success = choose_success(&answers);
+        let is_error =
+            |answer: &Self| answer.status.starts_with(['4', '5']) || answer.status == "default";
+        let mut kept: Vec<Self> = success.map(|index| answers[index].clone()).into_iter().collect();
+        for (index, answer) in answers.into_iter().enumerate() {
+            if Some(index) != success && is_error(&answer) {
+                kept.push(answer);
+            }
+        }
+        if kept.is_empty() {
+            let description = "Not described".to_owned();
+            let status = "default".to_owned();
+            kept.push(Self { status, description, media_type: None, schema: None });
+        }
+        kept
+    }
+
+    fn of(status: String, raw: &'a Value) -> Self {
+        let content = raw.get("content").and_then(Value::as_object);
+        let media = content.into_iter().flatten().filter(|(media, _)| media.contains('/'));
+        let media = media.min_by_key(|(media, _)| (!is_json(media), media.contains('*')));
+        let description = raw.get("description").and_then(Value::as_str).unwrap_or_default();
+        Self {
+            status,
+            description: sanitize::line(description, MAX_DESCRIPTION),
+            media_type: media.map(|(media, _)| media.as_str()),
+            schema: media.and_then(|(_, body)| body.get("schema")),
+        }
+    }
+
+    /// The answer in the task.
+    pub(super) fn value(&self, detail: Detail, schemas: &mut Schemas<'a, '_>) -> Value {
+        let mut value = Map::new();
+        value.insert("description".to_owned(), json!(self.description));
+        if let Some(media_type) = self.media_type {
+            let mut media = json!({});
+            let wanted = detail.errors || !self.status.starts_with(['4', '5']);
+            if let Some(schema) = self.schema.filter(|_| wanted) {
+                let place = format!("responses.{}", self.status);
+                media["schema"] = schemas.carry(schema, &place);
+            }
+            let media_type = sanitize::line(media_type, 100);
+            value.insert("content".to_owned(), json!({ media_type: media }));
+        }
+        Value::Object(value)
+    }
+
+    /// The status, a range of them, or `default`.
+    pub(super) fn status(&self) -> &str {
+        &self.status
+    }
+
+    /// Whether there is a body to take something from.
+    fn has_body(&self) -> bool {
+        self.media_type.is_some()
+    }
+
+    /// What a capability takes from this answer of `operation`, by name.
+    pub(super) fn outputs(
+        &self,
+        operation: Operation<'a>,
+        taken: &mut naming::Taken,
+        remarks: &mut Vec<Remark>,
+    ) -> Map<String, Value> {
+        let mut outputs = Map::new();
+        if !self.has_body() || operation.method == "head" {
+            let name = taken.take_one_of(&["status".to_owned(), "answer_status".to_owned()]);
+            outputs.insert(name, json!({ "from": "status" }));
+            return outputs;
+        }
+        let mut properties = self.schema.and_then(|schema| properties(operation.source, schema));
+        if let Some(media) = self.media_type.filter(|media| !has_members(media))
+            && properties.take().is_some()
+        {
+            let place = format!("{}.responses.{}", operation.place(), self.status);
+            let media = shown(media);
+            let reason = format!("an answer of `{media}` has no members; it is taken as a whole");
+            remarks.push(Remark::new(&place, reason));
+        }
+        let properties = properties.filter(|properties| properties.len() <= MAX_OUTPUTS);
+        let Some(properties) = properties else {
+            let name = self.name_of_whole(operation);
+            outputs.insert(taken.take_one_of(&[name, "result".to_owned()]), json!("$"));
+            return outputs;
+        };
+        for (property, required) in properties {
+            let Some(query) = jsonpath::of_member(property) else {
+                let place =
+                    format!("{}.responses.{}.{}", operation.place(), self.status, shown(property));
+                remarks.push(Remark::new(&place, "no JSONPath leads to this name"));
+                continue;
+            };
+            let plain = naming::variable_name(property);
+            let name = taken.take_one_of(&[plain.clone(), format!("result_{plain}")]);
+            let value =
+                if required { json!(query) } else { json!({ "path": query, "optional": true }) };
+            outputs.insert(name, value);
+        }
+        outputs
+    }
+
+    /// Whether the body is declared to have this member at its top.
+    pub(super) fn has_member(&self, source: Source<'a>, name: &str) -> bool {
+        let properties = self.schema.and_then(|schema| properties(source, schema));
+        properties.is_some_and(|properties| properties.iter().any(|(known, _)| *known == name))
+    }
+
+    /// The type of what the tokens of a pointer into the body lead to.
+    pub(super) fn kind_at(&self, source: Source<'a>, tokens: &[&str]) -> Option<ValueType> {
+        kind_at(source, self.schema?, tokens)
+    }
+
+    /// A name for the whole body: a list has that of what the path ends with.
+    fn name_of_whole(&self, operation: Operation<'a>) -> String {
+        let schema = self.schema.and_then(|schema| operation.source.resolve(schema).ok());
+        let is_list = schema.is_some_and(|schema| schema.get("type").is_some_and(|t| t == "array"));
+        if !is_list {
+            return "result".to_owned();
+        }
+        let mut segments = operation.path.rsplit('/');
+        let plain = |segment: &&str| !segment.is_empty() && !segment.contains(['{', '?', '.', ':']);
+        segments.find(plain).map_or_else(|| "items".to_owned(), naming::variable_name)
+    }
+}
+
+/// The best answer of success: a 2xx status with JSON, else a 2xx status, a range or `default`.
+fn choose_success(answers: &[Answer<'_>]) -> Option<usize> {
+    let rank = |answer: &Answer<'_>| {
+        let json = answer.media_type.is_some_and(is_json);
+        let kind = match answer.status.as_str() {
+            "2XX" => 1,
+            "default" => 2,
+            status if status.starts_with('2') => 0,
+            _ => return None,
+        };
+        let rank = if kind == 2 { (2, false) } else { (0, !json) };
+        Some((rank, kind, answer.status.clone()))
+    };
+    let ranked = answers.iter().enumerate().filter_map(|(index, a)| Some((rank(a)?, index)));
+    ranked.min().map(|(_, index)| index)
+}
+
+/// The status as a document has it.
+fn well_formed(status: &str) -> Option<String> {
+    if status == "default" {
+        return Some(status.to_owned());
+    }
+    let upper = status.trim().to_ascii_uppercase();
+    let class = upper.starts_with(|c: char| ('1'..='5').contains(&c));
+    let rest = upper.get(1..)?;
+    let range = rest == "XX" || (rest.len() == 2 && rest.bytes().all(|b| b.is_ascii_digit()));
+    (class && range).then_some(upper)
+}
+
+/// The properties at the top of an answer, and whether each is always there. None when it may be
+/// something else than an object with those.
+fn properties<'a>(source: Source<'a>, schema: &'a Value) -> Option<Vec<(&'a str, bool)>> {
+    let (mut found, mut required) = (IndexSet::new(), BTreeSet::new());
+    gather(source, schema, 0, &mut found, &mut required)?;
+    (!found.is_empty())
+        .then(|| found.into_iter().map(|name| (name, required.contains(name))).collect())
+}
+
+fn gather<'a>(
+    source: Source<'a>,
+    schema: &'a Value,
+    depth: usize,
+    found: &mut IndexSet<&'a str>,
+    required: &mut BTreeSet<&'a str>,
+) -> Option<()> {
+    let schema = source.resolve(schema).ok()?;
+    if depth > MAX_COMBINED || ["oneOf", "anyOf"].iter().any(|key| schema.get(key).is_some()) {
+        return None;
+    }
+    match schema.get("type") {
+        None => {}
+        Some(Value::String(kind)) if kind == "object" => {}
+        Some(_) => return None,
+    }
+    if flag(schema, "nullable") == Some(true) && depth == 0 {
+        return None;
+    }
+    let names = schema.get("required").and_then(Value::as_array);
+    required.extend(names.into_iter().flatten().filter_map(Value::as_str));
+    let own = schema.get("properties").and_then(Value::as_object);
+    for (name, property) in own.into_iter().flatten() {
+        let property = source.resolve(property).unwrap_or(property);
+        if flag(property, "writeOnly") != Some(true) {
+            found.insert(name);
+        }
+    }
+    for part in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {
+        gather(source, part, depth + 1, found, required)?;
+    }
+    Some(())
+}
+
+/// Whether an answer with members may come under a media type: JSON, a range, or a name that says
+/// nothing.
+fn has_members(media: &str) -> bool {
+    let media = MediaType::parse(media);
+    media.is_some_and(|media| media.is_json() || media.is_range() || media.is_vague())
+}
+
+/// Whether a media type is JSON.
+pub(super) fn is_json(media: &str) -> bool {
+    let name = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    !name.contains('*')
+        && (name == "application/json" || name == "text/json" || name.ends_with("+json"))
+}

@@ -1,0 +1,126 @@
+//! The address of a service.
+
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use super::extract_operation::Flaw;
+use super::operation::Operation;
+use crate::authoring::import::ref_resolver::shown;
+use crate::name::Domain;
+
+/// The address that a task is sent to.
+#[derive(Debug, Clone)]
+pub(super) struct Server {
+    /// As the task has it.
+    pub(super) value: Value,
+    /// The host for `domains`.
+    pub(super) domain: String,
+}
+
+const HINT: &str = "Name the address of the service: `--server https://api.example.com`.";
+
+impl Server {
+    /// The server that was asked for, else the first of the operation, of its path or of the
+    /// description that can be addressed.
+    pub(super) fn of(
+        operation: Operation<'_>,
+        asked: Option<&Url>,
+        base: Option<&Url>,
+    ) -> Result<Self, Flaw> {
+        if let Some(url) = asked {
+            let server = Self::at(url, json!({ "url": url.as_str() }));
+            return server.map_err(|reason| Flaw::new("servers", reason).with_hint(HINT));
+        }
+        let lists = [
+            (operation.raw.get("servers"), format!("{}.servers", operation.place())),
+            (operation.item.get("servers"), format!("paths.{}.servers", shown(operation.path))),
+            (operation.source.get("servers"), "servers".to_owned()),
+        ];
+        let named = lists.into_iter().find_map(|(servers, place)| {
+            Some((servers?.as_array().filter(|servers| !servers.is_empty())?, place))
+        });
+        let Some((servers, place)) = named else {
+            // OpenAPI 3.0.3, section 4.7.1.1: without servers, the address is `/`.
+            let base = base.and_then(|base| base.join("/").ok());
+            let server = base.and_then(|url| Self::at(&url, json!({ "url": url.as_str() })).ok());
+            let none = "the description names no address of the service";
+            return server.ok_or_else(|| Flaw::new("servers", none).with_hint(HINT));
+        };
+        let mut first = None;
+        for (index, server) in servers.iter().enumerate() {
+            match Self::named(server, base) {
+                Ok(server) => return Ok(server),
+                Err(reason) => {
+                    let flaw = || Flaw::new(format!("{place}[{index}]"), reason).with_hint(HINT);
+                    first.get_or_insert_with(flaw);
+                }
+            }
+        }
+        Err(first.unwrap_or_else(|| Flaw::new(place, "no server can be addressed").with_hint(HINT)))
+    }
+
+    fn named(server: &Value, base: Option<&Url>) -> Result<Self, String> {
+        let template = server.get("url").and_then(Value::as_str).unwrap_or_default().trim();
+        let mut filled = template.to_owned();
+        let mut variables = Map::new();
+        for (name, variable) in
+            server.get("variables").and_then(Value::as_object).into_iter().flatten()
+        {
+            let braces = format!("{{{name}}}");
+            if !filled.contains(&braces) {
+                continue;
+            }
+            let text = |value: &Value| match value {
+                Value::String(text) => Some(text.clone()),
+                Value::Number(number) => Some(number.to_string()),
+                Value::Bool(bool) => Some(bool.to_string()),
+                _ => None,
+            };
+            let default = variable.get("default").and_then(text);
+            let default =
+                default.ok_or_else(|| format!("its variable `{}` has no default", shown(name)))?;
+            filled = filled.replace(&braces, &default);
+            let choices = variable.get("enum").and_then(Value::as_array);
+            let choices: Vec<String> = choices.into_iter().flatten().filter_map(text).collect();
+            let mut kept = json!({ "default": default });
+            if choices.contains(&default) {
+                kept["enum"] = json!(choices);
+            }
+            variables.insert(name.clone(), kept);
+        }
+        if filled.contains(['{', '}']) {
+            return Err(format!("`{}` has a variable that is not described", shown(template)));
+        }
+        let unknown = || format!("`{}` is no address that can be reached", shown(template));
+        let (url, value) = match Url::parse(&filled) {
+            Ok(url) if variables.is_empty() => (url, json!({ "url": template })),
+            Ok(url) => (url, json!({ "url": template, "variables": variables })),
+            Err(_) => {
+                let relative =
+                    || format!("`{}` is relative, and to what is not known", shown(template));
+                let url = base.ok_or_else(relative)?.join(&filled).map_err(|_| unknown())?;
+                let value = json!({ "url": url.as_str() });
+                (url, value)
+            }
+        };
+        Self::at(&url, value)
+    }
+
+    fn at(url: &Url, value: Value) -> Result<Self, String> {
+        let shown = shown(url.as_str());
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(format!("`{shown}` does not begin with `https://` or `http://`"));
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(format!("`{shown}` has `?` or `#`"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("it carries a user name or a password".to_owned());
+        }
+        let host = url.host_str().unwrap_or_default();
+        let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
+        let domain = Domain::new(&format!("{host}{port}"))
+            .map_err(|error| format!("`{shown}` cannot be addressed: {error}"))?;
+        Ok(Self { value, domain: domain.as_str().to_owned() })
+    }
+}

@@ -1,0 +1,158 @@
+//! A foreign description and the `$ref`s inside it.
+
+use serde_json::Value;
+
+use super::Remark;
+
+/// How many `$ref`s may lead to one another.
+const MAX_REFS: usize = 16;
+
+/// A description whose parts refer to one another.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Source<'a> {
+    root: &'a Value,
+}
+
+/// A `$ref` that leads to nothing that can be carried over.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unresolved {
+    /// To another file or address.
+    #[error("`$ref: {0}` leads out of the description, and only what stands in it is carried over")]
+    External(String),
+    /// To nothing.
+    #[error("`$ref: {0}` leads nowhere in the description")]
+    Dangling(String),
+    /// In a circle.
+    #[error("`$ref: {0}` leads in a circle")]
+    Endless(String),
+}
+
+impl Unresolved {
+    /// What to do about it.
+    pub(super) fn hint(&self) -> &'static str {
+        match self {
+            Self::External(_) => {
+                "Bundle the description into one file first, with `npx @redocly/cli bundle FILE`, for example."
+            }
+            Self::Dangling(_) | Self::Endless(_) => {
+                "Mend the description, or get it anew from whoever publishes it."
+            }
+        }
+    }
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(root: &'a Value) -> Self {
+        Self { root }
+    }
+
+    /// The member of the description at its top level.
+    pub(super) fn get(self, key: &str) -> Option<&'a Value> {
+        self.root.get(key)
+    }
+
+    /// What `value` is, or what its `$ref` points to in the end.
+    pub(super) fn resolve(self, value: &'a Value) -> Result<&'a Value, Unresolved> {
+        let mut at = value;
+        let mut last = "";
+        for _ in 0..MAX_REFS {
+            let Some(reference) = reference_of(at) else { return Ok(at) };
+            last = reference;
+            at = self.follow(reference)?;
+        }
+        Err(Unresolved::Endless(shown(last)))
+    }
+
+    /// What a reference points to.
+    pub(super) fn follow(self, reference: &str) -> Result<&'a Value, Unresolved> {
+        let Some(pointer) = reference.strip_prefix('#') else {
+            return Err(Unresolved::External(shown(reference)));
+        };
+        // A pointer in a URI may be percent-encoded (RFC 6901, section 6).
+        let decoded = percent_decoded(pointer);
+        self.root
+            .pointer(pointer)
+            .or_else(|| self.root.pointer(&decoded))
+            .ok_or_else(|| Unresolved::Dangling(shown(reference)))
+    }
+}
+
+/// The `$ref` of a value.
+pub(super) fn reference_of(value: &Value) -> Option<&str> {
+    value.get("$ref")?.as_str()
+}
+
+/// The flag `key` of a value. Some descriptions write it as text.
+pub(super) fn flag(value: &Value, key: &str) -> Option<bool> {
+    flag_of(value.get(key)?)
+}
+
+/// The flag that a value is.
+pub(super) fn flag_of(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(flag) => Some(*flag),
+        Value::String(text) => text.trim().to_ascii_lowercase().parse().ok(),
+        _ => None,
+    }
+}
+
+/// The same, with a remark when it is text.
+pub(super) fn told_flag(
+    value: &Value,
+    key: &str,
+    place: &str,
+    remarks: &mut Vec<Remark>,
+) -> Option<bool> {
+    let flag = flag(value, key)?;
+    if value.get(key).is_some_and(Value::is_string) {
+        let reason = format!("`{key}` is a text; it is read as `{flag}`");
+        remarks.push(Remark::new(place, reason));
+    }
+    Some(flag)
+}
+
+/// A foreign reference or name, for a message.
+pub(super) fn shown(text: &str) -> String {
+    crate::authoring::sanitize::line(text, 80)
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let hex = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()).filter(|_| first == b'%') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn references_are_followed_to_their_end() {
+        let root = json!({
+            "a": {"$ref": "#/b"}, "b": {"$ref": "#/c~1d"}, "c/d": {"x": 1},
+            "loop": {"$ref": "#/loop"}, "{e}": {"x": 2}
+        });
+        let source = Source::new(&root);
+        let resolve = |reference: &str| source.resolve(source.follow(reference)?);
+        assert_eq!(resolve("#/a"), Ok(&json!({"x": 1})));
+        assert_eq!(resolve("#/%7Be%7D"), Ok(&json!({"x": 2})));
+        assert!(matches!(resolve("#/loop"), Err(Unresolved::Endless(_))));
+        assert!(matches!(resolve("#/nothing"), Err(Unresolved::Dangling(_))));
+        assert!(matches!(resolve("other.json#/a"), Err(Unresolved::External(_))));
+    }
+}

@@ -1,0 +1,413 @@
+//! JSON Schemas on their way from a description into a task: only what a request or an answer is
+//! checked by, with the components that they reach.
+
+use std::collections::VecDeque;
+
+use indexmap::IndexMap;
+use serde_json::{Map, Value, json};
+
+use super::Remark;
+use super::ref_resolver::{Source, flag_of, reference_of, shown};
+use crate::authoring::{naming, sanitize};
+use crate::tree::MAX_NODES;
+
+/// How much of the schemas is carried over. Each level carries less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Detail {
+    /// The deepest schemas, counted from the parameter, body or answer.
+    pub(super) depth: usize,
+    /// The longest description; none when it is 0.
+    pub(super) description: usize,
+    /// Whether the schemas of error answers are carried over.
+    pub(super) errors: bool,
+}
+
+impl Detail {
+    /// From everything to next to nothing.
+    pub(super) const LEVELS: [Self; 6] = [
+        Self { depth: 20, description: 200, errors: true },
+        Self { depth: 20, description: 0, errors: true },
+        Self { depth: 8, description: 0, errors: false },
+        Self { depth: 5, description: 0, errors: false },
+        Self { depth: 3, description: 0, errors: false },
+        Self { depth: 1, description: 0, errors: false },
+    ];
+
+    /// What is missing at this level, for a remark.
+    pub(super) fn loss(self) -> Option<String> {
+        let Self { depth, description, errors } = self;
+        match (description, errors) {
+            (1.., _) => None,
+            (0, true) => Some("the descriptions in its schemas were left out".to_owned()),
+            (0, false) => Some(format!(
+                "its schemas were cut off {depth} deep, without descriptions and error answers"
+            )),
+        }
+    }
+}
+
+/// Carries schemas over. What they refer to becomes a component of the task.
+pub(super) struct Schemas<'a, 'r> {
+    source: Source<'a>,
+    detail: Detail,
+    /// Whether siblings of `$ref` mean something (OpenAPI 3.1).
+    siblings: bool,
+    remarks: &'r mut Vec<Remark>,
+    /// The names of components by their reference in the description.
+    names: IndexMap<String, String>,
+    taken: naming::Taken,
+    /// How many schemas may follow: with none left, no document can hold what there is already.
+    left: usize,
+    /// The components that are still to be carried over, with the depth at which they were met.
+    waiting: VecDeque<(String, &'a Value, usize)>,
+}
+
+impl<'a, 'r> Schemas<'a, 'r> {
+    pub(super) fn new(
+        source: Source<'a>,
+        detail: Detail,
+        siblings: bool,
+        remarks: &'r mut Vec<Remark>,
+    ) -> Self {
+        let (names, waiting) = (IndexMap::new(), VecDeque::new());
+        let taken = naming::Taken::default();
+        Self { source, detail, siblings, remarks, names, taken, left: MAX_NODES, waiting }
+    }
+
+    /// A schema at `place`, for remarks.
+    pub(super) fn carry(&mut self, schema: &'a Value, place: &str) -> Value {
+        self.schema(schema, 0, place)
+    }
+
+    /// The components that the schemas reach, by name.
+    pub(super) fn components(mut self) -> Map<String, Value> {
+        let mut components = Map::new();
+        while let Some((name, schema, level)) = self.waiting.pop_front() {
+            let place = format!("components.schemas.{name}");
+            let schema = self.schema(schema, level, &place);
+            components.insert(name, schema);
+        }
+        components
+    }
+
+    fn schema(&mut self, schema: &'a Value, level: usize, place: &str) -> Value {
+        let Some(left) = self.left.checked_sub(1) else { return json!({}) };
+        self.left = left;
+        let Value::Object(members) = schema else {
+            // `true` and `false` are schemas in OpenAPI 3.1.
+            return if self.siblings && schema.is_boolean() { schema.clone() } else { json!({}) };
+        };
+        if let Some(reference) = reference_of(schema) {
+            return self.reference(reference, members, level, place);
+        }
+        Value::Object(self.members(members, level, place))
+    }
+
+    /// A reference to a component, which is carried over as well, once.
+    fn reference(
+        &mut self,
+        reference: &'a str,
+        members: &'a Map<String, Value>,
+        level: usize,
+        place: &str,
+    ) -> Value {
+        let target = match self.source.follow(reference) {
+            Ok(target) if target.is_object() || (self.siblings && target.is_boolean()) => target,
+            Ok(_) => return json!({}),
+            Err(error) => {
+                self.remark(place, format!("{error}; anything is taken there"));
+                return json!({});
+            }
+        };
+        if !self.names.contains_key(reference) {
+            if level >= self.detail.depth {
+                return self.kind_alone(target);
+            }
+            let name = self.free_name(reference);
+            self.names.insert(reference.to_owned(), name.clone());
+            self.waiting.push_back((name, target, level));
+        }
+        let name = &self.names[reference];
+        let mut carried = Map::new();
+        carried.insert("$ref".to_owned(), json!(format!("#/components/schemas/{name}")));
+        if self.siblings {
+            let siblings = members.iter().filter(|(key, _)| *key != "$ref");
+            for (key, value) in siblings {
+                if let Some(value) = self.keyword(key, value, level, place) {
+                    carried.insert(key.clone(), value);
+                }
+            }
+        }
+        Value::Object(carried)
+    }
+
+    /// The type of a schema that is too deep to be carried over.
+    fn kind_alone(&self, schema: &'a Value) -> Value {
+        let resolved = self.source.resolve(schema).unwrap_or(&Value::Null);
+        match resolved.get("type").and_then(Value::as_str).filter(|kind| is_type(kind)) {
+            Some(kind) => json!({ "type": kind }),
+            None => json!({}),
+        }
+    }
+
+    fn members(
+        &mut self,
+        members: &'a Map<String, Value>,
+        level: usize,
+        place: &str,
+    ) -> Map<String, Value> {
+        if level >= self.detail.depth {
+            let kind = members.get("type").filter(|kind| is_type_keyword(kind, self.siblings));
+            return kind.map(|kind| ("type".to_owned(), kind.clone())).into_iter().collect();
+        }
+        let mut carried: Vec<(String, Value)> = Vec::new();
+        for (key, value) in members {
+            if let Some(value) = self.keyword(key, value, level, place) {
+                carried.push((key.clone(), value));
+            }
+        }
+        self.mend_null(members, &mut carried, place);
+        // What people look for first comes first, what nests comes last.
+        let rank = |key: &str| match key {
+            "type" => 0,
+            "description" => 1,
+            "format" => 2,
+            "required" => 4,
+            "properties" => 5,
+            "items" => 6,
+            _ => 3,
+        };
+        carried.sort_by_key(|(key, _)| rank(key));
+        carried.into_iter().collect()
+    }
+
+    /// Says that a value may be null in the way of the version: OpenAPI 3.0 has `nullable`, 3.1
+    /// the type `null`, and descriptions have both.
+    fn mend_null(
+        &mut self,
+        members: &Map<String, Value>,
+        carried: &mut Vec<(String, Value)>,
+        place: &str,
+    ) {
+        let Some((_, kind)) = carried.iter_mut().find(|(key, _)| key == "type") else { return };
+        let is_listed = members.get("type").is_some_and(|kind| {
+            kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "null"))
+        });
+        if !self.siblings && is_listed && !members.contains_key("nullable") {
+            carried.push(("nullable".to_owned(), json!(true)));
+        } else if self.siblings
+            && kind.is_string()
+            && members.get("nullable").and_then(flag_of) == Some(true)
+        {
+            *kind = json!([kind, "null"]);
+            carried.retain(|(key, _)| key != "nullable");
+            self.remark(place, "`nullable` is not of OpenAPI 3.1; null is among its types");
+        }
+    }
+
+    /// The value of a keyword that says which values are valid; of other keywords nothing, and of
+    /// malformed ones a remark.
+    fn keyword(&mut self, key: &str, value: &'a Value, level: usize, place: &str) -> Option<Value> {
+        let told = self.remarks.len();
+        let kept = self.read_keyword(key, value, level, place);
+        let is_empty = value.as_array().is_some_and(Vec::is_empty);
+        if kept.is_none() && self.remarks.len() == told && is_checked(key) && !is_empty {
+            let shown = shown(&value.to_string());
+            self.remark(place, format!("`{key}: {shown}` is left out: it says nothing there"));
+        }
+        kept
+    }
+
+    fn read_keyword(
+        &mut self,
+        key: &str,
+        value: &'a Value,
+        level: usize,
+        place: &str,
+    ) -> Option<Value> {
+        let below = || format!("{place}.{key}");
+        match key {
+            "type" if is_type_keyword(value, self.siblings) => Some(value.clone()),
+            "type" => {
+                let kinds = value.as_array().filter(|_| is_type_keyword(value, true))?;
+                let mut kinds = kinds.iter().filter_map(Value::as_str).filter(|k| *k != "null");
+                let (Some(only), None) = (kinds.next(), kinds.next()) else { return None };
+                let told = format!("a list of types is of OpenAPI 3.1; it is read as `{only}`");
+                self.remark(&below(), told);
+                Some(json!(only))
+            }
+            "description" => {
+                let most = self.detail.description;
+                let description = sanitize::description(value.as_str()?, most.max(1));
+                description.filter(|_| most > 0).map(|description| json!(description))
+            }
+            "format" | "contentEncoding" | "contentMediaType" => {
+                value.is_string().then(|| value.clone())
+            }
+            "pattern" => value.is_string().then(|| value.clone()),
+            "nullable" | "readOnly" | "writeOnly" | "uniqueItems" => {
+                let flag = flag_of(value)?;
+                if value.is_string() {
+                    self.remark(place, format!("`{key}` is a text; it is read as `{flag}`"));
+                }
+                Some(json!(flag))
+            }
+            "required" => {
+                let names: Vec<&Value> =
+                    value.as_array()?.iter().filter(|name| name.is_string()).collect();
+                (!names.is_empty()).then(|| json!(names))
+            }
+            "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties"
+            | "maxProperties" | "minContains" | "maxContains" => {
+                value.as_u64().filter(|n| *n < 1 << 53).map(|n| json!(n))
+            }
+            "minimum" | "maximum" | "multipleOf" => self.number(value, &below()),
+            "exclusiveMinimum" | "exclusiveMaximum" => match value {
+                Value::Bool(_) if !self.siblings => Some(value.clone()),
+                _ if self.siblings => self.number(value, &below()),
+                _ => None,
+            },
+            "enum" => {
+                let values = value.as_array().filter(|values| !values.is_empty())?;
+                let kept = values.iter().all(is_exact).then(|| value.clone());
+                if kept.is_none() {
+                    self.remark(&below(), "it has numbers that no document may hold");
+                }
+                kept
+            }
+            "const" | "default" => {
+                let kept = is_exact(value).then(|| value.clone());
+                if kept.is_none() {
+                    self.remark(&below(), "it is a number that no document may hold");
+                }
+                kept
+            }
+            "items" | "contains" | "not" | "if" | "then" | "else" | "propertyNames" => {
+                let shaped = value.is_object() || (self.siblings && value.is_boolean());
+                shaped.then(|| self.schema(value, level + 1, &below()))
+            }
+            "additionalProperties" | "unevaluatedProperties" | "unevaluatedItems" => match value {
+                Value::Bool(_) => Some(value.clone()),
+                Value::Object(_) => Some(self.schema(value, level + 1, &below())),
+                _ => None,
+            },
+            "allOf" | "anyOf" | "oneOf" | "prefixItems" => {
+                let schemas = value.as_array().filter(|schemas| !schemas.is_empty())?;
+                // A part of a combination is no deeper than the whole.
+                let level = if key == "prefixItems" { level + 1 } else { level };
+                let place = below();
+                let carried = schemas.iter().map(|schema| self.schema(schema, level, &place));
+                Some(carried.collect())
+            }
+            "properties" | "patternProperties" | "dependentSchemas" => {
+                let place = below();
+                let carried = value.as_object()?.iter().map(|(name, schema)| {
+                    let place = format!("{place}.{}", shown(name));
+                    (name.clone(), self.schema(schema, level + 1, &place))
+                });
+                Some(Value::Object(carried.collect()))
+            }
+            _ => None,
+        }
+    }
+
+    fn number(&mut self, value: &Value, place: &str) -> Option<Value> {
+        if !value.is_number() {
+            return None;
+        }
+        let kept = is_exact(value).then(|| value.clone());
+        if kept.is_none() {
+            self.remark(place, format!("{value} is a number that no document may hold"));
+        }
+        kept
+    }
+
+    /// A name for the component that `reference` leads to: its last part, with a number when
+    /// another one has it.
+    fn free_name(&mut self, reference: &str) -> String {
+        let last = reference.rsplit('/').next().unwrap_or_default();
+        let plain: String = last
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' })
+            .take(80)
+            .collect();
+        self.taken.take(if plain.is_empty() { "Schema" } else { &plain })
+    }
+
+    fn remark(&mut self, place: &str, reason: impl Into<String>) {
+        self.remarks.push(Remark::new(place, reason));
+    }
+}
+
+/// Whether a document can hold a value: every number in it has one spelling everywhere.
+pub(super) fn is_exact(value: &Value) -> bool {
+    crate::checksum::canonical_json(value).is_ok()
+}
+
+/// Whether values are checked by a keyword, so that its absence has to be told.
+fn is_checked(key: &str) -> bool {
+    matches!(
+        key,
+        "type"
+            | "format"
+            | "pattern"
+            | "nullable"
+            | "required"
+            | "enum"
+            | "items"
+            | "properties"
+            | "additionalProperties"
+            | "allOf"
+            | "anyOf"
+            | "oneOf"
+            | "not"
+            | "minimum"
+            | "maximum"
+            | "multipleOf"
+            | "exclusiveMinimum"
+            | "exclusiveMaximum"
+            | "minLength"
+            | "maxLength"
+            | "minItems"
+            | "maxItems"
+            | "uniqueItems"
+            | "minProperties"
+            | "maxProperties"
+            | "prefixItems"
+            | "patternProperties"
+    )
+}
+
+fn is_type(name: &str) -> bool {
+    matches!(name, "string" | "number" | "integer" | "boolean" | "object" | "array" | "null")
+}
+
+fn is_type_keyword(value: &Value, several: bool) -> bool {
+    match value {
+        Value::String(name) => is_type(name),
+        Value::Array(names) => {
+            several
+                && !names.is_empty()
+                && names.iter().all(|name| name.as_str().is_some_and(is_type))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_carried_than_a_document_holds() {
+        let properties: Map<String, Value> =
+            (0..MAX_NODES + 100).map(|n| (n.to_string(), json!({"type": "string"}))).collect();
+        let schema = json!({"type": "object", "properties": properties});
+        let root = json!({});
+        let mut remarks = Vec::new();
+        let mut schemas = Schemas::new(Source::new(&root), Detail::LEVELS[0], false, &mut remarks);
+        let carried = schemas.carry(&schema, "");
+        let kept = carried["properties"].as_object().unwrap().values();
+        assert_eq!(kept.filter(|schema| **schema != json!({})).count(), MAX_NODES - 1);
+    }
+}

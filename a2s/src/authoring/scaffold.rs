@@ -1,0 +1,61 @@
+//! Documents to begin with.
+
+use crate::authoring::naming;
+use crate::name::CapabilityName;
+
+/// What a starter document shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Starter {
+    /// One request to an HTTP API.
+    OpenApi,
+    /// One query to a GraphQL service.
+    Graphql,
+    /// Two requests, one after another.
+    Sequence,
+}
+
+/// A document called `name` to begin with. It has example values and comments, and the compiler
+/// takes it as it is, apart from the checksum, which is filled in when the document is finished.
+///
+/// ```
+/// let name = "GetWeather".parse().expect("a name");
+/// let text = a2s::author::starter_document(&name, a2s::author::Starter::OpenApi);
+/// assert!(a2s::compile(text.as_bytes()).document.is_some());
+/// ```
+#[must_use]
+pub fn starter_document(name: &CapabilityName, starter: Starter) -> String {
+    let template = match starter {
+        Starter::OpenApi => include_str!("scaffold/openapi.yaml"),
+        Starter::Graphql => include_str!("scaffold/graphql.yaml"),
+        Starter::Sequence => include_str!("scaffold/sequence.yaml"),
+    };
+    template
+        .replace("StarterCapability", name.as_str())
+        .replace("starterStep", &naming::step_id(name.as_str()))
+}
+
+/// The capability name closest to a text: `get-weather` is `GetWeather`. None without a letter.
+#[must_use]
+pub fn suggest_name(text: &str) -> Option<CapabilityName> {
+    CapabilityName::new(&naming::capability_name(text)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authoring::format_document;
+
+    #[test]
+    fn starters_are_good_but_for_their_checksum_and_laid_out() {
+        for starter in [Starter::OpenApi, Starter::Graphql, Starter::Sequence] {
+            let name = CapabilityName::new("GetThing").unwrap();
+            let text = starter_document(&name, starter);
+            let compilation = crate::compile(text.as_bytes());
+            let codes: Vec<_> =
+                compilation.diagnostics.iter().map(|d| (d.code.as_str(), d.is_error())).collect();
+            assert_eq!(codes, [("A2S030", false)], "{:?}", compilation.diagnostics);
+            assert_eq!(compilation.name.as_deref(), Some("GetThing"));
+            assert_eq!(format_document(text.as_bytes()).as_deref(), Ok(text.as_str()));
+        }
+    }
+}

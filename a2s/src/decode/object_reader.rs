@@ -1,0 +1,296 @@
+//! The members of an object, taken one by one; what is left over at the end is unknown.
+
+use std::ops::RangeInclusive;
+
+use super::Findings;
+use crate::diagnostic::{Position, did_you_mean};
+use crate::error_code;
+use crate::tree::{Kind, Member, Node, item_path, member_path};
+
+/// The members of one object.
+pub(crate) struct Fields<'n> {
+    node: &'n Node,
+    members: &'n [Member],
+    path: String,
+    what: &'static str,
+    known: Vec<&'static str>,
+    hints: Vec<(&'static str, &'static str)>,
+}
+
+/// A member that was taken, or an item of a list.
+pub(crate) struct Taken<'n> {
+    pub(crate) node: &'n Node,
+    pub(crate) path: String,
+    /// Where its key stands; of an item, where the item does.
+    pub(crate) key: Position,
+}
+
+/// The kinds of value that a field may want.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Text,
+    Integer,
+    Boolean,
+    List,
+    Mapping,
+}
+
+impl<'n> Fields<'n> {
+    /// The members of `field`, which is called `what` ("a step") in messages.
+    pub(crate) fn open(
+        field: &Taken<'n>,
+        what: &'static str,
+        findings: &mut Findings,
+    ) -> Option<Self> {
+        let Some(members) = field.node.members() else {
+            findings.wrong_type(field, Shape::Mapping, &format!("{what} is a mapping"));
+            return None;
+        };
+        let path = field.path.clone();
+        Some(Self { node: field.node, members, path, what, known: Vec::new(), hints: Vec::new() })
+    }
+
+    /// Calls the object `what` in messages from here on.
+    pub(crate) fn rename(&mut self, what: &'static str) {
+        self.what = what;
+    }
+
+    /// Says what to do about the member `key` in case that nobody takes it.
+    pub(crate) fn explain(&mut self, key: &'static str, hint: &'static str) {
+        self.hints.push((key, hint));
+    }
+
+    /// Whether there is a member `key`; does not take it.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.members.iter().any(|member| member.key == key)
+    }
+
+    /// The member `key`, when it is there.
+    pub(crate) fn take(&mut self, key: &'static str) -> Option<Taken<'n>> {
+        self.known.push(key);
+        let member = self.members.iter().find(|member| member.key == key)?;
+        let path = member_path(&self.path, key);
+        Some(Taken { node: &member.value, path, key: member.position })
+    }
+
+    /// The member `key`, which a2s 1.1 brought: in an older document it is reported, and read all
+    /// the same.
+    pub(crate) fn take_newer(
+        &mut self,
+        key: &'static str,
+        findings: &mut Findings,
+    ) -> Option<Taken<'n>> {
+        let taken = self.take(key);
+        if let Some(taken) = &taken {
+            findings.demand_newer(&taken.path, taken.key, &format!("the field `{key}`"));
+        }
+        taken
+    }
+
+    /// The member `key`; reports when it is missing.
+    pub(crate) fn require(
+        &mut self,
+        key: &'static str,
+        findings: &mut Findings,
+    ) -> Option<Taken<'n>> {
+        let taken = self.take(key);
+        if taken.is_none() {
+            findings.incomplete = true;
+        }
+        // A slip of the pen is reported once, as the unknown field that it makes.
+        let misspelt = || {
+            let mut unknown = self.members.iter().filter(|member| !is_extension(&member.key));
+            unknown.any(|member| did_you_mean(&member.key, [key]).is_some())
+        };
+        if taken.is_none() && !misspelt() {
+            let message = format!("{} needs the field `{key}`", self.what);
+            let hint = match example(key) {
+                Some(example) => format!("Add it: `{example}`."),
+                None => error_code::MISSING_FIELD.remedy.to_owned(),
+            };
+            let at = self.node.position;
+            findings.error_with_hint(error_code::MISSING_FIELD, &self.path, at, message, hint);
+        }
+        taken
+    }
+
+    /// The member under one of two names of the same thing; both at once are refused.
+    pub(crate) fn take_either(
+        &mut self,
+        one: &'static str,
+        other: &'static str,
+        findings: &mut Findings,
+    ) -> Option<Taken<'n>> {
+        let (first, second) = (self.take(one), self.take(other));
+        if let (Some(_), Some(second)) = (&first, &second) {
+            let message = format!("`{one}` and `{other}` are two names of one field");
+            findings.error(error_code::DUPLICATE_KEY, &second.path, second.key, message);
+        }
+        first.or(second)
+    }
+
+    /// Reports every member that nobody took, unless its name begins with `x-`.
+    pub(crate) fn finish(self, findings: &mut Findings) {
+        for member in self.members {
+            let key = member.key.as_str();
+            if self.known.contains(&key) || is_extension(key) {
+                continue;
+            }
+            if findings.diagnostics.is_full() {
+                findings.diagnostics.count_error();
+                continue;
+            }
+            let path = member_path(&self.path, key);
+            let message = format!("{} has no field `{key}`", self.what);
+            let explained = self.hints.iter().find(|(name, _)| *name == key);
+            let hint = match (explained, did_you_mean(key, self.known.iter().copied())) {
+                (Some((_, hint)), _) => (*hint).to_owned(),
+                (None, Some(close)) => format!("Did you mean `{close}`?"),
+                (None, None) => error_code::UNKNOWN_FIELD.remedy.to_owned(),
+            };
+            findings.error_with_hint(
+                error_code::UNKNOWN_FIELD,
+                &path,
+                member.position,
+                message,
+                hint,
+            );
+        }
+    }
+}
+
+impl<'n> Taken<'n> {
+    /// Where the whole document stands.
+    pub(crate) fn root(node: &'n Node) -> Self {
+        Self { node, path: String::new(), key: node.position }
+    }
+
+    /// The text, when it is a string; reports when it is not.
+    pub(crate) fn string(&self, findings: &mut Findings) -> Option<&'n str> {
+        let text = self.node.as_str();
+        if text.is_none() {
+            findings.wrong_type(self, Shape::Text, "a string belongs here");
+        }
+        text
+    }
+
+    /// The whole number, when it is one within `range`; `what` it is stands in messages. Reports
+    /// when it is not.
+    pub(crate) fn integer(
+        &self,
+        what: &str,
+        range: RangeInclusive<u64>,
+        findings: &mut Findings,
+    ) -> Option<u64> {
+        let Kind::Number(number) = &self.node.kind else {
+            findings.wrong_type(self, Shape::Integer, "a whole number belongs here");
+            return None;
+        };
+        // `3.0` is the same number as `3`: a document that is written anew may have either.
+        let whole = number.as_u64().or_else(|| {
+            let number = number.as_f64().filter(|number| number.fract() == 0.0)?;
+            format!("{number:.0}").parse().ok()
+        });
+        let found = whole.filter(|number| range.contains(number));
+        if found.is_none() {
+            let (least, most) = (range.start(), range.end());
+            let message = format!("{what} cannot be {number}");
+            let hint = format!("Write a whole number from {least} to {most}.");
+            let at = self.node.position;
+            findings.error_with_hint(error_code::BAD_VALUE, &self.path, at, message, hint);
+        }
+        found
+    }
+
+    /// Whether it is true, when it is a boolean; reports when it is not.
+    pub(crate) fn boolean(&self, findings: &mut Findings) -> Option<bool> {
+        let Kind::Bool(value) = self.node.kind else {
+            findings.wrong_type(self, Shape::Boolean, "`true` or `false` belongs here");
+            return None;
+        };
+        Some(value)
+    }
+
+    /// One of some words, each with what it stands for; `what` they are stands in messages.
+    /// Reports when it is none of them.
+    pub(crate) fn word<T: Copy>(
+        &self,
+        what: &str,
+        known: &[(&'static str, T)],
+        findings: &mut Findings,
+    ) -> Option<T> {
+        let text = self.string(findings)?;
+        let found = known.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
+        if found.is_none() {
+            let words: Vec<_> = known.iter().map(|(word, _)| *word).collect();
+            findings.unknown_word(self, what, text, &words);
+        }
+        found
+    }
+
+    /// The items, when it is a list; reports when it is not.
+    pub(crate) fn items(&self, findings: &mut Findings) -> Vec<Self> {
+        let Kind::Array(items) = &self.node.kind else {
+            findings.wrong_type(self, Shape::List, "a list belongs here");
+            return Vec::new();
+        };
+        let item = |(index, node): (usize, &'n Node)| Taken {
+            node,
+            path: item_path(&self.path, index),
+            key: node.position,
+        };
+        items.iter().enumerate().map(item).collect()
+    }
+
+    /// The members with their keys, when it is a mapping; reports when it is not.
+    pub(crate) fn entries(&self, findings: &mut Findings) -> Vec<(&'n str, Self)> {
+        let Some(members) = self.node.members() else {
+            findings.wrong_type(self, Shape::Mapping, "a mapping belongs here");
+            return Vec::new();
+        };
+        let entry = |member: &'n Member| {
+            let path = member_path(&self.path, &member.key);
+            (member.key.as_str(), Taken { node: &member.value, path, key: member.position })
+        };
+        members.iter().map(entry).collect()
+    }
+}
+
+/// Whether a field is the author's own, which the language ignores.
+fn is_extension(key: &str) -> bool {
+    key.starts_with("x-")
+}
+
+/// How a required field looks.
+fn example(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "a2s" => "a2s: 1.0.0",
+        "name" => "name: GetWeather",
+        "description" => "description: What it does, in one sentence",
+        "domains" => "domains: [api.example.com]",
+        "version" => "version: \"1.0.0\"",
+        "authors" => "authors: [{name: Your Name}]",
+        "execution" => "execution: {type: sequence, steps: […]}",
+        "id" => "id: getWeather",
+        "type" => "type: sequence",
+        "use" => "use: GetWeather",
+        "steps" => "steps: [{id: getWeather, …}]",
+        "condition" => "condition: \"${severity} == 'high'\"",
+        "if_true" => "if_true: {steps: […]}",
+        "task" => "task: {…}",
+        "endpoint" => "endpoint: \"https://api.example.com/graphql\"",
+        "query" => "query: \"{ … }\"",
+        "server" => "server: \"https://mcp.example.com/mcp\"",
+        "tool" => "tool: get_forecast",
+        "capability" => "capability: GetWeather",
+        "in" => "in: \"${cities}\"",
+        "max_attempts" => "max_attempts: 3",
+        "path" => "path: \"$.data.id\"",
+        _ => return None,
+    })
+}
+
+/// Whether `text` is a placeholder of the published templates: `<calculated_checksum>`.
+pub(crate) fn is_placeholder(text: &str) -> bool {
+    text.starts_with('<') && text.ends_with('>')
+}

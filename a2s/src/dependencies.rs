@@ -1,0 +1,318 @@
+//! What the dependencies of a document lead to: choosing among versions, all that stands below a
+//! capability, and whether it fits.
+//!
+//! A [`Shelf`] holds what is known of versions, wherever that came from: a registry, a folder, a
+//! lock. Whoever fills it asks [`Shelf::needs`] what is still missing, brings it, and asks again.
+
+mod compatibility;
+mod dependency_interface;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use semver::{Version, VersionReq};
+
+use crate::api::{CapabilityRef, Deprecation};
+use crate::checksum::Digest;
+use crate::diagnostic::Diagnostic;
+use crate::document::{Capability, Dependency, Document};
+use crate::error_code;
+use crate::name::{CapabilityName, Permission};
+use crate::task::Format;
+use crate::tree;
+
+pub use dependency_interface::Unit;
+
+/// The longest chain of capabilities.
+pub const MAX_CHAIN: usize = 8;
+/// The longest chain that is followed; shorter ones are refused already.
+const LONGEST_CHAIN: usize = 2 * MAX_CHAIN;
+
+/// A version of a capability, as far as choosing one of them goes.
+pub trait Release {
+    /// Its number.
+    fn version(&self) -> &Version;
+    /// Its digest.
+    fn checksum(&self) -> Digest;
+    /// Whether it was withdrawn.
+    fn is_yanked(&self) -> bool;
+}
+
+impl<R: Release> Release for &R {
+    fn version(&self) -> &Version {
+        (**self).version()
+    }
+
+    fn checksum(&self) -> Digest {
+        (**self).checksum()
+    }
+
+    fn is_yanked(&self) -> bool {
+        (**self).is_yanked()
+    }
+}
+
+/// The release that somebody means who names a range: the newest stable one in it that is not
+/// yanked, else the newest pre-release in it that is not yanked.
+#[must_use]
+pub fn choose<'r, R: Release>(range: &VersionReq, releases: &'r [R]) -> Option<&'r R> {
+    releases
+        .iter()
+        .filter(|release| !release.is_yanked() && range.matches(release.version()))
+        .max_by(|one, other| rank(*one).cmp(&rank(*other)))
+}
+
+/// Stable before pre-release, then by number.
+fn rank<R: Release>(release: &R) -> (bool, &Version) {
+    (release.version().pre.is_empty(), release.version())
+}
+
+impl Dependency {
+    /// The release that this dependency means: the pinned one, else the one that its range means.
+    #[must_use]
+    pub fn choose<'r, R: Release>(&self, releases: &'r [R]) -> Option<&'r R> {
+        match self.checksum {
+            Some(pin) => releases.iter().find(|release| release.checksum() == pin),
+            None => choose(&self.range, releases),
+        }
+    }
+}
+
+/// What a list of versions says of one of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    /// Its number.
+    pub version: Version,
+    /// Its digest.
+    pub checksum: Digest,
+    /// Whether it was withdrawn.
+    pub yanked: bool,
+    /// What its publisher says, when it is deprecated.
+    pub deprecated: Option<Deprecation>,
+}
+
+impl Release for Listing {
+    fn version(&self) -> &Version {
+        &self.version
+    }
+
+    fn checksum(&self) -> Digest {
+        self.checksum
+    }
+
+    fn is_yanked(&self) -> bool {
+        self.yanked
+    }
+}
+
+/// What is known of capabilities that others may use.
+#[derive(Debug, Clone, Default)]
+pub struct Shelf {
+    capabilities: BTreeMap<CapabilityName, Vec<Listing>>,
+    units: BTreeMap<Digest, Arc<Unit>>,
+}
+
+/// What is missing on a [`Shelf`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Need {
+    /// Which versions there are of a capability.
+    Versions(CapabilityName),
+    /// The document of a version.
+    Document(CapabilityName, Listing),
+}
+
+impl Need {
+    /// The capability that it is about.
+    #[must_use]
+    pub fn name(&self) -> &CapabilityName {
+        match self {
+            Self::Versions(name) | Self::Document(name, _) => name,
+        }
+    }
+}
+
+impl Shelf {
+    /// Says which versions there are of a capability, in addition to those known before; none
+    /// says that it is known to have no more.
+    pub fn list(&mut self, name: &CapabilityName, listings: impl IntoIterator<Item = Listing>) {
+        let known = self.capabilities.entry(name.clone()).or_default();
+        for listing in listings {
+            match known.iter_mut().find(|other| other.checksum == listing.checksum) {
+                Some(other) => {
+                    other.yanked |= listing.yanked;
+                    other.deprecated = listing.deprecated.or_else(|| other.deprecated.take());
+                }
+                None => known.push(listing),
+            }
+        }
+    }
+
+    /// Says what the document with a digest takes and needs.
+    pub fn open(&mut self, checksum: Digest, unit: Arc<Unit>) {
+        self.units.insert(checksum, unit);
+    }
+
+    /// Puts a document up: its version is one more that there is.
+    pub fn add(&mut self, document: &Document) {
+        let capability = document.capability();
+        let checksum = document.digest();
+        let version = capability.version.clone();
+        let listing = Listing { version, checksum, yanked: false, deprecated: None };
+        self.list(&capability.name, [listing]);
+        self.open(checksum, Arc::new(Unit::of(capability)));
+    }
+
+    /// Forgets every version but these, which count as not withdrawn.
+    pub fn keep(&mut self, pins: &[CapabilityRef]) {
+        for (name, versions) in &mut self.capabilities {
+            versions.retain_mut(|listing| {
+                listing.yanked = false;
+                pins.iter().any(|pin| pin.checksum == listing.checksum && pin.name == *name)
+            });
+        }
+    }
+
+    /// The versions of a capability, when they are known.
+    #[must_use]
+    pub fn versions(&self, name: &CapabilityName) -> Option<&[Listing]> {
+        self.capabilities.get(name).map(Vec::as_slice)
+    }
+
+    /// What the document with a digest takes and needs, when it is open.
+    #[must_use]
+    pub fn unit(&self, checksum: Digest) -> Option<&Unit> {
+        self.units.get(&checksum).map(Arc::as_ref)
+    }
+
+    /// How many documents are open.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.units.len()
+    }
+
+    /// Whether no document is open.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.units.is_empty()
+    }
+
+    /// What is missing to say everything about these dependencies. With that brought, more may be
+    /// missing.
+    #[must_use]
+    pub fn needs(&self, dependencies: &[Dependency]) -> Vec<Need> {
+        self.walk(dependencies).needs
+    }
+
+    /// Every version that these dependencies lead to, directly or not, in order of name and
+    /// version; what is not known is left out.
+    #[must_use]
+    pub fn closure(&self, dependencies: &[Dependency]) -> Vec<CapabilityRef> {
+        self.walk(dependencies).pins
+    }
+
+    /// What a document amounts to together with everything that it leads to.
+    #[must_use]
+    pub fn whole(&self, unit: &Unit) -> Whole {
+        let walk = self.walk(&unit.dependencies);
+        let mut whole = Whole {
+            read_only: unit.read_only && walk.needs.is_empty() && !walk.has_holes,
+            permissions: unit.permissions.iter().cloned().collect(),
+            formats: unit.formats.clone(),
+        };
+        for below in walk.pins.iter().filter_map(|pin| self.units.get(&pin.checksum)) {
+            whole.read_only &= below.read_only;
+            whole.permissions.extend(below.permissions.iter().cloned());
+            whole.formats.extend(&below.formats);
+        }
+        whole
+    }
+
+    /// Every error in the dependencies of `capability`, and warnings. Of capabilities whose
+    /// versions are not known nothing is said.
+    #[must_use]
+    pub fn link(&self, capability: &Capability) -> Vec<Diagnostic> {
+        compatibility::check(self, capability)
+    }
+
+    fn walk(&self, dependencies: &[Dependency]) -> Walk {
+        let Walk { mut pins, mut needs, mut has_holes } = Walk::default();
+        let mut seen = BTreeSet::new();
+        let mut waiting: VecDeque<_> = dependencies.iter().map(|below| (below, 1)).collect();
+        while let Some((dependency, chain)) = waiting.pop_front() {
+            let name = &dependency.capability;
+            let Some(versions) = self.versions(name) else {
+                let need = Need::Versions(name.clone());
+                if !needs.contains(&need) {
+                    needs.push(need);
+                }
+                continue;
+            };
+            let Some(chosen) = dependency.choose(versions) else {
+                has_holes = true;
+                continue;
+            };
+            if !seen.insert(chosen.checksum) {
+                continue;
+            }
+            pins.push(CapabilityRef {
+                name: name.clone(),
+                version: chosen.version.clone(),
+                checksum: chosen.checksum,
+            });
+            match self.units.get(&chosen.checksum) {
+                Some(unit) if chain < LONGEST_CHAIN => {
+                    waiting.extend(unit.dependencies.iter().map(|below| (below, chain + 1)));
+                }
+                Some(unit) => has_holes |= !unit.dependencies.is_empty(),
+                None => needs.push(Need::Document(name.clone(), chosen.clone())),
+            }
+        }
+        pins.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
+        Walk { pins, needs, has_holes }
+    }
+}
+
+/// What a walk over everything below some dependencies has met.
+#[derive(Default)]
+struct Walk {
+    pins: Vec<CapabilityRef>,
+    needs: Vec<Need>,
+    /// Whether it could not go on somewhere: no version will do, or the chain is too long.
+    has_holes: bool,
+}
+
+/// What a document amounts to together with everything that it leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Whole {
+    /// Whether every task only reads; not known to be so when something below is not known.
+    pub read_only: bool,
+    /// What a caller must hold.
+    pub permissions: BTreeSet<Permission>,
+    /// The formats of the tasks.
+    pub formats: BTreeSet<Format>,
+}
+
+/// Moves each remark to the exact place of its path in `source`, where that is known. What is
+/// said of dependencies knows the places of steps only.
+#[must_use]
+pub fn locate(source: &[u8], mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    if diagnostics.is_empty() {
+        return diagnostics;
+    }
+    let (Some(root), _) = tree::parse(source) else { return diagnostics };
+    for diagnostic in &mut diagnostics {
+        let (above, key) = diagnostic.path.rsplit_once('.').unwrap_or(("", &diagnostic.path));
+        let member = root.at(above).and_then(|node| node.member(key));
+        // What is said of an input is about its name.
+        let is_name = diagnostic.code == error_code::DEPENDENCY_INPUTS.id;
+        let place = member.map(|at| if is_name { at.position } else { at.value.position });
+        let place = place.or_else(|| root.at(&diagnostic.path).map(|node| node.position));
+        if let Some(place) = place.filter(|place| place.line > 0) {
+            diagnostic.position = place;
+        }
+    }
+    diagnostics
+}
+
+#[cfg(test)]
+mod tests;

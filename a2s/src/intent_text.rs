@@ -1,0 +1,210 @@
+//! What a person asks for, in a sentence: its words, and the requests that it is made of.
+//!
+//! Nothing here knows a language well. Words are told apart by white space and punctuation, quoted
+//! text is one piece, and a few English words tell where another request begins. All of it takes
+//! time in proportion to the length of the sentence, and looks at its first [`MAX_WORDS`] words.
+
+mod request_splitter;
+mod tokenizer;
+
+pub(crate) use tokenizer::{Kind, Word, read};
+
+use request_splitter::begins_request;
+
+/// Words of a sentence that are looked at.
+pub(crate) const MAX_WORDS: usize = 2_000;
+/// Clauses of one query that are looked at.
+const MOST_CLAUSES: usize = 16;
+/// Words a clause needs to be searched on its own.
+const SHORTEST_CLAUSE: usize = 3;
+/// Words after which another request begins.
+const CONNECTIVES: [&str; 2] = ["then", "also"];
+/// Words that a sentence begins with before it comes to the point.
+const GREETINGS: [&str; 11] =
+    ["hi", "hello", "hey", "ok", "okay", "well", "yes", "please", "thanks", "thank", "so"];
+/// What somebody does who says "I am" and asks for something.
+const SEEKING: [&str; 5] = ["looking", "searching", "trying", "wondering", "interested"];
+
+/// The parts of a query that a search looks at on their own; empty when it asks for one thing.
+///
+/// Searching the clauses beside the whole query is what finds every capability of a request for
+/// several. A query is cut after a word that ends in `.`, `!`, `?` or `;`, at line ends, at `and`
+/// after a comma, and at `then` and `also`. Clauses shorter than three words are dropped, and no
+/// more than sixteen are given. How well a search finds was measured with these rules.
+///
+/// ```
+/// # use a2s::split_clauses;
+/// let query = "Check the weather in Paris, and post it to Twitter";
+/// assert_eq!(split_clauses(query), ["Check the weather in Paris,", "post it to Twitter"]);
+/// assert!(split_clauses("pooch kinds").is_empty());
+/// ```
+#[must_use]
+pub fn split_clauses(query: &str) -> Vec<&str> {
+    let mut clauses = Vec::new();
+    for line in query.lines() {
+        let mut open = Clause::default();
+        let mut at = 0;
+        for chunk in line.split_inclusive(char::is_whitespace) {
+            let word = chunk.trim_end();
+            let end = at + word.len();
+            if is_connective(word, open.of(line)) {
+                clauses.push(open.close(line));
+            } else if !word.is_empty() {
+                open.extend(at, end);
+                if ends_sentence(word) {
+                    clauses.push(open.close(line));
+                }
+            }
+            at += chunk.len();
+        }
+        clauses.push(open.close(line));
+    }
+    clauses.retain(|(_, words)| *words > 0);
+    if clauses.len() < 2 {
+        return Vec::new();
+    }
+    clauses.retain(|(_, words)| *words >= SHORTEST_CLAUSE);
+    clauses.truncate(MOST_CLAUSES);
+    clauses.into_iter().map(|(clause, _)| clause).collect()
+}
+
+/// The requests that a sentence is made of, in their order; the sentence itself when it is one.
+///
+/// Beyond what [`split_clauses`] cuts at, a request begins at `and` before a verb that asks for
+/// something ("… and share it on Twitter"), and at a comma before one. Quoted text is never cut,
+/// and neither are names such as Trinidad and Tobago. Greetings are no requests, and a statement
+/// ("I'm planning a picnic in Central Park.") is none beside others. At most sixteen are given.
+///
+/// ```
+/// # use a2s::split_requests;
+/// let sentence = "Check the forecast for Trinidad and Tobago and tweet it.";
+/// assert_eq!(split_requests(sentence), ["Check the forecast for Trinidad and Tobago", "tweet it"]);
+/// ```
+#[must_use]
+pub fn split_requests(sentence: &str) -> Vec<&str> {
+    let words = read(sentence, &|_| false);
+    let begins = beginnings(&words);
+    let mut clauses: Vec<&[Word<'_>]> = Vec::new();
+    let mut start = 0;
+    for (at, begins) in begins.iter().enumerate() {
+        if *begins {
+            clauses.extend(words.get(start..at));
+            start = at;
+        }
+    }
+    clauses.extend(words.get(start..));
+    let mut clauses: Vec<_> = clauses.into_iter().map(strip).filter(|c| !c.is_empty()).collect();
+    if clauses.iter().any(|clause| !is_statement(clause)) {
+        clauses.retain(|clause| !is_statement(clause));
+    }
+    clauses.truncate(MOST_CLAUSES);
+    let slice = |clause: &[Word<'_>]| {
+        let (first, last) = (clause.first()?, clause.last()?);
+        sentence.get(first.start..last.end)
+    };
+    clauses.into_iter().filter_map(slice).collect()
+}
+
+/// Whether a request begins at each word.
+pub(crate) fn beginnings(words: &[Word<'_>]) -> Vec<bool> {
+    let begins = |at: usize| {
+        let Some(word) = words.get(at) else { return false };
+        let before = at.checked_sub(1).and_then(|before| words.get(before));
+        match before.map(|before| before.kind) {
+            Some(Kind::Break('.' | '!' | '?' | ';' | '\n')) => return true,
+            // `, and` and a thing asks for it, too: "the weather, and the exchange rate".
+            Some(Kind::Break(',')) if word.is("and") => {
+                let next = words.get(at + 1).map_or("", |next| next.norm.as_str());
+                return matches!(next, "the" | "a" | "an") || begins_request(words, at + 1);
+            }
+            Some(Kind::Break(',')) if begins_request(words, at) && !is_listed(words, at) => {
+                return true;
+            }
+            _ => {}
+        }
+        word.kind == Kind::Word
+            && (CONNECTIVES.contains(&word.norm.as_str())
+                || (word.is("and") && begins_request(words, at + 1)))
+    };
+    (0..words.len()).map(begins).collect()
+}
+
+/// Whether a word after a comma is one of several in a list ("bold, check, italic and list"), or
+/// the name of what follows a colon.
+fn is_listed(words: &[Word<'_>], at: usize) -> bool {
+    let next = words.get(at + 1).map(|next| next.kind);
+    matches!(next, None | Some(Kind::Break(',' | ':')))
+}
+
+/// A clause without what stands around it: connectives, greetings and punctuation.
+fn strip<'w, 's>(mut clause: &'w [Word<'s>]) -> &'w [Word<'s>] {
+    let is_lead = |word: &Word<'_>| {
+        let norm = word.norm.as_str();
+        matches!(word.kind, Kind::Break(_))
+            || ["and", "but"].contains(&norm)
+            || CONNECTIVES.contains(&norm)
+            || GREETINGS.contains(&norm)
+    };
+    while let Some((first, rest)) = clause.split_first()
+        && is_lead(first)
+    {
+        clause = rest;
+    }
+    while let Some((last, rest)) = clause.split_last()
+        && (matches!(last.kind, Kind::Break(_)) || last.is("and"))
+    {
+        clause = rest;
+    }
+    clause
+}
+
+/// Whether a clause tells something and asks for nothing: "I'm planning a picnic".
+fn is_statement(clause: &[Word<'_>]) -> bool {
+    let norm = |at: usize| clause.get(at).map_or("", |word| word.norm.as_str());
+    let next = match (norm(0), norm(1)) {
+        ("i'm" | "we're", next) => next,
+        ("i" | "we", "am" | "are") => norm(2),
+        _ => return false,
+    };
+    !SEEKING.contains(&next)
+}
+
+/// A clause that is being read: its place in the line and its number of words.
+#[derive(Default)]
+struct Clause {
+    start: usize,
+    end: usize,
+    words: usize,
+}
+
+impl Clause {
+    fn of<'l>(&self, line: &'l str) -> &'l str {
+        &line[self.start..self.end]
+    }
+
+    fn extend(&mut self, start: usize, end: usize) {
+        if self.words == 0 {
+            self.start = start;
+        }
+        self.end = end;
+        self.words += 1;
+    }
+
+    fn close<'l>(&mut self, line: &'l str) -> (&'l str, usize) {
+        let Self { start, end, words } = std::mem::take(self);
+        (&line[start..end], words)
+    }
+}
+
+fn is_connective(word: &str, before: &str) -> bool {
+    let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
+    CONNECTIVES.iter().any(|connective| bare.eq_ignore_ascii_case(connective))
+        || (before.ends_with(',') && bare.eq_ignore_ascii_case("and"))
+}
+
+fn ends_sentence(word: &str) -> bool {
+    word.trim_end_matches(['"', '\'', ')', ']']).ends_with(['.', '!', '?', ';'])
+}
+
+#[cfg(test)]
+mod tests;

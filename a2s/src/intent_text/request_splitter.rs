@@ -1,0 +1,153 @@
+//! Where a request begins: a few English words.
+
+use super::tokenizer::{Kind, Word};
+
+/// What a request may begin with before its verb, when more follows.
+const OPENERS: [&str; 24] = [
+    "please",
+    "can",
+    "could",
+    "would",
+    "will",
+    "finally",
+    "afterwards",
+    "what",
+    "how",
+    "who",
+    "where",
+    "when",
+    "which",
+    "why",
+    "is",
+    "are",
+    "does",
+    "do",
+    "i",
+    "i'd",
+    "let",
+    "let's",
+    "then",
+    "also",
+];
+
+/// Verbs that ask for something wherever they stand behind `and`.
+const VERBS: [&str; 46] = [
+    "announce",
+    "broadcast",
+    "calculate",
+    "check",
+    "compare",
+    "compute",
+    "convert",
+    "create",
+    "define",
+    "describe",
+    "draw",
+    "email",
+    "explain",
+    "fetch",
+    "find",
+    "generate",
+    "get",
+    "give",
+    "inform",
+    "introduce",
+    "list",
+    "look",
+    "make",
+    "notify",
+    "post",
+    "prepare",
+    "proofread",
+    "publish",
+    "push",
+    "quote",
+    "reach",
+    "remind",
+    "save",
+    "search",
+    "send",
+    "share",
+    "show",
+    "summarise",
+    "summarize",
+    "tell",
+    "translate",
+    "tweet",
+    "update",
+    "upload",
+    "warn",
+    "write",
+];
+
+/// Verbs that are nouns as often ("law and order"): they ask for something with an object behind.
+const PERHAPS_VERBS: [&str; 24] = [
+    "add", "alert", "ask", "book", "buy", "call", "forward", "mail", "message", "open", "order",
+    "plan", "play", "print", "put", "read", "reply", "report", "run", "say", "schedule", "start",
+    "text", "use",
+];
+
+/// What the object of a verb begins with, or an adverb to it.
+const OBJECTS: [&str; 41] = [
+    "it",
+    "them",
+    "this",
+    "that",
+    "these",
+    "those",
+    "me",
+    "us",
+    "him",
+    "her",
+    "you",
+    "the",
+    "a",
+    "an",
+    "my",
+    "our",
+    "your",
+    "its",
+    "their",
+    "his",
+    "every",
+    "everyone",
+    "everybody",
+    "all",
+    "some",
+    "any",
+    "each",
+    "to",
+    "on",
+    "in",
+    "at",
+    "for",
+    "about",
+    "via",
+    "with",
+    "what",
+    "how",
+    "if",
+    "whether",
+    "up",
+    "out",
+];
+
+/// Whether the word at a place asks for something, in lower case: what is capitalised is a part of
+/// a name.
+pub(super) fn begins_request(words: &[Word<'_>], at: usize) -> bool {
+    let Some(word) = words.get(at).filter(|word| word.kind == Kind::Word) else { return false };
+    let norm = word.norm.as_str();
+    if word.is_capitalised() && norm != "i" && norm != "i'd" {
+        return false;
+    }
+    let next = words.get(at + 1);
+    let has_more = next.is_some_and(|next| !matches!(next.kind, Kind::Break(_)));
+    let has_object = next.is_some_and(|next| match next.kind {
+        Kind::Quote(..) => true,
+        Kind::Break(_) => false,
+        Kind::Word => OBJECTS.contains(&next.norm.as_str()),
+    });
+    VERBS.contains(&norm)
+        || (OPENERS.contains(&norm) && has_more)
+        || (PERHAPS_VERBS.contains(&norm) && has_object)
+}

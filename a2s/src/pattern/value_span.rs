@@ -1,0 +1,387 @@
+//! The words of a value among those that could be it: what stands around a value is taken off, and
+//! what only points at something is told apart.
+
+use serde_json::Value;
+
+use super::pattern_match::{Lead, Sight};
+use super::value_parser::{has_choices, takes_list, takes_text_only};
+use crate::intent_text::{Kind, Word};
+
+/// Words that mean a value, or only point at one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Phrase {
+    /// The first word, and the one behind the last.
+    pub(super) words: (usize, usize),
+    /// What stands before it.
+    pub(super) lead: Lead,
+    /// Whether it is one quoted text.
+    quoted: bool,
+    /// Whether it only points at something: `it`, `the forecast`.
+    pub(super) points: bool,
+}
+
+/// What may stand between a pattern and a quoted text.
+const BEFORE_QUOTE: [&str; 36] = [
+    "it",
+    "them",
+    "this",
+    "that",
+    "the",
+    "a",
+    "an",
+    "to",
+    "of",
+    "is",
+    "are",
+    "with",
+    "everyone",
+    "text",
+    "sentence",
+    "phrase",
+    "word",
+    "words",
+    "message",
+    "tweet",
+    "title",
+    "called",
+    "named",
+    "titled",
+    "following",
+    "saying",
+    "says",
+    "say",
+    "reading",
+    "term",
+    "city",
+    "town",
+    "topic",
+    "book",
+    "song",
+    "name",
+];
+/// What a sentence may end with that belongs to nothing.
+const COURTESY: [&str; 9] = ["please", "thanks", "thank", "you", "too", "and", "or", "&", "asap"];
+/// Words in lower case that no name goes on behind.
+const FUNCTION_WORDS: [&str; 54] = [
+    "with",
+    "using",
+    "via",
+    "through",
+    "by",
+    "from",
+    "to",
+    "into",
+    "onto",
+    "on",
+    "as",
+    "about",
+    "in",
+    "at",
+    "for",
+    "if",
+    "because",
+    "so",
+    "but",
+    "when",
+    "while",
+    "whether",
+    "than",
+    "that",
+    "which",
+    "who",
+    "where",
+    "is",
+    "are",
+    "was",
+    "were",
+    "will",
+    "would",
+    "be",
+    "has",
+    "have",
+    "had",
+    "does",
+    "do",
+    "did",
+    "can",
+    "could",
+    "should",
+    "may",
+    "might",
+    "looks",
+    "look",
+    "like",
+    "saying",
+    "says",
+    "including",
+    "right",
+    "worth",
+    "today's",
+];
+/// Words that point at somebody or something.
+const PRONOUNS: [&str; 24] = [
+    "it",
+    "this",
+    "that",
+    "them",
+    "these",
+    "those",
+    "him",
+    "her",
+    "me",
+    "us",
+    "you",
+    "everyone",
+    "everybody",
+    "someone",
+    "somebody",
+    "anyone",
+    "people",
+    "all",
+    "something",
+    "anything",
+    "everything",
+    "there",
+    "here",
+    "one",
+];
+/// Those of them that somebody is told something.
+const ADDRESSEES: [&str; 9] =
+    ["me", "us", "him", "her", "them", "everyone", "everybody", "people", "all"];
+/// What belongs to what was said before, or to whoever speaks.
+const POSSESSIVES: [&str; 6] = ["its", "their", "his", "my", "our", "your"];
+/// What a thing begins with that is meant, and not quoted.
+const DETERMINERS: [&str; 13] = [
+    "the", "a", "an", "this", "that", "these", "those", "some", "any", "every", "each", "her", "no",
+];
+/// The verbs without which a few words are no text of their own.
+const VERBS: [&str; 15] = [
+    "is", "are", "was", "were", "will", "has", "have", "can", "isn't", "aren't", "needs", "need",
+    "works", "rocks", "rules",
+];
+/// Times that a name may be followed by.
+const TIMES: [&str; 48] = [
+    "now",
+    "today",
+    "tomorrow",
+    "tonight",
+    "yesterday",
+    "currently",
+    "soon",
+    "later",
+    "noon",
+    "midnight",
+    "morning",
+    "afternoon",
+    "evening",
+    "night",
+    "day",
+    "days",
+    "hour",
+    "hours",
+    "minute",
+    "minutes",
+    "week",
+    "weeks",
+    "weekend",
+    "month",
+    "months",
+    "year",
+    "years",
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+    "moment",
+    "midday",
+];
+/// What may stand before a time.
+const BEFORE_TIME: [&str; 13] = [
+    "the", "this", "next", "last", "an", "a", "few", "couple", "of", "coming", "these", "right",
+    "early",
+];
+
+impl Phrase {
+    /// The words of the value that a sight may be of, if any are left.
+    pub(super) fn of(words: &[Word<'_>], sight: &Sight, schema: &Value) -> Option<Self> {
+        let (start, mut end) = sight.star;
+        let lead = sight.lead;
+        let is_list = takes_list(schema);
+        if sight.quote && !is_list {
+            let quote = end.checked_sub(1)?;
+            let between = words.get(start..quote)?;
+            let is_filler = |word: &Word<'_>| BEFORE_QUOTE.contains(&word.norm.as_str());
+            // Behind a verb such as "check", words before a quoted text say what the text is.
+            if lead == Lead::Speech || between.iter().all(is_filler) {
+                return Some(Self { words: (quote, end), lead, quoted: true, points: false });
+            }
+            end = quote;
+        }
+        let mut phrase = Self { words: (start, end), lead, quoted: false, points: false };
+        let is_break = |word: &Word<'_>| matches!(word.kind, Kind::Break(_));
+        phrase.trim(words, is_break);
+        let outright = phrase;
+        phrase.trim(words, |word| is_break(word) || COURTESY.contains(&word.norm.as_str()));
+        if lead == Lead::Name {
+            // `key: or` names a value, though elsewhere `or` would belong to nothing.
+            return phrase.some().or_else(|| outright.some());
+        }
+        match lead {
+            _ if is_list => phrase.cut_name(words, false),
+            Lead::Preposition => phrase.cut_name(words, takes_text_only(schema)),
+            Lead::Speech => phrase.cut_text(words),
+            Lead::Other | Lead::Name => phrase.cut_copula(words),
+        }
+        let is_article = |word: &Word<'_>| ["the", "a", "an"].contains(&word.norm.as_str());
+        if phrase.of_words(words).iter().all(is_article) {
+            return None;
+        }
+        if !has_choices(schema) {
+            let shouts = !words.iter().any(|word| word.text.contains(char::is_lowercase));
+            phrase.points |= points(phrase.of_words(words), shouts) && !is_list;
+        }
+        phrase.some()
+    }
+
+    /// What counts first: what is said outright, what is quoted, the rest.
+    pub(super) fn class(&self) -> u8 {
+        match (self.lead, self.quoted) {
+            (Lead::Name, _) => 0,
+            (_, true) => 1,
+            (_, false) => 2,
+        }
+    }
+
+    /// Whether it is one quoted text.
+    pub(super) fn is_quoted(&self) -> bool {
+        self.quoted
+    }
+
+    /// Its words.
+    pub(super) fn of_words<'w, 's>(&self, words: &'w [Word<'s>]) -> &'w [Word<'s>] {
+        words.get(self.words.0..self.words.1).unwrap_or_default()
+    }
+
+    /// Where it stands in the sentence, in bytes, without quotation marks.
+    pub(super) fn place(&self, words: &[Word<'_>]) -> Option<(usize, usize)> {
+        let own = self.of_words(words);
+        let (first, last) = (own.first()?, own.last()?);
+        match (self.quoted, first.kind) {
+            (true, Kind::Quote(start, end)) => Some((start, end)),
+            _ => Some((first.start, last.end)),
+        }
+    }
+
+    fn some(self) -> Option<Self> {
+        (self.words.0 < self.words.1).then_some(self)
+    }
+
+    fn trim(&mut self, words: &[Word<'_>], goes: impl Fn(&Word<'_>) -> bool) {
+        while let Some(last) = self.of_words(words).last()
+            && goes(last)
+        {
+            self.words.1 -= 1;
+        }
+    }
+
+    /// A name ends before a word that no name goes on behind, and before a time. Where only text
+    /// is taken, a time alone is no name.
+    fn cut_name(&mut self, words: &[Word<'_>], text_only: bool) {
+        let own = self.of_words(words);
+        let is_function = |word: &Word<'_>| {
+            FUNCTION_WORDS.contains(&word.norm.as_str()) && !word.is_capitalised()
+        };
+        if let Some(at) = own.iter().skip(1).position(is_function) {
+            self.words.1 = self.words.0 + 1 + at;
+        }
+        if !text_only {
+            return;
+        }
+        let own = self.of_words(words);
+        let is_time = |word: &Word<'_>| TIMES.contains(&word.norm.as_str());
+        let is_number = |word: &Word<'_>| word.norm.chars().all(|c| c.is_ascii_digit());
+        let leads_time = |word: &Word<'_>| {
+            BEFORE_TIME.contains(&word.norm.as_str())
+                || super::value_parser::number_of(&word.norm).is_some()
+        };
+        let is_year = matches!(own, [only] if only.norm.len() == 4 && is_number(only));
+        if is_year || own.iter().all(|word| is_time(word) || leads_time(word)) {
+            self.words.1 = self.words.0;
+            return;
+        }
+        while self.of_words(words).last().is_some_and(&is_time) {
+            self.words.1 -= 1;
+            self.trim(words, |word| {
+                BEFORE_TIME.contains(&word.norm.as_str()) && !word.is_capitalised()
+            });
+        }
+    }
+
+    /// A text that somebody shall read begins behind whom it is said to.
+    fn cut_text(&mut self, words: &[Word<'_>]) {
+        let norm = |own: &[Word<'_>], at: usize| -> String {
+            own.get(at).map(|word| word.norm.clone()).unwrap_or_default()
+        };
+        let own = self.of_words(words);
+        let goes_on = own.len() > 1 && !FUNCTION_WORDS.contains(&norm(own, 1).as_str());
+        if ADDRESSEES.contains(&norm(own, 0).as_str()) && (goes_on || norm(own, 1) == "that") {
+            self.words.0 += 1;
+        }
+        let own = self.of_words(words);
+        if own.len() > 2 && norm(own, 0) == "that" {
+            self.words.0 += 1;
+        }
+        let own = self.of_words(words);
+        let first = norm(own, 0);
+        let is_thing = DETERMINERS.contains(&first.as_str())
+            && own.len() <= 3
+            && !own.iter().any(|word| VERBS.contains(&word.norm.as_str()) || is_past(word));
+        let is_aside = FUNCTION_WORDS.contains(&first.as_str())
+            && own.first().is_some_and(|word| !word.is_capitalised())
+            && !VERBS.contains(&first.as_str());
+        self.points = is_thing || is_aside;
+    }
+
+    /// `topic is garden`, `song called Garden`.
+    fn cut_copula(&mut self, words: &[Word<'_>]) {
+        let own = self.of_words(words);
+        let is_copula = own.first().is_some_and(|word| {
+            ["is", "are", "called", "named", "titled"].contains(&word.norm.as_str())
+        });
+        if is_copula && own.len() > 1 {
+            self.words.0 += 1;
+        }
+    }
+}
+
+/// `The build failed` says something.
+fn is_past(word: &Word<'_>) -> bool {
+    word.norm.len() > 4 && word.norm.ends_with("ed")
+}
+
+/// Whether words only point at something that was said before, or at somebody. In a sentence that
+/// is not in upper case as a whole, `US` and `IT` are codes.
+fn points(own: &[Word<'_>], shouts: bool) -> bool {
+    let norm = |at: usize| own.get(at).map_or("", |word| word.norm.as_str());
+    let is_code = !shouts
+        && own
+            .first()
+            .is_some_and(|word| word.text.len() > 1 && word.text.chars().all(char::is_uppercase));
+    let ends = own.len() == 1 || FUNCTION_WORDS.contains(&norm(1)) && !VERBS.contains(&norm(1));
+    !is_code && ((PRONOUNS.contains(&norm(0)) && ends) || POSSESSIVES.contains(&norm(0)))
+}

@@ -1,0 +1,148 @@
+//! Fitting a query to its evaluator: `jsonpath-rust` parses all of RFC 9535 and evaluates a little
+//! less. What can be said in another way is, and what cannot is refused. `docs/jsonpath.md` lists
+//! what there is.
+
+use jsonpath_rust::parser::model::{
+    Comparable, Comparison, Filter, FilterAtom, FnArg, JpQuery, Literal, Segment, Selector, Test,
+    TestFunction,
+};
+
+use super::query_cost::parts;
+
+/// Rewrites a query so that it gives what RFC 9535 says.
+///
+/// # Errors
+/// What cannot be evaluated, in words.
+pub(super) fn fit(query: &mut JpQuery) -> Result<(), String> {
+    query.segments.iter_mut().try_for_each(fit_segment)
+}
+
+/// Whether `jsonpath-rust` would give the values in another order: it takes one selector after the
+/// other, each over all values; RFC 9535 takes one value after the other.
+pub(super) fn orders_by_selector(query: &JpQuery) -> bool {
+    let mut several = false;
+    query.segments.iter().any(|segment| {
+        let (descends, selectors) = parts(segment);
+        let apart = selectors.len() > 1 && (several || descends);
+        several |= descends || !matches!(selectors, [Selector::Name(_) | Selector::Index(_)]);
+        apart
+    })
+}
+
+/// Whether a query has a filter. Those below are all inside of one at the top.
+pub(super) fn has_filter(query: &JpQuery) -> bool {
+    query.segments.iter().any(segment_filters)
+}
+
+fn segment_filters(segment: &Segment) -> bool {
+    parts(segment).1.iter().any(|selector| matches!(selector, Selector::Filter(_)))
+}
+
+fn fit_segment(segment: &mut Segment) -> Result<(), String> {
+    let selectors = match segment {
+        Segment::Descendant(inner) => return fit_segment(inner),
+        Segment::Selector(selector) => std::slice::from_mut(selector),
+        Segment::Selectors(selectors) => selectors,
+    };
+    selectors.iter_mut().try_for_each(|selector| match selector {
+        Selector::Filter(filter) => fit_filter(filter),
+        Selector::Name(_) | Selector::Wildcard | Selector::Index(_) | Selector::Slice(..) => Ok(()),
+    })
+}
+
+fn fit_filter(filter: &mut Filter) -> Result<(), String> {
+    match filter {
+        Filter::Or(parts) | Filter::And(parts) => parts.iter_mut().try_for_each(fit_filter),
+        Filter::Atom(FilterAtom::Filter { expr, .. }) => fit_filter(expr),
+        Filter::Atom(FilterAtom::Test { expr, .. }) => fit_test(expr),
+        Filter::Atom(FilterAtom::Comparison(comparison)) => {
+            for side in sides(comparison) {
+                if let Comparable::Function(function) = side {
+                    fit_function(function)?;
+                }
+            }
+            if sides(comparison).into_iter().any(|side| counted(side).is_some()) {
+                *filter = with_empty_counts(comparison);
+            }
+            Ok(())
+        }
+    }
+}
+
+fn fit_test(test: &mut Test) -> Result<(), String> {
+    match test {
+        Test::RelQuery(segments) => {
+            if segments.first().is_some_and(segment_filters) {
+                return Err("a filter right behind `@` cannot be evaluated here; \
+                     filter by a member, as in `@.tags[?@ == 'x']`"
+                    .to_owned());
+            }
+            segments.iter_mut().try_for_each(fit_segment)
+        }
+        Test::AbsQuery(query) => fit(query),
+        Test::Function(function) => fit_function(function),
+    }
+}
+
+fn fit_function(function: &mut TestFunction) -> Result<(), String> {
+    let fit_argument = |argument: &mut FnArg| match argument {
+        FnArg::Literal(_) => Ok(()),
+        FnArg::Test(test) => fit_test(test),
+        FnArg::Filter(filter) => fit_filter(filter),
+    };
+    match function {
+        TestFunction::Custom(_, all) => all.iter_mut().try_for_each(fit_argument),
+        TestFunction::Length(only) => fit_argument(only),
+        TestFunction::Value(only) | TestFunction::Count(only) => fit_argument(only),
+        TestFunction::Search(text, pattern) | TestFunction::Match(text, pattern) => {
+            fit_argument(text)?;
+            fit_argument(pattern)
+        }
+    }
+}
+
+fn sides(comparison: &mut Comparison) -> [&mut Comparable; 2] {
+    match comparison {
+        Comparison::Eq(left, right)
+        | Comparison::Ne(left, right)
+        | Comparison::Gt(left, right)
+        | Comparison::Gte(left, right)
+        | Comparison::Lt(left, right)
+        | Comparison::Lte(left, right) => [left, right],
+    }
+}
+
+/// The query whose values are counted.
+fn counted(side: &Comparable) -> Option<&Test> {
+    match side {
+        Comparable::Function(TestFunction::Count(FnArg::Test(query))) => Some(query),
+        _ => None,
+    }
+}
+
+/// `count(@.x) < 2` as `@.x && count(@.x) < 2 || !@.x && 0 < 2`: `count` of nothing is 0 in
+/// RFC 9535, and no number in `jsonpath-rust`.
+fn with_empty_counts(comparison: &Comparison) -> Filter {
+    let mut cases = vec![(Vec::new(), comparison.clone())];
+    for side in [0, 1] {
+        cases = cases
+            .into_iter()
+            .flat_map(|(conditions, mut comparison)| {
+                let query = counted(sides(&mut comparison)[side]).cloned();
+                let Some(query) = query else { return vec![(conditions, comparison)] };
+                let when = |not| {
+                    let test = FilterAtom::Test { expr: Box::new(query.clone()), not };
+                    [conditions.clone(), vec![Filter::Atom(test)]].concat()
+                };
+                let mut empty = comparison.clone();
+                *sides(&mut empty)[side] = Comparable::Literal(Literal::Int(0));
+                vec![(when(false), comparison), (when(true), empty)]
+            })
+            .collect();
+    }
+    let case = |(mut conditions, comparison): (Vec<Filter>, Comparison)| {
+        conditions.push(Filter::Atom(FilterAtom::Comparison(Box::new(comparison))));
+        Filter::And(conditions)
+    };
+    Filter::Or(cases.into_iter().map(case).collect())
+}

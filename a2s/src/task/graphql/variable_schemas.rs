@@ -1,0 +1,194 @@
+//! What variables take: from their types alone, and from the schema of the service when the task
+//! carries it.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use apollo_compiler::ast::{self, Type};
+use apollo_compiler::parser::Parser;
+use apollo_compiler::schema::ExtendedType;
+use apollo_compiler::validation::{DiagnosticList, Valid};
+use apollo_compiler::{ExecutableDocument, Name, Schema};
+use serde_json::{Map, Value, json};
+
+use super::MAX_DEPTH;
+use crate::task::Problem;
+
+/// The longest schema, in bytes.
+const MAX_SCHEMA: usize = 512 << 10;
+/// The most tokens of a schema.
+const MAX_SCHEMA_TOKENS: usize = 200_000;
+/// The most tokens of a query that is checked against a schema: its fields are compared in pairs.
+const MAX_QUERY_TOKENS: usize = 4_000;
+/// Stack for the validator, which recurses.
+const STACK: usize = 32 << 20;
+
+/// The JSON Schemas (2020-12) of an operation's variables.
+pub(super) struct Variables {
+    /// By the order of the operation.
+    pub(super) schemas: Vec<Value>,
+    /// What they refer to as `#/$defs/…`; null when they do not.
+    pub(super) definitions: Value,
+}
+
+/// The schema of the service, from its text.
+pub(super) fn read_schema(text: &str) -> Result<Valid<Schema>, Problem> {
+    if text.len() > MAX_SCHEMA {
+        let message = format!("the schema has {} bytes; {MAX_SCHEMA} is the most", text.len());
+        return Err((message, "Keep the types that the query uses.".to_owned()));
+    }
+    let mut text = Cow::Borrowed(text);
+    if text.contains("@oneOf") && !text.contains("directive @oneOf") {
+        // It is built into the language, and not yet into the parser.
+        text.to_mut().push_str("\ndirective @oneOf on INPUT_OBJECT\n");
+    }
+    stacker::grow(STACK, || {
+        let mut parser = Parser::new().recursion_limit(MAX_DEPTH).token_limit(MAX_SCHEMA_TOKENS);
+        let schema = parser.parse_schema(&*text, "schema.graphql");
+        let schema = schema.map_err(|invalid| refused("the schema is no GraphQL", &invalid.errors));
+        schema?.validate().map_err(|invalid| refused("the schema is not valid", &invalid.errors))
+    })
+}
+
+/// Whether a query is one of the schema: its fields, arguments and types are there and fit.
+pub(super) fn check_query(
+    schema: &Valid<Schema>,
+    query: &str,
+) -> Result<Valid<ExecutableDocument>, Problem> {
+    let told = |errors: &DiagnosticList| refused("the query does not fit the schema", errors);
+    stacker::grow(STACK, || {
+        let mut parser = Parser::new().recursion_limit(MAX_DEPTH).token_limit(MAX_QUERY_TOKENS);
+        let document = parser.parse_executable(schema, query, "query.graphql");
+        let document = document.map_err(|invalid| told(&invalid.errors))?;
+        document.validate(schema).map_err(|invalid| told(&invalid.errors))
+    })
+}
+
+fn refused(what: &str, errors: &DiagnosticList) -> Problem {
+    let Some(first) = errors.iter().next() else {
+        return (what.to_owned(), crate::error_code::BAD_GRAPHQL.remedy.to_owned());
+    };
+    let place = first.line_column_range().map_or_else(
+        || crate::error_code::BAD_GRAPHQL.remedy.to_owned(),
+        |range| format!("Mend line {} at column {}.", range.start.line, range.start.column),
+    );
+    (format!("{what}: {}", crate::decode::short(&first.error.to_string())), place)
+}
+
+/// What the variables of an operation take. Types that no schema tells of take anything.
+pub(super) fn variables(
+    operation: &ast::OperationDefinition,
+    schema: Option<&Valid<Schema>>,
+) -> Variables {
+    let mut types = Types { schema, named: BTreeSet::new(), waiting: Vec::new() };
+    let schemas = operation.variables.iter().map(|variable| types.of(&variable.ty)).collect();
+    let mut definitions = Map::new();
+    while let Some(name) = types.waiting.pop() {
+        let definition = types.input_object(&name);
+        definitions.insert(name.to_string(), definition);
+    }
+    let definitions = if definitions.is_empty() { Value::Null } else { Value::Object(definitions) };
+    Variables { schemas, definitions }
+}
+
+struct Types<'s> {
+    schema: Option<&'s Valid<Schema>>,
+    named: BTreeSet<Name>,
+    waiting: Vec<Name>,
+}
+
+impl Types<'_> {
+    fn of(&mut self, declared: &Type) -> Value {
+        match declared {
+            Type::NonNullNamed(name) => self.named(name),
+            Type::Named(name) => or_null(self.named(name)),
+            Type::NonNullList(item) => self.list(item),
+            Type::List(item) => or_null(self.list(item)),
+        }
+    }
+
+    /// A value that is no list becomes one of one item (GraphQL, "Input Coercion" of lists).
+    fn list(&mut self, item: &Type) -> Value {
+        let list = json!({ "type": "array", "items": self.of(item) });
+        let alone = match item {
+            Type::Named(name) | Type::NonNullNamed(name) => self.named(name),
+            Type::List(item) | Type::NonNullList(item) => self.list(item),
+        };
+        if alone == json!(true) { alone } else { json!({ "anyOf": [list, alone] }) }
+    }
+
+    fn named(&mut self, name: &Name) -> Value {
+        match name.as_str() {
+            "String" => return json!({ "type": "string" }),
+            "ID" => return json!({ "type": ["string", "integer"] }),
+            "Int" => {
+                return json!({ "type": "integer", "minimum": i32::MIN, "maximum": i32::MAX });
+            }
+            "Float" => return json!({ "type": "number" }),
+            "Boolean" => return json!({ "type": "boolean" }),
+            _ => {}
+        }
+        match self.schema.and_then(|schema| schema.types.get(name)) {
+            Some(ExtendedType::Enum(choices)) => {
+                let names: Vec<&str> = choices.values.keys().map(Name::as_str).collect();
+                json!({ "enum": names })
+            }
+            Some(ExtendedType::InputObject(_)) => {
+                if self.named.insert(name.clone()) {
+                    self.waiting.push(name.clone());
+                }
+                json!({ "$ref": format!("#/$defs/{name}") })
+            }
+            // Scalars of the service take what the service says.
+            _ => json!(true),
+        }
+    }
+
+    fn input_object(&mut self, name: &Name) -> Value {
+        let found = self.schema.and_then(|schema| schema.types.get(name));
+        let Some(ExtendedType::InputObject(object)) = found else { return json!(true) };
+        let mut properties = Map::new();
+        let mut required = Vec::new();
+        for (field, definition) in &object.fields {
+            let mut schema = self.of(&definition.ty);
+            if let (Value::Object(members), Some(text)) = (&mut schema, &definition.description)
+                && text.len() <= 1_000
+            {
+                members.insert("description".to_owned(), json!(text.trim()));
+            }
+            properties.insert(field.to_string(), schema);
+            if definition.ty.is_non_null() && definition.default_value.is_none() {
+                required.push(field.as_str());
+            }
+        }
+        let mut schema = json!({
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": false,
+        });
+        if object.directives.has("oneOf") {
+            schema["minProperties"] = json!(1);
+            schema["maxProperties"] = json!(1);
+        }
+        schema
+    }
+}
+
+fn or_null(mut schema: Value) -> Value {
+    match &mut schema {
+        Value::Object(members) => {
+            if let Some(kind) = members.get("type").and_then(Value::as_str).map(str::to_owned) {
+                members.insert("type".to_owned(), json!([kind, "null"]));
+            } else if let Some(Value::Array(kinds)) = members.get_mut("type") {
+                kinds.push(json!("null"));
+            } else if let Some(Value::Array(values)) = members.get_mut("enum") {
+                values.push(Value::Null);
+            } else {
+                return json!({ "anyOf": [schema, {"type": "null"}] });
+            }
+            schema
+        }
+        _ => schema,
+    }
+}

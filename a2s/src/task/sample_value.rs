@@ -1,0 +1,352 @@
+//! Values made up from schemas.
+
+mod sample_text;
+
+use std::cell::Cell;
+
+use serde_json::{Map, Number, Value, json};
+
+use super::Schemas;
+
+/// Deeper than this, only what is required is made up.
+const DEEP: usize = 6;
+/// Deeper than this, nothing is: the schema refers to itself.
+const TOO_DEEP: usize = 24;
+/// The most schemas that are looked at for one value.
+const MAX_SCHEMAS: usize = 20_000;
+/// The most items of a list.
+const MAX_ITEMS: u64 = 1_000;
+
+/// Values for a schema of an answer: see [`Schemas::samples`].
+pub(super) fn samples<'t>(
+    schemas: Schemas<'t>,
+    schema: &'t Value,
+) -> impl Iterator<Item = Value> + 't {
+    VARIANTS.iter().map(move |variant| Maker::new(schemas, *variant).value(schema, "text", 0))
+}
+
+/// How a value is made up.
+#[derive(Debug, Clone, Copy)]
+struct Variant {
+    /// Whether examples and defaults of the schema are taken for what they say.
+    stated: bool,
+    /// Whether there is what may be left out, too: steps read it more often than not.
+    everything: bool,
+    /// Which alternative of several is meant.
+    choice: usize,
+}
+
+/// The ways that are tried, in this order.
+const VARIANTS: &[Variant] = &[
+    Variant { stated: true, everything: true, choice: 0 },
+    Variant { stated: false, everything: true, choice: 0 },
+    Variant { stated: true, everything: true, choice: 1 },
+    Variant { stated: false, everything: true, choice: 1 },
+    Variant { stated: true, everything: false, choice: 0 },
+    Variant { stated: false, everything: false, choice: 0 },
+    Variant { stated: false, everything: true, choice: 2 },
+];
+
+/// Makes values up for one task.
+struct Maker<'t> {
+    schemas: Schemas<'t>,
+    variant: Variant,
+    fuel: Cell<usize>,
+}
+
+/// A schema with what its references, its `allOf` and one of its alternatives say.
+type Whole = Map<String, Value>;
+
+impl<'t> Maker<'t> {
+    fn new(schemas: Schemas<'t>, variant: Variant) -> Self {
+        Self { schemas, variant, fuel: Cell::new(MAX_SCHEMAS) }
+    }
+
+    /// A value of a place called `name`.
+    fn value(&self, schema: &Value, name: &str, depth: usize) -> Value {
+        let whole = self.whole(schema);
+        let list = |key: &str| whole.get(key).and_then(Value::as_array);
+        let choice = |values: &Vec<Value>| values.iter().find(|value| !value.is_null()).cloned();
+        if let Some(value) = whole.get("const").cloned().or_else(|| list("enum").and_then(choice)) {
+            return value;
+        }
+        if self.variant.stated {
+            let first = list("examples").and_then(|examples| examples.first());
+            let stated = whole.get("example").or(first).or_else(|| whole.get("default"));
+            if let Some(value) = stated.filter(|value| !value.is_null()) {
+                return value.clone();
+            }
+        }
+        if depth > TOO_DEEP {
+            return Value::Null;
+        }
+        match kind(&whole) {
+            "object" => self.object(&whole, depth),
+            "array" => self.array(&whole, name, depth),
+            kind @ ("integer" | "number") => number(&whole, kind == "integer"),
+            "boolean" => json!(true),
+            "null" => Value::Null,
+            _ => json!(sample_text::make(&whole, name)),
+        }
+    }
+
+    fn whole(&self, schema: &Value) -> Whole {
+        let mut whole = Whole::new();
+        self.merge(schema, 0, &mut whole);
+        whole
+    }
+
+    fn merge(&self, schema: &Value, depth: usize, whole: &mut Whole) {
+        let Some(own) = schema.as_object() else { return };
+        let Some(left) = self.fuel.get().checked_sub(1) else { return };
+        self.fuel.set(left);
+        if depth > TOO_DEEP {
+            return;
+        }
+        let target = own.get("$ref").and_then(Value::as_str);
+        if let Some(target) = target.and_then(|target| self.schemas.at(target)) {
+            self.merge(target, depth + 1, whole);
+        }
+        for part in own.get("allOf").and_then(Value::as_array).into_iter().flatten() {
+            self.merge(part, depth + 1, whole);
+        }
+        for alternatives in ["oneOf", "anyOf"] {
+            let choices = own.get(alternatives).and_then(Value::as_array).into_iter().flatten();
+            let choices: Vec<_> = choices.filter(|one| one["type"] != "null").collect();
+            let chosen = choices.get(self.variant.choice).or_else(|| choices.first());
+            if let Some(chosen) = chosen {
+                self.merge(chosen, depth + 1, whole);
+            }
+        }
+        for (key, value) in own {
+            match (whole.get_mut(key), value) {
+                (Some(Value::Object(known)), Value::Object(more)) if key == "properties" => {
+                    known.extend(more.clone());
+                }
+                (Some(Value::Array(known)), Value::Array(more)) if key == "required" => {
+                    known.extend(more.clone());
+                }
+                _ => {
+                    whole.insert(key.clone(), value.clone());
+                }
+            }
+        }
+    }
+
+    fn object(&self, schema: &Whole, depth: usize) -> Value {
+        let required = schema.get("required").and_then(Value::as_array);
+        let required: Vec<&str> =
+            required.into_iter().flatten().filter_map(Value::as_str).collect();
+        let least = schema.get("minProperties").and_then(Value::as_u64).unwrap_or(0);
+        let wants_all = self.variant.everything && depth < DEEP;
+        let mut members = Map::new();
+        let properties = schema.get("properties").and_then(Value::as_object);
+        for (name, property) in properties.into_iter().flatten() {
+            // A service keeps it to itself.
+            let is_hidden = property.get("writeOnly") == Some(&Value::Bool(true));
+            let is_needed = required.contains(&name.as_str()) || count(&members) < least;
+            if !is_hidden && (is_needed || wants_all) {
+                members.insert(name.clone(), self.value(property, name, depth + 1));
+            }
+        }
+        let others = schema.get("additionalProperties");
+        let others = others.filter(|others| others.is_object()).unwrap_or(&Value::Null);
+        let is_known = |name: &&&str| properties.is_some_and(|known| known.contains_key(**name));
+        for name in required.iter().filter(|name| !is_known(name)) {
+            members.insert((*name).to_owned(), self.value(others, name, depth + 1));
+        }
+        if others.is_object() && members.is_empty() && (wants_all || least > 0) {
+            members.insert("key".to_owned(), self.value(others, "value", depth + 1));
+        }
+        Value::Object(members)
+    }
+
+    fn array(&self, schema: &Whole, name: &str, depth: usize) -> Value {
+        let bound = |key: &str| schema.get(key).and_then(Value::as_u64);
+        let usual = if self.variant.everything && depth < DEEP { 1 } else { 0 };
+        let most = bound("maxItems").unwrap_or(MAX_ITEMS).min(MAX_ITEMS);
+        let wanted = bound("minItems").unwrap_or(0).max(usual).min(most);
+        let first = schema.get("prefixItems").and_then(Value::as_array);
+        let first = first.map_or(&[][..], Vec::as_slice);
+        let items = schema.get("items").unwrap_or(&Value::Null);
+        let mut made: Vec<Value> = Vec::new();
+        for (number, schema) in first.iter().chain(std::iter::repeat(items)).enumerate() {
+            if count_of(made.len()) >= wanted.max(count_of(first.len())) || self.fuel.get() == 0 {
+                break;
+            }
+            let value = self.value(schema, name, depth + 1);
+            let value = if made.contains(&value) {
+                self.another(schema, value, &made, number)
+            } else {
+                value
+            };
+            made.push(value);
+        }
+        Value::Array(made)
+    }
+
+    /// Another item of a list that has this one already, where that is easy.
+    fn another(&self, schema: &Value, value: Value, made: &[Value], number: usize) -> Value {
+        let whole = self.whole(schema);
+        let Some(choices) = whole.get("enum").and_then(Value::as_array) else {
+            return other(value, number);
+        };
+        let unused = choices.iter().find(|one| !one.is_null() && !made.contains(one));
+        unused.cloned().unwrap_or(value)
+    }
+}
+
+/// Another value of the same kind, where that is easy: the items of some lists differ.
+fn other(value: Value, number: usize) -> Value {
+    match value {
+        Value::String(text) => json!(format!("{text}{number}")),
+        Value::Number(known) => known.as_i64().map_or(Value::Number(known), |known| {
+            json!(known.saturating_add(i64::try_from(number).unwrap_or(1)))
+        }),
+        value => value,
+    }
+}
+
+fn count(members: &Map<String, Value>) -> u64 {
+    count_of(members.len())
+}
+
+fn count_of(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
+
+/// The type that a value is made up of.
+fn kind(schema: &Whole) -> &str {
+    match schema.get("type") {
+        Some(Value::String(name)) => name,
+        Some(Value::Array(names)) => {
+            let mut names = names.iter().filter_map(Value::as_str);
+            names.find(|name| *name != "null").unwrap_or("null")
+        }
+        _ if ["properties", "additionalProperties", "required"]
+            .iter()
+            .any(|key| schema.contains_key(*key)) =>
+        {
+            "object"
+        }
+        _ if schema.contains_key("items") || schema.contains_key("prefixItems") => "array",
+        _ if schema.contains_key("minimum") || schema.contains_key("maximum") => "number",
+        _ => "string",
+    }
+}
+
+/// A number within the bounds.
+fn number(schema: &Whole, is_whole: bool) -> Value {
+    let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
+    // True in OpenAPI 3.0, the bound itself in 3.1.
+    let is_open = |key: &str| schema.get(key) == Some(&Value::Bool(true));
+    let (usual, step) = if is_whole { (1.0_f64, 1.0) } else { (1.5, 0.25) };
+    let mut least = bound("minimum").unwrap_or(f64::NEG_INFINITY);
+    let mut most = bound("maximum").unwrap_or(f64::INFINITY);
+    least += if is_open("exclusiveMinimum") { step } else { 0.0 };
+    most -= if is_open("exclusiveMaximum") { step } else { 0.0 };
+    least = least.max(bound("exclusiveMinimum").map_or(least, |bound| bound + step));
+    most = most.min(bound("exclusiveMaximum").map_or(most, |bound| bound - step));
+    if is_whole {
+        (least, most) = (least.ceil(), most.floor());
+    }
+    let mut value = usual.max(least).min(most);
+    if let Some(unit) = bound("multipleOf").filter(|unit| *unit > 0.0) {
+        value = (value / unit).ceil() * unit;
+    }
+    // A whole number is written without a point.
+    let whole = Some(value).filter(|value| value.fract() == 0.0).map(|value| format!("{value:.0}"));
+    let whole = whole.and_then(|text| text.parse::<i64>().ok()).map(Number::from);
+    whole.or_else(|| Number::from_f64(value)).map_or(Value::Null, Value::Number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Action;
+
+    /// The first sample of a schema.
+    fn first(schema: &Value) -> Value {
+        let document = json!({
+            "a2s": "1.1.0", "name": "Made", "description": "up", "domains": ["api.example"],
+            "version": "1.0.0", "authors": [{"name": "A"}],
+            "execution": {"type": "sequence", "steps": [{"id": "a", "format": "OpenAPI", "task": {
+                "openapi": "3.1.0", "info": {"title": "a", "version": "1"},
+                "servers": [{"url": "https://api.example"}],
+                "paths": {"/": {"get": {"responses": {"200": {"description": "a"}}}}},
+                "components": {"schemas": {"Endless": {
+                    "type": "object", "required": ["next"],
+                    "properties": {"next": {"$ref": "#/components/schemas/Endless"}},
+                }}},
+            }}]},
+        });
+        let compilation = crate::compile(document.to_string().as_bytes());
+        let document = compilation.document.unwrap();
+        let block = &document.capability().execution;
+        let Action::Task { task, .. } = &block.children()[0].action else { panic!() };
+        let crate::Task::OpenApi(task) = &**task else { panic!() };
+        Schemas::from(&**task).samples(schema).next().unwrap()
+    }
+
+    #[test]
+    fn values_fit_their_schemas_and_are_always_the_same() {
+        let object =
+            json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "integer"}}});
+        for (schema, expected) in [
+            (json!({"type": "integer"}), json!(1)),
+            (json!({"type": "integer", "minimum": 4, "multipleOf": 3}), json!(6)),
+            (json!({"type": "number", "exclusiveMaximum": 1}), json!(0.75)),
+            (json!({"type": ["null", "boolean"]}), json!(true)),
+            (json!({"const": 7}), json!(7)),
+            (json!({"enum": ["b", "a"]}), json!("b")),
+            (json!({"type": "string", "format": "date"}), json!("2026-06-01")),
+            (json!({"type": "string", "minLength": 6, "maxLength": 6}), json!("texttt")),
+            (
+                json!({"type": "array", "items": {"type": "string"}, "minItems": 2}),
+                json!(["text", "text1"]),
+            ),
+            (
+                json!({"allOf": [object, {"properties": {"b": {"type": "boolean"}}}]}),
+                json!({"a": 1, "b": true}),
+            ),
+            (json!({"oneOf": [{"type": "null"}, {"type": "integer"}]}), json!(1)),
+            (
+                json!({"type": "object", "additionalProperties": {"type": "integer"}}),
+                json!({"key": 1}),
+            ),
+            (
+                json!({"properties": {"a": {"writeOnly": true}, "b": {"type": "null"}}}),
+                json!({"b": null}),
+            ),
+            (json!({"type": "integer", "example": 5}), json!(5)),
+        ] {
+            assert_eq!(first(&schema), expected, "{schema}");
+        }
+    }
+
+    #[test]
+    fn patterns_are_followed() {
+        for (pattern, expected) in [
+            ("^[0-9a-f]{8}$", "aaaaaaaa"),
+            ("^v\\d+\\.\\d+$", "v0.0"),
+            ("^(cat|ox|horse)$", "ox"),
+            ("^#[0-9A-F]{6}$", "#AAAAAA"),
+            ("a/b\\/c", "a/b/c"),
+            ("^(x*){1000000}$", ""),
+            // What cannot be followed is left alone.
+            ("^(?=a)b$", "text"),
+            ("a{1000000}", "text"),
+        ] {
+            assert_eq!(first(&json!({"type": "string", "pattern": pattern})), expected);
+        }
+    }
+
+    #[test]
+    fn schemas_without_end_have_an_end() {
+        let endless = first(&json!({"$ref": "#/components/schemas/Endless"}));
+        assert!(endless.to_string().len() < 1_000);
+        let many = json!({"type": "array", "minItems": 1_000_000, "items": {"type": "integer"}});
+        let wide = json!({"type": "array", "minItems": 1_000_000, "items": many});
+        assert!(first(&wide).to_string().len() < 1_000_000);
+    }
+}

@@ -1,0 +1,96 @@
+//! What the `$ref`s of a task's schemas point into.
+
+use percent_encoding::percent_decode_str;
+use serde_json::Value;
+
+use super::sample_value::samples;
+use super::{OpenApiTask, OpenApiVersion};
+
+/// Where the schemas of a task stand, so that their `$ref`s can be followed.
+#[derive(Debug, Clone, Copy)]
+pub enum Schemas<'s> {
+    /// In an OpenAPI specification.
+    OpenApi(&'s OpenApiTask),
+    /// In a JSON Schema that is whole in itself, such as the `inputSchema` of an MCP tool.
+    Json(&'s Value),
+    /// Below `#/$defs/`, as the variables of a GraphQL task refer to them.
+    Definitions(&'s Value),
+}
+
+impl<'s> From<&'s OpenApiTask> for Schemas<'s> {
+    fn from(task: &'s OpenApiTask) -> Self {
+        Self::OpenApi(task)
+    }
+}
+
+impl<'s> Schemas<'s> {
+    /// What a `$ref` such as `#/components/schemas/Pet` or `#/$defs/Pet` points to, exactly as
+    /// written: it may hold further `$ref`s, or be one. Only pointers into the task itself lead
+    /// anywhere: nothing is fetched.
+    #[must_use]
+    pub fn at(self, reference: &str) -> Option<&'s Value> {
+        match self {
+            Self::OpenApi(task) => task.schema_at(reference),
+            Self::Json(root) => {
+                let pointer = percent_decode_str(reference.strip_prefix('#')?).decode_utf8();
+                root.pointer(&pointer.ok()?)
+            }
+            Self::Definitions(definitions) => definitions.get(reference.strip_prefix("#/$defs/")?),
+        }
+    }
+
+    /// Whether the keywords mean what OpenAPI 3.0 says, and not JSON Schema 2020-12.
+    #[must_use]
+    pub fn are_of_openapi_3_0(self) -> bool {
+        matches!(self, Self::OpenApi(task) if task.version == OpenApiVersion::V3_0)
+    }
+
+    /// Values that may be sent for a schema: as [`samples`](Self::samples), with what is never in
+    /// a response.
+    #[must_use]
+    pub fn sent_samples(schema: &Value) -> Vec<Value> {
+        let mut schema = schema.clone();
+        show_write_only(&mut schema);
+        Schemas::Json(&schema).samples(&schema).collect()
+    }
+
+    /// Values for a schema of an answer, always the same ones, those that say the most first. They
+    /// are likely to fit, which is for the caller to check: there may be more in a schema than is
+    /// looked at, and it may contradict itself. Lazy, as the first one will do in most cases.
+    pub fn samples(self, schema: &'s Value) -> impl Iterator<Item = Value> + 's {
+        samples(self, schema)
+    }
+}
+
+/// Takes the word away that keeps members out of responses.
+fn show_write_only(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            if members.get("writeOnly").is_some_and(Value::is_boolean) {
+                members.shift_remove("writeOnly");
+            }
+            members.values_mut().for_each(show_write_only);
+        }
+        Value::Array(items) => items.iter_mut().for_each(show_write_only),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pointers_lead_into_the_schema_itself_and_nowhere_else() {
+        let root = json!({"$defs": {"a b": {"type": "string"}}, "properties": {"c": true}});
+        let at = |reference| Schemas::Json(&root).at(reference);
+        assert_eq!(at("#/$defs/a%20b"), Some(&json!({"type": "string"})));
+        assert_eq!(at("#/properties/c"), Some(&json!(true)));
+        assert_eq!(at("#"), Some(&root));
+        for nowhere in ["#/$defs/b", "https://a.example/#/$defs/a%20b", "a", "", "#a", "#/%ff"] {
+            assert_eq!(at(nowhere), None, "{nowhere}");
+        }
+    }
+}

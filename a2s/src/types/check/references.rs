@@ -1,0 +1,104 @@
+//! References: each leads to something, and a step runs over a list.
+
+use super::{Checker, names_there};
+use crate::decode::Site;
+use crate::diagnostic::Diagnostic;
+use crate::error_code;
+use crate::template::{Reference, Template};
+use crate::tree::{Kind, Node, item_path, member_path};
+use crate::types::type_path::Key;
+use crate::types::{Kinds, Type};
+
+impl<'n> Checker<'n, '_> {
+    /// Checks every reference of a template that was read from `node`.
+    pub(super) fn check_reads(&mut self, template: &'n Template, node: &Node, path: &str) {
+        match (template, &node.kind) {
+            (Template::Literal(_), _) => {}
+            (Template::Array(items), Kind::Array(nodes)) => {
+                for (index, (item, node)) in items.iter().zip(nodes).enumerate() {
+                    self.check_reads(item, node, &item_path(path, index));
+                }
+            }
+            (Template::Object(members), _) => {
+                for (name, member) in members {
+                    if let Some(node) = node.get(name) {
+                        self.check_reads(member, node, &member_path(path, name));
+                    }
+                }
+            }
+            _ => {
+                for reference in template.references() {
+                    let site = Site { path: path.to_owned(), position: node.position };
+                    self.check_reference(reference, &site);
+                }
+            }
+        }
+    }
+
+    /// Checks that a reference may lead to something.
+    pub(super) fn check_reference(&mut self, reference: &'n Reference, site: &Site) {
+        if reference.is_plain() {
+            return;
+        }
+        let name = reference.variable();
+        let way = reference.way();
+        let Err(leaves) = self.names.variable(name, &self.scope).at(&way) else { return };
+        let key = way.get(leaves.walked);
+        let walked: String = way.iter().take(leaves.walked).map(ToString::to_string).collect();
+        let there = format!("{name}{walked}");
+        let (needed, what) = match key {
+            Some(Key::Name(_)) => (Kinds::OBJECT, "member"),
+            Some(Key::Item(_)) | None => (Kinds::ARRAY, "item"),
+        };
+        let (message, hint) = if leaves.kinds.overlaps(needed) {
+            let missing = key.map(ToString::to_string).unwrap_or_default();
+            let missing = missing.trim_start_matches('.');
+            let wanted = match key {
+                Some(Key::Name(name)) => Some(name.as_str()),
+                Some(Key::Item(_)) | None => None,
+            };
+            let hint = names_there(&leaves, wanted);
+            (format!("`${{{reference}}}` finds nothing: `{there}` has no `{missing}`"), hint)
+        } else {
+            let hint = (leaves.kinds == Kinds::ARRAY)
+                .then(|| format!("Take an item of the list first, such as `${{{there}[0]}}`."));
+            let kinds = leaves.kinds;
+            let message = format!(
+                "`${{{reference}}}` finds nothing: `{there}` is {kinds} and has no {what}s"
+            );
+            (message, hint)
+        };
+        let found = if leaves.hearsay {
+            Diagnostic::error(error_code::QUERY_MISS, &site.path, site.position, message)
+                .into_warning()
+        } else {
+            Diagnostic::error(error_code::WRONG_TYPE, &site.path, site.position, message)
+        };
+        let hint = hint.unwrap_or_else(|| "Correct the reference.".to_owned());
+        let sources = self.sources(name);
+        self.report(found.with_hint(hint), sources);
+    }
+
+    /// Checks the list that a step runs over, and gives the type of its items.
+    pub(super) fn check_items(&mut self, items: &'n Template, step: &Node, path: &str) -> Type<'n> {
+        let Some(mut node) = step.get("for_each") else { return Type::Unknown };
+        let mut path = path.to_owned();
+        if let Some(inner) = node.get("in") {
+            (node, path) = (inner, member_path(&path, "in"));
+        }
+        self.check_reads(items, node, &path);
+        let list = self.names.template(items, &self.scope);
+        if let Ok(item) = list.items() {
+            return item;
+        }
+        if let Template::Reference(reference) = items {
+            let message =
+                format!("`${{{reference}}}` is {}, and a step runs over a list", list.kinds());
+            let hint = "Name a variable that holds a list, or a list inside this one.";
+            let found = Diagnostic::error(error_code::WRONG_TYPE, &path, node.position, message);
+            let sources = self.sources(reference.variable());
+            self.report(found.with_hint(hint), sources);
+        }
+        Type::Unknown
+    }
+}

@@ -1,0 +1,522 @@
+//! From bytes to typed objects: bounded JSON, then members by name with the place of every fault.
+
+use std::fmt;
+
+use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserializer, Serialize, Serializer};
+use serde_json::map::Entry;
+use serde_json::{Map, Value};
+
+/// A JSON object whose members this crate does not interpret.
+pub type Object = Map<String, Value>;
+
+/// How much JSON is read before it is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest text, in bytes.
+    pub bytes: usize,
+    /// Deepest nesting of arrays and objects.
+    pub depth: usize,
+}
+
+impl Limits {
+    /// Limits that every message about a response of so many bytes fits into. A text is escaped as
+    /// JSON, and that JSON once more as a text of the message: eight bytes for one at most.
+    pub const fn for_response(bytes: usize) -> Self {
+        Self { bytes: bytes.saturating_mul(8).saturating_add(1 << 20), depth: 64 }
+    }
+}
+
+impl Default for Limits {
+    /// 4 MiB and 64 levels: above any step that a person could judge.
+    fn default() -> Self {
+        Self { bytes: 4 << 20, depth: 64 }
+    }
+}
+
+/// Why bytes are not a JSON text that can be trusted to mean one thing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SyntaxError {
+    /// The text is longer than [`Limits::bytes`].
+    #[error("the text is longer than {limit} bytes")]
+    TooLong {
+        /// The limit that was in force.
+        limit: usize,
+    },
+    /// Not JSON, nested deeper than [`Limits::depth`], or one object names a member twice.
+    #[error("{0}")]
+    Json(String),
+}
+
+/// Parse one JSON text. Members named twice are refused: two readers of such a text may see two
+/// different messages, and a guardian must judge the one that will be used.
+///
+/// # Errors
+/// The text is too long, nested too deeply, no JSON, or ambiguous.
+pub fn parse_json(bytes: &[u8], limits: Limits) -> Result<Value, SyntaxError> {
+    if limits.bytes < bytes.len() {
+        return Err(SyntaxError::TooLong { limit: limits.bytes });
+    }
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let value = Bounded { depth: limits.depth }
+        .deserialize(&mut reader)
+        .and_then(|value| reader.end().map(|()| value));
+    value.map_err(|error| SyntaxError::Json(error.to_string()))
+}
+
+/// Reads a [`Value`] at most `depth` levels deep.
+struct Bounded {
+    depth: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for Bounded {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Bounded {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let depth = self.inner_depth()?;
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(Self { depth })? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let depth = self.inner_depth()?;
+        let mut object = Map::new();
+        while let Some(name) = members.next_key::<String>()? {
+            match object.entry(name) {
+                Entry::Occupied(member) => {
+                    let name = member.key();
+                    return Err(de::Error::custom(format!("member {name:?} is there twice")));
+                }
+                Entry::Vacant(member) => {
+                    member.insert(members.next_value_seed(Self { depth })?);
+                }
+            }
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+impl Bounded {
+    fn inner_depth<E: de::Error>(&self) -> Result<usize, E> {
+        self.depth.checked_sub(1).ok_or_else(|| de::Error::custom("nested too deeply"))
+    }
+}
+
+/// A member that is missing or has the wrong type, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// Innermost first: it grows as the error travels outwards, so that a good message costs nothing.
+    segments: Vec<Segment>,
+    reason: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Segment {
+    Member(String),
+    Item(usize),
+}
+
+impl Invalid {
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
+        Self { segments: Vec::new(), reason: reason.into() }
+    }
+
+    /// The same fault seen from one level further out.
+    pub(crate) fn in_member(mut self, name: &str) -> Self {
+        self.segments.push(Segment::Member(name.to_owned()));
+        self
+    }
+
+    fn in_item(mut self, index: usize) -> Self {
+        self.segments.push(Segment::Item(index));
+        self
+    }
+
+    /// What is wrong there, as a sentence without the place.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// The place as `params.toolCallRequest.inputs[0].name`.
+    pub fn path(&self) -> String {
+        let mut path = String::new();
+        for segment in self.segments.iter().rev() {
+            match segment {
+                Segment::Member(name) if path.is_empty() => path.push_str(name),
+                Segment::Member(name) => {
+                    path.push('.');
+                    path.push_str(name);
+                }
+                Segment::Item(index) => path.extend(["[", &index.to_string(), "]"]),
+            }
+        }
+        path
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path();
+        if path.is_empty() {
+            write!(f, "{}", self.reason)
+        } else {
+            write!(f, "{path}: {}", self.reason)
+        }
+    }
+}
+
+impl std::error::Error for Invalid {}
+
+/// A type that is read from one JSON value.
+pub(crate) trait Read: Sized {
+    fn read(value: Value) -> Result<Self, Invalid>;
+}
+
+/// The members of one object, taken one by one.
+pub(crate) struct Members(Object);
+
+impl From<Object> for Members {
+    fn from(object: Object) -> Self {
+        Self(object)
+    }
+}
+
+impl Members {
+    pub(crate) fn of(value: Value) -> Result<Self, Invalid> {
+        match value {
+            Value::Object(members) => Ok(Self(members)),
+            other => Err(expected("an object", &other)),
+        }
+    }
+
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
+    /// A member that has to be there.
+    pub(crate) fn required<T: Read>(&mut self, name: &str) -> Result<T, Invalid> {
+        let value = self.0.shift_remove(name);
+        value
+            .ok_or_else(|| Invalid::new("is missing"))
+            .and_then(T::read)
+            .map_err(|e| e.in_member(name))
+    }
+
+    /// A member that may be absent. `null` counts as absent: most writers of optional members send it.
+    pub(crate) fn optional<T: Read>(&mut self, name: &str) -> Result<Option<T>, Invalid> {
+        match self.0.shift_remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => T::read(value).map(Some).map_err(|e| e.in_member(name)),
+        }
+    }
+
+    /// What was not taken.
+    pub(crate) fn rest(self) -> Object {
+        self.0
+    }
+}
+
+/// The fault of a value of the wrong type.
+pub(crate) fn expected(what: &str, found: &Value) -> Invalid {
+    let found = match found {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    };
+    Invalid::new(format!("must be {what}, found {found}"))
+}
+
+impl Read for Value {
+    fn read(value: Value) -> Result<Self, Invalid> {
+        Ok(value)
+    }
+}
+
+impl Read for String {
+    fn read(value: Value) -> Result<Self, Invalid> {
+        match value {
+            Value::String(text) => Ok(text),
+            other => Err(expected("a string", &other)),
+        }
+    }
+}
+
+impl Read for bool {
+    fn read(value: Value) -> Result<Self, Invalid> {
+        value.as_bool().ok_or_else(|| expected("a boolean", &value))
+    }
+}
+
+impl Read for i64 {
+    fn read(value: Value) -> Result<Self, Invalid> {
+        value.as_i64().ok_or_else(|| Invalid::new("must be an integer"))
+    }
+}
+
+impl Read for Object {
+    fn read(value: Value) -> Result<Self, Invalid> {
+        match value {
+            Value::Object(object) => Ok(object),
+            other => Err(expected("an object", &other)),
+        }
+    }
+}
+
+impl<T: Read> Read for Vec<T> {
+    fn read(value: Value) -> Result<Self, Invalid> {
+        let Value::Array(items) = value else { return Err(expected("an array", &value)) };
+        let read = |(index, item)| T::read(item).map_err(|e| e.in_item(index));
+        items.into_iter().enumerate().map(read).collect()
+    }
+}
+
+/// For members that have to be there and may be `null`.
+impl<T: Read> Read for Option<T> {
+    fn read(value: Value) -> Result<Self, Invalid> {
+        if value.is_null() { Ok(None) } else { T::read(value).map(Some) }
+    }
+}
+
+/// An instant. The texts ask for ISO 8601 with "UTC recommended", so a time without an offset is
+/// read as UTC; what is printed always ends in `Z`. A date alone is no instant.
+impl Read for jiff::Timestamp {
+    fn read(value: Value) -> Result<Self, Invalid> {
+        let text = String::read(value)?;
+        let no_time = || Invalid::new("must be an ISO 8601 time such as 2025-01-24T15:30:45Z");
+        if let Ok(timestamp) = text.parse() {
+            return Ok(timestamp);
+        }
+        if !text.contains([':', 'T', 't']) {
+            return Err(no_time());
+        }
+        let local: jiff::civil::DateTime = text.parse().map_err(|_| no_time())?;
+        let utc = local.to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| no_time())?;
+        Ok(utc.timestamp())
+    }
+}
+
+/// How much of an object is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    Whole,
+    WithoutContext,
+}
+
+impl Extent {
+    /// Whether a member of this name is written.
+    pub(crate) fn includes(self, name: &str) -> bool {
+        self == Self::Whole || name != "context"
+    }
+}
+
+/// A type that is one JSON object.
+pub(crate) trait Write {
+    fn write<M: SerializeMap>(&self, map: &mut M, extent: Extent) -> Result<(), M::Error>;
+}
+
+pub(crate) fn serialize<S: Serializer>(
+    object: &impl Write,
+    serializer: S,
+    extent: Extent,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(None)?;
+    object.write(&mut map, extent)?;
+    map.end()
+}
+
+/// Write the members that were kept, leaving out names that the object itself has written.
+pub(crate) fn write_extra<M: SerializeMap>(
+    map: &mut M,
+    known: &[&str],
+    extra: &Object,
+) -> Result<(), M::Error> {
+    for (name, value) in extra {
+        if !known.contains(&name.as_str()) {
+            map.serialize_entry(name, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// Write a member unless it is absent.
+pub(crate) fn write_optional<M: SerializeMap, T: Serialize>(
+    map: &mut M,
+    name: &str,
+    value: Option<&T>,
+) -> Result<(), M::Error> {
+    value.map_or(Ok(()), |value| map.serialize_entry(name, value))
+}
+
+/// Declare the data objects of the protocol: one line per member, in the words of the text.
+///
+/// `required` members have to be there. `sent` members are always written, and read as empty when
+/// a writer leaves them out. `optional` members may be absent. Everything else goes to `extra` and
+/// is written back, so that nothing an agent says is lost on the way through a guardian.
+macro_rules! objects {
+    ($(
+        $(#[$meta:meta])*
+        $object:ident {
+            $(required { $( $(#[doc = $rdoc:literal])* $rfield:ident $rname:literal: $rtype:ty, )+ })?
+            $(sent { $( $(#[doc = $sdoc:literal])* $sfield:ident $sname:literal: $stype:ty, )+ })?
+            $(optional { $( $(#[doc = $odoc:literal])* $ofield:ident $oname:literal: $otype:ty, )+ })?
+        }
+    )+) => { $(
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $object {
+            $($( $(#[doc = $rdoc])* pub $rfield: $rtype, )+)?
+            $($( $(#[doc = $sdoc])* pub $sfield: $stype, )+)?
+            $($( $(#[doc = $odoc])* pub $ofield: Option<$otype>, )+)?
+            /// Members that the text does not name, as they came.
+            pub extra: $crate::message::Object,
+        }
+
+        impl $object {
+            /// The members that are always sent; the others absent.
+            pub fn new($($($rfield: $rtype,)+)? $($($sfield: $stype,)+)?) -> Self {
+                Self {
+                    $($($rfield,)+)?
+                    $($($sfield,)+)?
+                    $($($ofield: None,)+)?
+                    extra: $crate::message::Object::new(),
+                }
+            }
+        }
+
+        impl $crate::message::codec::Read for $object {
+            fn read(value: serde_json::Value) -> Result<Self, $crate::message::Invalid> {
+                let mut members = $crate::message::codec::Members::of(value)?;
+                Ok(Self {
+                    $($($rfield: members.required($rname)?,)+)?
+                    $($($sfield: members.optional($sname)?.unwrap_or_default(),)+)?
+                    $($($ofield: members.optional($oname)?,)+)?
+                    extra: members.rest(),
+                })
+            }
+        }
+
+        impl $crate::message::codec::Write for $object {
+            fn write<M: serde::ser::SerializeMap>(
+                &self,
+                map: &mut M,
+                extent: $crate::message::codec::Extent,
+            ) -> Result<(), M::Error> {
+                $($(if extent.includes($rname) {
+                    map.serialize_entry($rname, &self.$rfield)?;
+                })+)?
+                $($(if extent.includes($sname) {
+                    map.serialize_entry($sname, &self.$sfield)?;
+                })+)?
+                $($(if extent.includes($oname) {
+                    $crate::message::codec::write_optional(map, $oname, self.$ofield.as_ref())?;
+                })+)?
+                let known = [$($($rname,)+)? $($($sname,)+)? $($($oname,)+)?];
+                $crate::message::codec::write_extra(map, &known, &self.extra)
+            }
+        }
+
+        impl serde::Serialize for $object {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                use $crate::message::codec::{Extent, serialize};
+                serialize(self, serializer, Extent::Whole)
+            }
+        }
+    )+ };
+}
+pub(crate) use objects;
+
+/// Declare closed sets of words.
+macro_rules! words {
+    ($(
+        $(#[doc = $doc:literal])*
+        $set:ident { $( $(#[doc = $wdoc:literal])* $variant:ident $word:literal, )+ }
+    )+) => { $(
+        $(#[doc = $doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $set { $( $(#[doc = $wdoc])* $variant, )+ }
+
+        impl $set {
+            /// Every word of the set.
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            /// The word on the wire.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word,)+ }
+            }
+        }
+
+        impl std::fmt::Display for $set {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl $crate::message::codec::Read for $set {
+            fn read(value: serde_json::Value) -> Result<Self, $crate::message::Invalid> {
+                let known = Self::ALL.iter().copied();
+                known.clone().find(|word| value == word.as_str()).ok_or_else(|| {
+                    let known: Vec<_> = known.map(Self::as_str).collect();
+                    $crate::message::Invalid::new(format!("must be one of {}", known.join(", ")))
+                })
+            }
+        }
+
+        impl serde::Serialize for $set {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+    )+ };
+}
+pub(crate) use words;

@@ -1,0 +1,331 @@
+//! Pieces of content: `Part` (text 3.4) and `Source` (text 3.7).
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::codec::{
+    Invalid, Members, Object, Read, expected, objects, write_extra, write_optional,
+};
+
+/// One piece of content.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// Plain text.
+    Text(TextPart),
+    /// A file, or where it is.
+    File(FilePart),
+    /// Structured data.
+    Data(DataPart),
+}
+
+/// Plain text (text 3.4.1). The only kind of output that a tool result may have: structured output
+/// is sent as its JSON text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TextPart {
+    /// The text.
+    pub text: String,
+    /// Anything else about it.
+    pub metadata: Option<Object>,
+    /// Members that the text does not name, as they came.
+    pub extra: Object,
+}
+
+/// A file (text 3.4.2).
+#[derive(Clone, Debug, PartialEq)]
+pub struct FilePart {
+    /// The file, or where it is.
+    pub file: FileContent,
+    /// Anything else about it.
+    pub metadata: Option<Object>,
+    /// Members that the text does not name, as they came.
+    pub extra: Object,
+}
+
+/// Structured data (text 3.4.3).
+#[derive(Clone, Debug, PartialEq)]
+pub struct DataPart {
+    /// The data.
+    pub data: Data,
+    /// Anything else about it.
+    pub metadata: Option<Object>,
+    /// Members that the text does not name, as they came.
+    pub extra: Object,
+}
+
+/// What a [`DataPart`] holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Data {
+    /// An object: the form to send.
+    Object(Object),
+    /// An array. The text allows it and the schema does not: read it, do not send it.
+    Array(Vec<Value>),
+}
+
+/// The file of a [`FilePart`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum FileContent {
+    /// The bytes themselves (text 3.5.1).
+    Bytes(FileWithBytes),
+    /// An address (text 3.5.2).
+    Uri(FileWithUri),
+}
+
+objects! {
+    /// A file given as its bytes (text 3.5.1).
+    FileWithBytes {
+        required {
+            /// The bytes in base64.
+            bytes "bytes": String,
+        }
+        optional {
+            /// Its name.
+            name "name": String,
+            /// Its media type.
+            mime_type "mimeType": String,
+        }
+    }
+
+    /// A file given as its address (text 3.5.2).
+    FileWithUri {
+        required {
+            /// Its address.
+            uri "uri": String,
+        }
+        optional {
+            /// Its name.
+            name "name": String,
+            /// Its media type.
+            mime_type "mimeType": String,
+        }
+    }
+
+    /// A file that an answer cites (text 3.7.1).
+    FileSource {
+        required {
+            /// Its id, the same as in the agent's resources.
+            id "id": String,
+            /// Its name.
+            name "name": String,
+        }
+        optional {
+            /// Where it is.
+            url "url": String,
+        }
+    }
+
+    /// A web page that an answer cites (text 3.7.2).
+    SiteSource {
+        required {
+            /// Its address.
+            url "url": String,
+        }
+    }
+}
+
+/// What an answer cites (text 3.7).
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    /// A file.
+    File(FileSource),
+    /// A web page.
+    Site(SiteSource),
+}
+
+impl TextPart {
+    /// Text without metadata.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), metadata: None, extra: Object::new() }
+    }
+}
+
+impl FilePart {
+    /// A file without metadata.
+    pub fn new(file: FileContent) -> Self {
+        Self { file, metadata: None, extra: Object::new() }
+    }
+}
+
+impl DataPart {
+    /// Data without metadata.
+    pub fn new(data: Object) -> Self {
+        Self { data: Data::Object(data), metadata: None, extra: Object::new() }
+    }
+}
+
+/// Take `kind`, which decides between the types of a union and which some writers leave out.
+fn take_kind(members: &mut Members, word: &str) -> Result<(), Invalid> {
+    match members.optional::<String>("kind")? {
+        Some(kind) if kind != word => {
+            Err(Invalid::new(format!("must be {word:?}, found {kind:?}")).in_member("kind"))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Read for Part {
+    fn read(value: Value) -> Result<Self, Invalid> {
+        let kind = match value.get("kind") {
+            Some(Value::String(kind)) => kind.as_str(),
+            Some(Value::Null) | None => ["text", "file", "data"]
+                .into_iter()
+                .find(|name| value.get(name).is_some())
+                .ok_or_else(|| {
+                    Invalid::new("must be a part: an object with kind text, file or data")
+                })?,
+            Some(other) => return Err(expected("a string", other).in_member("kind")),
+        };
+        match kind {
+            "text" => TextPart::read(value).map(Self::Text),
+            "file" => FilePart::read(value).map(Self::File),
+            "data" => DataPart::read(value).map(Self::Data),
+            _ => Err(Invalid::new("must be one of text, file, data").in_member("kind")),
+        }
+    }
+}
+
+impl Read for TextPart {
+    fn read(value: Value) -> Result<Self, Invalid> {
+        let mut members = Members::of(value)?;
+        take_kind(&mut members, "text")?;
+        Ok(Self {
+            text: members.required("text")?,
+            metadata: members.optional("metadata")?,
+            extra: members.rest(),
+        })
+    }
+}
+
+impl Read for FilePart {
+    fn read(value: Value) -> Result<Self, Invalid> {
+        let mut members = Members::of(value)?;
+        take_kind(&mut members, "file")?;
+        Ok(Self {
+            file: members.required("file")?,
+            metadata: members.optional("metadata")?,
+            extra: members.rest(),
+        })
+    }
+}
+
+impl Read for DataPart {
+    fn read(value: Value) -> Result<Self, Invalid> {
+        let mut members = Members::of(value)?;
+        take_kind(&mut members, "data")?;
+        Ok(Self {
+            data: members.required("data")?,
+            metadata: members.optional("metadata")?,
+            extra: members.rest(),
+        })
+    }
+}
+
+impl Read for Data {
+    fn read(value: Value) -> Result<Self, Invalid> {
+        match value {
+            Value::Object(object) => Ok(Self::Object(object)),
+            Value::Array(items) => Ok(Self::Array(items)),
+            other => Err(expected("an object", &other)),
+        }
+    }
+}
+
+impl Read for FileContent {
+    fn read(value: Value) -> Result<Self, Invalid> {
+        match (value.get("bytes").is_some(), value.get("uri").is_some()) {
+            (true, false) => FileWithBytes::read(value).map(Self::Bytes),
+            (false, true) => FileWithUri::read(value).map(Self::Uri),
+            _ => Err(Invalid::new("must have either bytes or uri")),
+        }
+    }
+}
+
+impl Read for Source {
+    fn read(value: Value) -> Result<Self, Invalid> {
+        let mut members = Members::of(value)?;
+        let kind: String = members.required("kind")?;
+        let rest = Value::Object(members.rest());
+        match kind.as_str() {
+            "file" => FileSource::read(rest).map(Self::File),
+            "site" => SiteSource::read(rest).map(Self::Site),
+            _ => Err(Invalid::new("must be one of file, site").in_member("kind")),
+        }
+    }
+}
+
+/// Write an object of the union: its kind, its content, its metadata and what came with it.
+fn write_part<S: Serializer, T: Serialize>(
+    serializer: S,
+    kind: &str,
+    content: (&'static str, &T),
+    metadata: Option<&Object>,
+    extra: &Object,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(None)?;
+    map.serialize_entry("kind", kind)?;
+    map.serialize_entry(content.0, content.1)?;
+    write_optional(&mut map, "metadata", metadata)?;
+    write_extra(&mut map, &["kind", content.0, "metadata"], extra)?;
+    map.end()
+}
+
+impl Serialize for TextPart {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        write_part(serializer, "text", ("text", &self.text), self.metadata.as_ref(), &self.extra)
+    }
+}
+
+impl Serialize for FilePart {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        write_part(serializer, "file", ("file", &self.file), self.metadata.as_ref(), &self.extra)
+    }
+}
+
+impl Serialize for DataPart {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        write_part(serializer, "data", ("data", &self.data), self.metadata.as_ref(), &self.extra)
+    }
+}
+
+impl Serialize for Part {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(part) => part.serialize(serializer),
+            Self::File(part) => part.serialize(serializer),
+            Self::Data(part) => part.serialize(serializer),
+        }
+    }
+}
+
+impl Serialize for Data {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Object(object) => object.serialize(serializer),
+            Self::Array(items) => items.serialize(serializer),
+        }
+    }
+}
+
+impl Serialize for FileContent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Bytes(file) => file.serialize(serializer),
+            Self::Uri(file) => file.serialize(serializer),
+        }
+    }
+}
+
+impl Serialize for Source {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Tagged<'a, T> {
+            kind: &'static str,
+            #[serde(flatten)]
+            source: &'a T,
+        }
+        match self {
+            Self::File(source) => Tagged { kind: "file", source }.serialize(serializer),
+            Self::Site(source) => Tagged { kind: "site", source }.serialize(serializer),
+        }
+    }
+}
