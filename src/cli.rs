@@ -7,8 +7,8 @@ mod bom;
 mod doctor;
 mod embedder;
 mod guardian;
-mod guarding;
-mod life;
+mod guardian_args;
+mod lifecycle_args;
 mod runs;
 mod search;
 mod secrets;
@@ -36,8 +36,8 @@ pub(crate) use embedder::{EmbedderArgs, EmbedderChoice, ReindexArgs};
 pub(crate) use guardian::{
     AuditCommand, GuardianCommand, SettleArgs, ShowAuditArgs, TestPolicyArgs,
 };
-pub(crate) use guarding::{FailMode, GuardianChoice, GuardingArgs, PolicyArgs};
-pub(crate) use life::{
+pub(crate) use guardian_args::{FailMode, GuardianChoice, GuardingArgs, PolicyArgs};
+pub(crate) use lifecycle_args::{
     AuditArgs, DeprecateArgs, MirrorArgs, OwnerChangeArgs, OwnersArgs, RegistryAuditCommand,
     TokensCommand,
 };
@@ -263,7 +263,7 @@ pub(crate) enum Command {
         command: GuardianCommand,
     },
     /// Make, list and revoke tokens for others
-    #[command(after_help = life::AFTER_TOKENS)]
+    #[command(after_help = lifecycle_args::AFTER_TOKENS)]
     Tokens {
         #[command(subcommand)]
         command: TokensCommand,
@@ -271,7 +271,7 @@ pub(crate) enum Command {
     /// Show who changed what in the registry
     Audit(AuditArgs),
     /// Copy another registry into this one, and follow it
-    #[command(after_help = life::AFTER_MIRROR)]
+    #[command(after_help = lifecycle_args::AFTER_MIRROR)]
     Mirror(MirrorArgs),
     /// Let an MCP client use capabilities, over standard input and output
     #[command(after_help = agent::AFTER_MCP)]

@@ -7,7 +7,7 @@ use agent::{ClientError, is_loopback};
 use reqwest::StatusCode;
 use url::Url;
 
-use crate::failure::{BAD_ANSWER, Exit, Failure, NOT_REACHABLE};
+use crate::cli_error::{BAD_ANSWER, Exit, Failure, NOT_REACHABLE};
 
 pub(crate) use agent::Client;
 

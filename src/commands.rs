@@ -5,8 +5,9 @@ mod backup;
 mod bom;
 mod chat;
 mod checksum;
-mod closure;
 mod compose;
+mod dependency_closure;
+mod dependency_loader;
 mod doctor;
 mod document;
 mod explain;
@@ -14,30 +15,29 @@ mod fmt;
 mod graph;
 mod guardian;
 mod import;
-mod life;
+mod lifecycle;
 mod lock;
 mod mcp;
 mod mirror;
 mod new;
 mod owners;
 mod publish;
-mod ready;
+mod readiness;
 mod run;
 mod runs;
 mod search;
 mod secrets;
 mod services;
-mod shelf;
 mod show;
 mod state;
 mod stats;
 mod suggest;
-mod target;
 mod test;
 mod tokens;
 mod trust;
 mod validate;
 mod verify;
+mod version_spec;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -46,8 +46,8 @@ use std::process::ExitCode;
 use directories::ProjectDirs;
 
 use crate::cli::{Arguments, Color, Command, Global, Service};
+use crate::cli_error::{Exit, Failure};
 use crate::client::{Client, TokenTransport, client};
-use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::{demo, serve};
 
@@ -88,7 +88,9 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
                 done => done,
             }
         }),
-        Err(error) => Err(Failure::new(Exit::Bad, crate::failure::CANNOT_SERVE, error.to_string())),
+        Err(error) => {
+            Err(Failure::new(Exit::Bad, crate::cli_error::CANNOT_SERVE, error.to_string()))
+        }
     };
     output.finish();
     match outcome {
@@ -107,15 +109,15 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
         Command::Import { command } => import::import(command, output).await,
         Command::Fmt(arguments) => fmt::fmt(&arguments, output),
         Command::Validate(arguments) => validate::validate(&arguments, client, output).await,
-        Command::Ready(arguments) => ready::ready(&arguments, &client()?, output).await,
+        Command::Ready(arguments) => readiness::ready(&arguments, &client()?, output).await,
         Command::Explain { code } => explain::explain(&code, output),
         Command::Checksum { file, write } => checksum::checksum(&file, write, client, output).await,
         Command::Verify { target } => verify::verify(&target, client, output).await,
         Command::Test(arguments) => test::test(&arguments, client, output).await,
         Command::Publish(arguments) => publish::publish(&arguments, &client()?, output).await,
-        Command::Yank { target } => life::yank(&target, true, &client()?, output).await,
-        Command::Unyank { target } => life::yank(&target, false, &client()?, output).await,
-        Command::Deprecate(arguments) => life::deprecate(arguments, &client()?, output).await,
+        Command::Yank { target } => lifecycle::yank(&target, true, &client()?, output).await,
+        Command::Unyank { target } => lifecycle::yank(&target, false, &client()?, output).await,
+        Command::Deprecate(arguments) => lifecycle::deprecate(arguments, &client()?, output).await,
         Command::Owners(arguments) => owners::owners(arguments, &client()?, output).await,
         Command::Tokens { command } => tokens::tokens(command, &client()?, output).await,
         Command::Audit(arguments) => audit::audit(arguments, &client()?, output).await,

@@ -13,9 +13,9 @@ use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 
 use crate::cli::DemoArgs;
+use crate::cli_error::{CANNOT_SERVE, DEMO_BROKEN, Exit, Failure};
 use crate::client::{Client, TokenTransport, client};
 use crate::commands::{print_answer, print_plan, print_result, publish_one, start_and_watch};
-use crate::failure::{CANNOT_SERVE, DEMO_BROKEN, Exit, Failure};
 use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, count};
 use crate::serve::{
     ConnectionLimits, ExecutorPart, Folder, Guardians, Journal, Outbound, Parts, RegistryPart,

@@ -1,12 +1,12 @@
 //! The pages of the error codes, from the one table of each crate.
 
-mod lessons;
+mod error_examples;
 
 use std::fmt::Write as _;
 
 use axum::response::Html;
 
-pub(crate) use lessons::{Lesson, Shown, lesson};
+pub(crate) use error_examples::{Lesson, Shown, lesson};
 
 /// Every table of codes, in the order of the numbers.
 fn tables() -> [(&'static str, &'static [a2s::Code]); 5] {
@@ -14,7 +14,7 @@ fn tables() -> [(&'static str, &'static [a2s::Code]); 5] {
         ("Documents", a2s::CODES),
         ("Registry", registry::CODES),
         ("Executor", executor::CODES),
-        ("Command and services", crate::failure::CODES),
+        ("Command and services", crate::cli_error::CODES),
         ("Agent", agent::CODES),
     ]
 }

@@ -5,12 +5,12 @@
 //! [`registry`], [`executor`] and [`guardian`] behind a listener.
 
 mod cli;
+mod cli_error;
 mod client;
 mod clock;
 mod commands;
 mod demo;
 mod errors;
-mod failure;
 mod output;
 mod serve;
 pub mod standin;

@@ -1,9 +1,9 @@
 //! What a person or a machine reads on standard output and standard error.
 
-mod excerpt;
-mod live;
-mod plain;
+mod live_region;
+mod source_snippet;
 mod table;
+mod terminal_escape;
 mod wrap;
 
 use std::collections::BTreeSet;
@@ -16,11 +16,11 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
 use crate::cli::Color;
-use crate::failure::Failure;
+use crate::cli_error::Failure;
 
-pub(crate) use excerpt::Excerpts;
-pub(crate) use live::{Painter, Size};
-pub(crate) use plain::{plain, shorten};
+pub(crate) use live_region::{Painter, Size};
+pub(crate) use source_snippet::Excerpts;
+pub(crate) use terminal_escape::{plain, shorten};
 
 /// The most codes that are named at the end.
 const MAX_NAMED: usize = 6;
@@ -73,7 +73,7 @@ impl Output {
     /// Prints a line for a person. A reader that went away (`| head`) is no error.
     pub(crate) fn line(&mut self, line: Arguments<'_>) {
         let line = line.to_string();
-        let line = plain::disarm(&line);
+        let line = terminal_escape::disarm(&line);
         match self.terminal {
             true => self.write(&wrap::wrap(&line, Size::now().width)),
             false => self.write(&line),
@@ -93,7 +93,7 @@ impl Output {
     /// Prints one JSON value on a line of its own.
     pub(crate) fn json_line(&mut self, value: &impl Serialize) {
         match serde_json::to_string(value) {
-            Ok(text) => self.write(&plain::escape_json(&text)),
+            Ok(text) => self.write(&terminal_escape::escape_json(&text)),
             Err(error) => self.note(format_args!("cannot print the answer as JSON: {error}")),
         }
     }
@@ -109,7 +109,7 @@ impl Output {
 
     /// Prints raw text, such as a document: as it is to a file, disarmed on a terminal.
     pub(crate) fn raw(&mut self, text: &str) {
-        let shown = if self.terminal { plain::disarm(text) } else { text.into() };
+        let shown = if self.terminal { terminal_escape::disarm(text) } else { text.into() };
         let _ = self.stdout.write_all(shown.as_bytes());
         let _ = self.stdout.flush();
     }
@@ -117,7 +117,7 @@ impl Output {
     /// Prints a line that is no result on standard error.
     pub(crate) fn note(&mut self, line: Arguments<'_>) {
         let line = line.to_string();
-        let line = plain::disarm(&line);
+        let line = terminal_escape::disarm(&line);
         let line = match io::stderr().is_terminal() {
             true => wrap::wrap(&line, Size::now().width),
             false => line,

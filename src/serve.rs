@@ -1,24 +1,24 @@
 //! `a2s up` and `a2s serve`: the services behind a listener.
 
 mod agent;
+mod bundled_capabilities;
 mod connections;
+mod data_dir;
 mod dependencies;
+mod drain_body;
 mod embedder;
 mod examples;
-mod folder;
-mod front;
-mod guardians;
+mod guardian_settings;
 mod identity;
 mod keyring;
-mod linger;
 mod logs;
 mod metrics;
+mod middleware;
 mod qdrant;
 mod readiness;
+mod services;
 mod settings;
-mod shipped;
 mod shipping;
-mod stack;
 mod telemetry;
 
 use std::sync::Arc;
@@ -33,19 +33,19 @@ use crate::cli::{
     AgentServiceArgs, ExecutorArgs, Global, GuardianArgs, GuardianChoice, RegistryArgs,
     ReindexArgs, UpArgs,
 };
+use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
 use crate::clock;
 use crate::commands::data_dir;
-use crate::failure::{CANNOT_SERVE, Exit, Failure};
 use crate::output::{BOLD, DIM, NAME, Output};
 
+pub(crate) use bundled_capabilities::shipped;
 pub(crate) use connections::ConnectionLimits;
-pub(crate) use folder::{Folder, set_private_umask};
-pub(crate) use guardians::{Guardians, read_token};
-pub use settings::configuration_markdown;
-pub(crate) use shipped::shipped;
-pub(crate) use stack::{
+pub(crate) use data_dir::{Folder, set_private_umask};
+pub(crate) use guardian_settings::{Guardians, read_token};
+pub(crate) use services::{
     ExecutorPart, GuardianPart, Journal, Outbound, Parts, RegistryPart, Rules, Stack,
 };
+pub use settings::configuration_markdown;
 
 const UP_PORT: u16 = 8740;
 const REGISTRY_PORT: u16 = 8741;
@@ -196,7 +196,7 @@ pub(crate) async fn reindex(
         &arguments.embedder,
     )?;
     let folder = Folder::open(&data_dir(global), "registry")?;
-    let indexed = stack::reindex(&folder, part).await?;
+    let indexed = services::reindex(&folder, part).await?;
     if output.is_json() {
         output.json_line(&serde_json::json!({ "indexed": indexed }));
     } else {

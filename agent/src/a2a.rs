@@ -1,23 +1,23 @@
 //! Other agents: what they ask of this one, and what it asks of them, in the words of A2A.
 //!
 //! Two versions of the protocol are in use, 0.3 and 1.0. They mean the same and write it otherwise,
-//! so everything here is said once in the types of [`model`], and [`wire`] writes and reads both.
+//! so everything here is said once in the types of [`model`], and [`wire_versions`] writes and reads both.
 //! `https://a2a-protocol.org` has the text; sections are named where something follows them.
 
-mod card;
+mod agent_card;
 mod client;
 mod described;
-mod desk;
 mod http;
 mod model;
 mod rpc;
+mod server;
+mod status_messages;
 mod tasks;
-mod tell;
-mod wire;
+mod wire_versions;
 
-pub use card::{Card, Skill};
+pub use agent_card::{Card, Skill};
 pub use client::{A2aClient, A2aError, Peer, Updates};
-pub(crate) use desk::Desk;
 pub(crate) use http::{open_routes, openapi, routes};
 pub use model::{Artifact, Message, Part, Reply, Role, Status, Task, TaskState, Update};
-pub use wire::Version;
+pub(crate) use server::Desk;
+pub use wire_versions::Version;

@@ -4,14 +4,14 @@ use a2s::api::{AgentEvent, AgentRequest, AgentResponse};
 
 use crate::a2a::Peer;
 use crate::client::{Client, ServiceClients};
+use crate::clock_and_ids::Outside;
 use crate::error::Error;
 use crate::executor::Executor;
 use crate::guard::Guard;
 use crate::model::Model;
-use crate::outside::Outside;
 use crate::registry::Registry;
 use crate::requester::Requester;
-use crate::state::StateStore;
+use crate::state_store::StateStore;
 use crate::turn;
 
 /// The longest message, in bytes.

@@ -8,10 +8,10 @@
 //!
 //! Pure but for [`gather()`], which asks a registry: documents come in and go out.
 
-mod gather;
-mod judge;
-mod reference;
-mod words;
+mod collect_candidates;
+mod coreference;
+mod link_inference;
+mod word_similarity;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use a2s::authoring::{ChainStep, write_chain};
 use a2s::{Action, CapabilityName, Document, Interface, find_inputs};
 use serde::Serialize;
 
-pub use gather::gather;
-use judge::Judge;
-use reference::References;
+pub use collect_candidates::gather;
+use coreference::References;
+use link_inference::Judge;
 
 /// The most capabilities of a chain.
 pub const MAX_STEPS: usize = 4;
@@ -116,8 +116,9 @@ impl<'r> Part<'r> {
                 changes |= !task.is_read_only();
             }
         });
-        let verb = words::of_name(self.name().as_str()).into_iter().next().unwrap_or_default();
-        changes || words::CHANGING.contains(&verb.as_str())
+        let verb =
+            word_similarity::of_name(self.name().as_str()).into_iter().next().unwrap_or_default();
+        changes || word_similarity::CHANGING.contains(&verb.as_str())
     }
 }
 

@@ -4,7 +4,7 @@
 //! `steps/message`, `steps/knowledgeRetrieval`, `protocols/MCP` and the methods of A2A (AOS, 4.2, 4.5
 //! and 4.8 to 4.10).
 
-mod hidden;
+mod redacted_inputs;
 
 use a2s::api::{DecisionSource, GuardianDecision, SearchHit};
 use a2s::one_line;
@@ -17,8 +17,8 @@ use aos::{Guardians, Origin, Outcome, Verdict};
 use reqwest::header::HeaderMap;
 use serde_json::json;
 
-pub(crate) use self::hidden::Hidden;
-use crate::outside::Outside;
+pub(crate) use self::redacted_inputs::Hidden;
+use crate::clock_and_ids::Outside;
 use crate::requester::Requester;
 
 /// The longest words of a guardian that are told, in characters.

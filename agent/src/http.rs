@@ -26,7 +26,7 @@ use crate::a2a::{self, Desk};
 use crate::agent::Agent;
 use crate::error::Error;
 use crate::requester::Requester;
-use crate::state::NoState;
+use crate::state_store::NoState;
 
 /// The largest body of a request, in bytes: a message, inputs and what is pending.
 const MAX_BODY: usize = 1 << 20;

@@ -7,17 +7,17 @@
 //! Five tools find, show, plan, run and verify any capability; what [`Listed`] names is a tool of
 //! its own besides. Documents are resources, a prompt explains the loop.
 
-mod answer;
-mod ask;
 mod bridge;
-mod call;
-mod documents;
-mod execute;
-mod facts;
-mod guarded;
-mod listed;
-mod presence;
+mod capability_cache;
+mod capability_tools;
+mod elicitation;
+mod guard_messages;
+mod resources_and_prompts;
+mod run_tool;
 mod server;
+mod session_liveness;
+mod tool_call;
+mod tool_result;
 mod tools;
 
 use std::sync::Arc;
@@ -34,18 +34,18 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 
-use self::facts::Facts;
-use self::listed::Listing;
-use self::presence::Presence;
+use self::capability_cache::Facts;
+use self::capability_tools::Listing;
 use self::server::{Server, Shared};
+use self::session_liveness::Presence;
 use crate::client::ServiceClients;
+use crate::clock_and_ids::Outside;
 use crate::error::Error;
 use crate::guard::Guard;
-use crate::outside::Outside;
 use crate::requester::Requester;
 
 pub use bridge::{BridgeError, bridge};
-pub use listed::{Listed, ListedError};
+pub use capability_tools::{Listed, ListedError};
 
 /// The largest message that is read.
 const MAX_MESSAGE: usize = 1 << 20;
@@ -152,5 +152,5 @@ pub fn over_http<S: ServerHandler + Send + 'static>(
     let service = StreamableHttpService::new(move || Ok(server()), sessions, transport);
     Router::new()
         .route_service("/mcp", service)
-        .layer(from_fn_with_state(presence, presence::watch))
+        .layer(from_fn_with_state(presence, session_liveness::watch))
 }

@@ -1,14 +1,14 @@
 //! One turn of a conversation, from what somebody says to what is answered.
 
-mod attempt;
-mod chain;
+mod candidate_search;
+mod compose_chain;
 mod consent;
 mod delegate;
-mod find;
-mod phrase;
-pub(crate) mod reply;
+mod execute_candidate;
+mod intent;
+pub(crate) mod parse_reply;
+mod reply_text;
 pub(crate) mod waiting;
-mod wish;
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ use aos::message::Role;
 use serde_json::Value;
 use uuid::Uuid;
 
-use self::attempt::{Attempt, Prepared, Preparing};
-use self::find::{Found, Task};
-use self::wish::Wish;
+use self::candidate_search::{Found, Task};
+use self::execute_candidate::{Attempt, Prepared, Preparing};
+use self::intent::Wish;
 use crate::agent::{Agent, MAX_MESSAGE, MAX_SESSION};
 use crate::error::Error;
 use crate::guard::{Denial, Guarded, Scene};
-use crate::state::StateStore;
+use crate::state_store::StateStore;
 
 /// A turn that is being taken.
 struct Turn<'a> {
@@ -171,7 +171,7 @@ impl Turn<'_> {
 
     async fn go_on(&mut self, mut request: AgentRequest) -> Result<Ending, Stop> {
         let heard = self.hear(&mut request).await?;
-        if request.pending.is_some() && reply::is_refusal(&heard) {
+        if request.pending.is_some() && parse_reply::is_refusal(&heard) {
             return Ok(Ending::new(AgentStatus::Cancelled, "All right, nothing is run."));
         }
         let (strategy, filters) = (request.strategy.clone(), request.filters.clone());
@@ -184,7 +184,7 @@ impl Turn<'_> {
             if let Some(ending) = self.delegate(&wish).await {
                 return Ok(ending);
             }
-            let message = phrase::nothing_fits(&nearest);
+            let message = reply_text::nothing_fits(&nearest);
             return Ok(Ending { nearest, ..Ending::new(AgentStatus::NothingFits, message) });
         }
         let tasks = self.chain(tasks, &wish).await?;
@@ -197,7 +197,8 @@ impl Turn<'_> {
                 // The answer to a question begins the turn anew, with all that it is for.
                 Err(Stop::Over(ending)) if ending.question.is_none() => {
                     self.not_started = prepared.map(|(ready, _)| ready.pin().clone()).collect();
-                    let message = phrase::not_started(ending.message.clone(), &self.not_started);
+                    let message =
+                        reply_text::not_started(ending.message.clone(), &self.not_started);
                     return Err(Ending { message, ..*ending }.into());
                 }
                 Err(stop) => return Err(stop),
@@ -243,7 +244,7 @@ impl Turn<'_> {
             self.go_unconfirmed(capabilities, None);
             return Ok(());
         }
-        let message = phrase::actions(&actions);
+        let message = reply_text::actions(&actions);
         let mut question = first.question(wish);
         question.actions = actions;
         question.pending.consent = Some(digest);
@@ -276,8 +277,8 @@ impl Turn<'_> {
                 Attempt::Done => return Ok(()),
                 Attempt::Ended(status) => {
                     let message = match self.runs.last() {
-                        Some(run) if status == AgentStatus::Waiting => phrase::waits(run),
-                        last => phrase::failed(&self.skipped, last),
+                        Some(run) if status == AgentStatus::Waiting => reply_text::waits(run),
+                        last => reply_text::failed(&self.skipped, last),
                     };
                     return Err(Ending::new(status, message).into());
                 }
@@ -306,12 +307,12 @@ impl Turn<'_> {
     }
 
     fn nothing_left(&self) -> Ending {
-        Ending::new(AgentStatus::Failed, phrase::failed(&self.skipped, None))
+        Ending::new(AgentStatus::Failed, reply_text::failed(&self.skipped, None))
     }
 
     /// Asks whether this one may be used in the place of what was passed over.
     fn ask_consent(&self, prepared: &Prepared, wish: &Wish) -> Ending {
-        let message = phrase::consent(&self.skipped, prepared);
+        let message = reply_text::consent(&self.skipped, prepared);
         let question = prepared.question(wish);
         Ending { question: Some(question), ..Ending::new(AgentStatus::InputRequired, message) }
     }
@@ -328,7 +329,7 @@ impl Turn<'_> {
         };
         let asks_for_a_yes = request.pending.as_ref().is_some_and(|it| it.missing.is_empty());
         let guarded = guarded.without_a_new_yes(|used| {
-            asks_for_a_yes && reply::is_consent(used) && !reply::is_consent(said)
+            asks_for_a_yes && parse_reply::is_consent(used) && !parse_reply::is_consent(said)
         });
         let message = guarded.outcome.as_ref().map_or(said, String::as_str).to_owned();
         let (mut outcome, mut decisions) = (guarded.outcome, guarded.decisions);
@@ -371,7 +372,7 @@ impl Turn<'_> {
 
     /// What came of it, in words: the language model's, where there is one that answers.
     async fn tell_results(&mut self, wish: &Wish) -> String {
-        let plain = phrase::done(&self.runs);
+        let plain = reply_text::done(&self.runs);
         let Some(model) = &self.agent.model else { return plain };
         let results: Value = self.runs.iter().filter_map(|run| run.output.clone()).collect();
         match model.phrase(&wish.query, &results).await {
@@ -421,6 +422,6 @@ fn denied(what: &str, denial: &Denial) -> Ending {
 }
 
 fn ask(question: AgentQuestion) -> Ending {
-    let message = phrase::question(&question);
+    let message = reply_text::question(&question);
     Ending { question: Some(question), ..Ending::new(AgentStatus::InputRequired, message) }
 }

@@ -116,9 +116,10 @@ impl Drop for DatabaseLock {
     }
 }
 
-/// Opens the file of a database for its owner alone, creating it when it is missing, and takes the
-/// permissions of others from one that is there. SQLite gives the files beside it (`-wal`, `-shm`) the
-/// same mode. Returns the file, and whether others had access.
+/// Opens the file of a database for its owner alone, creating it when it is missing.
+///
+/// It takes the permissions of others from a file that is there. SQLite gives the files beside it
+/// (`-wal`, `-shm`) the same mode. Returns the file, and whether others had access.
 ///
 /// # Errors
 /// When the file cannot be opened or its mode cannot be changed.

@@ -4,16 +4,16 @@
 //! decision in the journal first. A run that was left in the middle is walked again from the
 //! start: steps whose end is recorded give their outputs back without doing anything.
 
-mod answer;
-mod at_hand;
 mod block;
-mod budget;
+mod cancellation;
+mod canned_answers;
 mod evaluation;
-mod halt;
+mod for_each;
 mod inquiry;
 mod redirect;
-mod repeat;
+mod run_budget;
 mod step;
+mod step_result;
 mod task;
 mod waiting;
 
@@ -41,13 +41,13 @@ use crate::scope::Scope;
 use crate::secrets::{Secrets, hidden};
 use crate::telemetry::{RunTrace, SpanId};
 
-pub(crate) use answer::{Answer, Head};
-pub(crate) use at_hand::{Answers, Question};
-pub(crate) use budget::Budget;
+pub(crate) use cancellation::{Halt, Why};
+pub(crate) use canned_answers::{Answers, Question};
 pub(crate) use evaluation::EvaluationPool;
-pub(crate) use halt::{Halt, Why};
 pub(crate) use inquiry::{Inquiry, Standing};
+pub(crate) use run_budget::Budget;
 use step::is_catchable;
+pub(crate) use step_result::{Answer, Head};
 
 /// What walking one run needs.
 #[derive(Debug)]

@@ -4,10 +4,10 @@
 //! Everything else is as in a run. The requests are made and held to their schemas, the answers are
 //! read as if they had come over the wire, and the steps do with them what they always do.
 
-mod difference;
-mod made_up;
-mod response;
-mod script;
+mod declared_response;
+mod diff;
+mod mock_response;
+mod mock_script;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use crate::config::Limits;
 use crate::engine::EvaluationPool;
 use crate::error::{Error, Kind};
 use crate::plan::Plan;
+use crate::registry_client::{Choices, Library};
 use crate::run::fold::Progress;
 use crate::run::rehearse::Rehearsal;
-use crate::source::{Choices, Library};
-use script::Script;
+use mock_script::Script;
 
-pub use difference::Difference;
+pub use diff::Difference;
 
 /// How long one example may take.
 const MAX_TIME: Duration = Duration::from_secs(10);
@@ -219,7 +219,7 @@ impl Trial {
         }
         if let (Some(expected), Some(output), true) = (&example.output, output, failures.is_empty())
         {
-            let differences = difference::compare(expected, output);
+            let differences = diff::compare(expected, output);
             if !differences.is_empty() {
                 failures.push(Fault::Output(differences));
             }

@@ -6,16 +6,16 @@
 //! it gave back: no other value can get the mark. Without a usable answer there is none, unless the
 //! configuration lets steps pass, and then the record says so.
 
-mod answer;
-mod beginning;
-mod guardians;
-mod memory;
-mod protocol;
-mod question;
+mod apply_verdict;
+mod guardian_chain;
+mod guardian_request;
+mod mcp_messages;
+mod mcp_session;
+mod pre_run;
 mod redirect;
 mod sent;
-mod session;
-mod token;
+mod state_access;
+mod token_request;
 mod waiting;
 
 use std::collections::BTreeMap;
@@ -32,16 +32,16 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value};
 use uuid::{Builder, Uuid};
 
-use crate::access::{Access, CredentialUser};
 use crate::clock::{Clock, Ids};
 use crate::config::{Guardian, Hook};
+use crate::credential_requirements::{Access, CredentialUser};
 use crate::error::{Error, Kind};
 use crate::metrics::Metrics;
-use crate::per_thread::PerThread;
 use crate::request::{self, Contract, PreparedRequest, one_line};
 use crate::secrets::{Secrets, restore};
-pub(crate) use beginning::Beginning;
-pub(crate) use question::{agent, tool_id};
+use crate::thread_local_clients::PerThread;
+pub(crate) use guardian_request::{agent, tool_id};
+pub(crate) use pre_run::Beginning;
 use sent::describe_request;
 
 /// The most characters of a guardian's words that are kept.
@@ -54,7 +54,7 @@ const MAX_REASONS: usize = 16;
 /// Whether a guardian has denied what an approval would lift.
 pub(crate) fn is_approval_required(decision: &Decision) -> bool {
     decision.source == DecisionSource::Guardian
-        && decision.reason_codes.iter().any(|code| code == guardians::APPROVAL_REQUIRED)
+        && decision.reason_codes.iter().any(|code| code == guardian_chain::APPROVAL_REQUIRED)
 }
 
 /// Whether a guardian gave no usable answer, and nothing may pass without one.
@@ -307,11 +307,12 @@ impl Gate {
             let current = current_inputs(made.as_ref(), inputs);
             let sent = describe_request(contract, current, &prepared, None, asker.secrets);
             let now = self.clock.now();
-            let call = question::about_request(asker, task, current.shown, sent, occasion, now);
+            let call =
+                guardian_request::about_request(asker, task, current.shown, sent, occasion, now);
             let follow = |modified: &_| {
                 let inputs = current_inputs(made.as_ref(), inputs);
-                let (shown, changes) = answer::modified_inputs(inputs.shown, modified)?;
-                let truth = answer::restore_inputs(inputs, shown.clone(), has_secrets)?;
+                let (shown, changes) = apply_verdict::modified_inputs(inputs.shown, modified)?;
+                let truth = apply_verdict::restore_inputs(inputs, shown.clone(), has_secrets)?;
                 let next = prepare(&truth)
                     .map_err(|error| format!("the inputs fit no request: {error}"))?
                     .with_shown_inputs(shown.clone());
@@ -339,7 +340,7 @@ impl Gate {
             (Task::Mcp(tool), Judged { decisions, verdict: Ok(prepared) }) => {
                 let inputs = current_inputs(made.as_ref(), inputs);
                 let sent = describe_request(contract, inputs, &prepared, None, asker.secrets);
-                let call = protocol::Outbound { tool, inputs, has_secrets, sent };
+                let call = mcp_messages::Outbound { tool, inputs, has_secrets, sent };
                 let asked = self.judge_call(guardians, asker, task, call, occasion, prepare);
                 let judged = asked.await;
                 let verdict = judged.verdict.map(|changed| changed.unwrap_or(prepared));
@@ -435,9 +436,9 @@ impl Gate {
             Ok(value) => Ok(asker.secrets.mask(value)),
             Err(error) => Err(asker.secrets.mask_error(error.clone())),
         };
-        let call = question::about_result(asker, task, &shown, occasion, self.clock.now());
+        let call = guardian_request::about_result(asker, task, &shown, occasion, self.clock.now());
         let follow = |modified: &_| {
-            let (made, changes) = answer::modified_result(&shown, modified)?;
+            let (made, changes) = apply_verdict::modified_result(&shown, modified)?;
             let current = changed.as_ref().unwrap_or(&*result);
             let next = match (&shown, current, &made) {
                 (Ok(shown), Ok(truth), Ok(made)) => Ok(restore(shown, truth, made.clone())),

@@ -69,11 +69,11 @@
 //! run belongs to one executor for a bounded time, which it prolongs while it lives; each time that a
 //! run is given to one it gets a new epoch, and the database takes nothing of an older one.
 
-mod access;
 mod backup;
 mod clock;
 mod config;
-mod control;
+mod control_plane;
+mod credential_requirements;
 mod database;
 mod engine;
 mod error;
@@ -84,18 +84,18 @@ mod http;
 pub mod measure;
 mod metrics;
 mod outbound;
-mod per_thread;
 mod plan;
+mod registry_client;
 mod report;
 mod request;
 mod run;
 mod scope;
 mod secrets;
-mod source;
-mod state;
+mod session_state;
 mod telemetry;
 #[cfg(test)]
 mod tests;
+mod thread_local_clients;
 mod trust;
 mod vault;
 

@@ -1,11 +1,11 @@
 //! From verified documents to what a run will do. Pure: the same documents and inputs always give
 //! the same plan.
 
+mod bind_inputs;
 mod credentials;
-mod fill;
-mod foresee;
-mod render;
-mod survey;
+mod plan_analysis;
+mod plan_view;
+mod preview_steps;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,12 +17,12 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use crate::error::{Error, Kind};
+use crate::registry_client::Library;
 use crate::secrets::Secrets;
-use crate::source::Library;
+pub(crate) use bind_inputs::Filled;
 pub(crate) use credentials::PlanCredentials;
-pub(crate) use fill::Filled;
-pub(crate) use foresee::Foreseen;
-use survey::{Sensitive, take_stock};
+use plan_analysis::{Sensitive, take_stock};
+pub(crate) use preview_steps::Foreseen;
 
 /// The longest chain of capabilities that use one another; publishing holds to the same.
 const MAX_CHAIN: usize = 8;
@@ -211,7 +211,7 @@ impl Plan {
             credentials: credentials.list(),
             guardians,
             permissions: self.root.document.capability().permissions.clone(),
-            steps: self.root.render("", &shown, &[], &Cell::new(render::MAX_FILLED)),
+            steps: self.root.render("", &shown, &[], &Cell::new(plan_view::MAX_FILLED)),
             policies: BTreeMap::new(),
             token: None,
             expires_at: None,

@@ -5,18 +5,18 @@
 //! one segment of the path, and a header value cannot begin another header. What cannot be encoded
 //! without changing the meaning of the request is refused.
 
-mod contract;
+mod charset;
 mod excerpt;
 mod graphql;
 mod hop;
 mod mcp;
 mod openapi;
+mod parameter_style;
 mod response;
 mod schema;
 mod stored;
-mod style;
-mod text;
 mod token;
+mod value_checks;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -30,11 +30,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::Url;
 
-use crate::access::Access;
+use crate::credential_requirements::Access;
 use crate::error::Kind;
 use crate::telemetry::is_trace_header;
 
-pub(crate) use contract::{Contract, Contracts, declared_status, media_types_of};
+pub(crate) use charset::decode as decode_text;
 pub(crate) use excerpt::{is_shown, one_line};
 pub(crate) use hop::Hop;
 pub(crate) use mcp::{
@@ -46,8 +46,8 @@ pub(crate) use schema::Misfit;
 #[cfg(test)]
 pub(crate) use schema::{Check, Direction};
 pub(crate) use stored::headers as stored_headers;
-pub(crate) use text::decode as decode_text;
 pub(crate) use token::token_request;
+pub(crate) use value_checks::{Contract, Contracts, declared_status, media_types_of};
 
 /// The longest address that is sent.
 pub(crate) const MAX_URL_BYTES: usize = 16 * 1024;
@@ -357,4 +357,4 @@ fn header_value(text: &str) -> Option<HeaderValue> {
 }
 
 #[cfg(test)]
-pub(crate) mod fixture;
+pub(crate) mod test_fixtures;

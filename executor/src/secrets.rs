@@ -21,10 +21,10 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Kind};
 use crate::request::{RawResponse, is_shown};
 
-mod credential;
-mod spelling;
+mod credential_masking;
+mod text_encodings;
 
-pub(crate) use credential::ADDRESS;
+pub(crate) use credential_masking::ADDRESS;
 
 /// The fewest characters that a value is found again by.
 const MIN_CHARS: usize = 4;
@@ -143,7 +143,7 @@ impl Secrets {
     /// `text` without secrets.
     pub(crate) fn mask_text(&self, text: &str) -> String {
         let known = self.read();
-        known.finder.as_ref().map_or_else(|| text.to_owned(), |f| spelling::replace(f, text))
+        known.finder.as_ref().map_or_else(|| text.to_owned(), |f| text_encodings::replace(f, text))
     }
 
     /// `value` without secrets: in its texts, in the names of members, and numbers that are one.
@@ -304,7 +304,7 @@ impl Known {
 }
 
 fn build(texts: &BTreeSet<String>) -> Result<AhoCorasick, Error> {
-    let misread = texts.iter().flat_map(|text| spelling::misreadings(text));
+    let misread = texts.iter().flat_map(|text| text_encodings::misreadings(text));
     let texts: BTreeSet<String> = misread.chain(texts.iter().cloned()).collect();
     let mut builder = AhoCorasick::builder();
     // Small, and quick to build, however long a secret is.
@@ -322,12 +322,12 @@ fn mask_with(finder: &AhoCorasick, texts: &BTreeSet<String>, value: &Value) -> V
         Value::Null | Value::Bool(_) => value.clone(),
         Value::Number(number) if texts.contains(&number.to_string()) => hidden(),
         Value::Number(_) => value.clone(),
-        Value::String(text) => Value::String(spelling::replace(finder, text)),
+        Value::String(text) => Value::String(text_encodings::replace(finder, text)),
         Value::Array(items) => items.iter().map(|item| mask_with(finder, texts, item)).collect(),
         Value::Object(members) => members
             .iter()
             .map(|(name, member)| {
-                (spelling::replace(finder, name), mask_with(finder, texts, member))
+                (text_encodings::replace(finder, name), mask_with(finder, texts, member))
             })
             .collect::<Map<_, _>>()
             .into(),

@@ -6,27 +6,27 @@
 //! them, another one, [`ocsf`], security events, and their ids follow from the ids of the run, the
 //! step and the attempt. So a run that was resumed after a crash continues its trace, a header that a
 //! service got years ago still leads to its span, and nothing that an event does not tell can be
-//! told; of what an event does tell, values are left out. What is decided without a run ([`aside`])
+//! told; of what an event does tell, values are left out. What is decided without a run ([`pre_run_decisions`])
 //! is told at once.
 //!
-//! Nothing here can change a run: [`queue`] is handed what is to be told when all is recorded, never
+//! Nothing here can change a run: [`export_queue`] is handed what is to be told when all is recorded, never
 //! waits for anybody, and drops what nobody takes.
 
 mod alarm;
-mod aside;
 mod context;
-mod export;
-mod listeners;
+mod export_queue;
+mod http_sink;
 mod ocsf;
 mod otlp;
-mod post;
-mod queue;
+mod otlp_exporter;
+mod pre_run_decisions;
+mod sinks;
 mod span;
 mod spans;
-mod steps;
+mod step_tracker;
 
-pub(crate) use aside::{Aside, Matter};
 pub(crate) use context::{RunTrace, SpanId, is_trace_header, read_headers};
-pub(crate) use listeners::Listeners;
+pub(crate) use pre_run_decisions::{Aside, Matter};
+pub(crate) use sinks::Listeners;
 #[cfg(test)]
 pub(crate) use spans::trace_of;

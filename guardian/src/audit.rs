@@ -20,21 +20,21 @@
 //! A record is on disk before its answer goes out. A line that a crash left unfinished is moved to
 //! a file beside the log when it is opened again, and the chain records that.
 
-mod chain;
+mod audit_record;
 mod checkpoint;
 mod copy;
-mod record;
+mod hash_chain;
 mod records;
-mod replay;
+mod restore_state;
 mod segments;
 mod writer;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use chain::{Chain, Options};
+pub(crate) use audit_record::{Entry, Step};
 pub use copy::copy;
-pub(crate) use record::{Entry, Step};
+pub(crate) use hash_chain::{Chain, Options};
 pub use records::{Broken, Records, Start, Verified, verify, verify_from};
-pub(crate) use replay::replay;
+pub(crate) use restore_state::replay;
 pub(crate) use writer::Writer;

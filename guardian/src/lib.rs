@@ -45,15 +45,15 @@
 //! ```
 
 pub mod audit;
-pub mod cases;
+pub mod policy_tests;
 
+mod bearer_token;
 mod error;
+mod evaluate;
 mod feed;
 mod http;
-mod judge;
 mod metrics;
 pub mod policy;
-mod token;
 
 use std::fmt;
 use std::fs::File;
@@ -72,9 +72,9 @@ use feed::Feed;
 use metrics::Metrics;
 use policy::{ApprovalTrace, Memory};
 
+pub use bearer_token::Token;
 pub use error::Error;
 pub use policy::{Approval, ApprovalState, Decided, Fault, Faults, Policy, Ruling};
-pub use token::Token;
 
 /// How a guardian is run.
 #[derive(Clone, Debug)]

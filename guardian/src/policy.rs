@@ -91,12 +91,12 @@
 
 mod approval;
 mod expression;
-mod facts;
 mod format;
-mod limit;
-mod memory;
-mod modification;
+mod message_facts;
 mod path;
+mod policy_state;
+mod rate_limit;
+mod redact_and_set;
 mod redaction;
 mod request_facts;
 mod rule;
@@ -111,19 +111,19 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use approval::Wanted;
-use facts::{Facts, Names};
 use format::DefaultWord;
-use limit::Limit;
-use memory::Standing;
-use modification::Modification;
+use message_facts::{Facts, Names};
+use policy_state::Standing;
+use rate_limit::Limit;
+use redact_and_set::Modification;
 use rule::{Effect, Rule};
 
 pub use approval::{Approval, ApprovalState, Decided};
-pub(crate) use facts::{caller_of, texts, tool_of, user_of};
 pub use format::{Fault, Faults};
 pub(crate) use format::{MAX_BYTES, Place, method_of, read_duration, read_yaml};
-pub(crate) use memory::{ApprovalTrace, Charge, Kept, Memory, Traces};
-pub(crate) use modification::Opened;
+pub(crate) use message_facts::{caller_of, texts, tool_of, user_of};
+pub(crate) use policy_state::{ApprovalTrace, Charge, Kept, Memory, Traces};
+pub(crate) use redact_and_set::Opened;
 
 /// Rules that were checked.
 #[derive(Debug)]
@@ -219,7 +219,7 @@ impl Policy {
         let mut judging = Judging {
             memory,
             now,
-            is_preview: facts::is_preview(&request.call),
+            is_preview: message_facts::is_preview(&request.call),
             applied: Applied::default(),
         };
         let mut ruling = judging.judge(self, request, opened);
@@ -473,7 +473,7 @@ impl Applied {
     fn fail(&mut self, rule: &Rule, reason: &str) -> Ruling {
         self.rules.push(rule.id.clone());
         let codes = vec!["policy_error".to_owned()];
-        let field = if reason == memory::FULL { "limit" } else { "condition" };
+        let field = if reason == policy_state::FULL { "limit" } else { "condition" };
         let message = format!("The {field} of the rule {} failed: {reason}.", rule.id);
         self.refuse(codes, message, [])
     }

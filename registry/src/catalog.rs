@@ -1,13 +1,13 @@
 //! The rules of the registry: what may be published, what is found, what is told. Free of HTTP
 //! and SQL.
 
+mod change_log;
 mod graph;
-mod history;
-mod life;
+mod lifecycle;
 mod outcomes;
 mod search;
-mod selector;
 mod services;
+mod version_selector;
 
 use std::sync::Arc;
 
@@ -18,16 +18,16 @@ use a2s::api::{
 use a2s::{Caller, CapabilityName, Diagnostic, Document};
 
 pub(crate) use self::search::AnySearchResponse;
-pub(crate) use self::selector::Selector;
+pub(crate) use self::version_selector::Selector;
+use crate::change_feed::Feed;
 use crate::documents::{Documents, Facts, Opened};
+use crate::embedding_service::Meaning;
 use crate::error::Mismatch;
-use crate::feed::Feed;
+use crate::host_health::Services;
 use crate::index::Index;
-use crate::live::Live;
-use crate::meaning::Meaning;
+use crate::live_version_cache::Live;
 use crate::metrics::{Metrics, PublishLabels, PublishResult};
 use crate::mirror::Mirror;
-use crate::services::Services;
 use crate::store::life::Actor;
 use crate::store::{Entry, Heads, NewVersion, Publication, Seq, Store};
 use crate::{Clock, Error, Limits};

@@ -7,10 +7,10 @@
 //! equal content, and the memory is out of reach of the database. What searches tell of a text is
 //! also on a [`Card`] in the index.
 
-mod card;
-mod facts;
-mod shelve;
-mod tell;
+mod capability_facts;
+mod hit_summary;
+mod hit_summary_cache;
+mod load_dependencies;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,9 +19,9 @@ use a2s::{Digest, StatedChecksum};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::Semaphore;
 
-use self::card::Card;
-pub(crate) use self::card::Told;
-pub(crate) use self::facts::{Facts, author_key};
+pub(crate) use self::capability_facts::{Facts, author_key};
+use self::hit_summary_cache::Card;
+pub(crate) use self::hit_summary_cache::Told;
 use crate::Error;
 use crate::store::{Entry, Store};
 

@@ -22,25 +22,25 @@
 use std::path::Path;
 use std::time::Duration;
 
-use self::table::{Table, Width};
-use self::unit::to_unit;
+use self::static_table::{Table, Width};
+use self::unit_vector::to_unit;
 
-mod answer;
 mod bert;
+mod embeddings_response;
 mod endpoint;
 mod local;
-mod scale;
-mod table;
+mod similarity_calibration;
+mod static_table;
 mod text;
-mod unit;
+mod unit_vector;
 mod vocabulary;
-mod wordpiece;
+mod wordpiece_tokenizer;
 
 pub use self::endpoint::{Encoding, Endpoint, EndpointConfig};
 pub use self::local::Local;
-pub use self::scale::Scale;
+pub use self::similarity_calibration::Scale;
 pub use self::text::{Described, IndexText, MOST_INTENTS, index_text};
-pub use self::unit::Embedding;
+pub use self::unit_vector::Embedding;
 
 static TABLE: &[u8] = include_bytes!("../data/embedding.a2se");
 /// `sha256sum` of the table: a test holds the two together.
@@ -223,7 +223,7 @@ impl BuiltIn {
     #[must_use]
     pub fn embed(&self, text: &str) -> Embedding {
         let mut vector = vec![0.0; self.table.dimensions()];
-        wordpiece::visit_pieces(&self.table, text, MOST_PIECES, |piece| {
+        wordpiece_tokenizer::visit_pieces(&self.table, text, MOST_PIECES, |piece| {
             if let Some(piece) = piece {
                 self.table.add_row(piece, &mut vector);
             }

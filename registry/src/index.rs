@@ -14,12 +14,12 @@
 //! | of another embedder than the wanted one | one by the wanted embedder, however long that takes |
 //! | worn, or somebody asks for a new one | the same |
 
-mod beside;
-mod build;
-mod look;
-mod owed;
-mod pause;
-mod points;
+mod backoff;
+mod pending_embeddings;
+mod point_builder;
+mod rebuild;
+mod rebuild_cutover;
+mod reconcile;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,19 +31,19 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use self::build::{Build, Step};
-use self::look::LOOK_AROUND;
-use self::owed::{Late, Owed};
-use self::pause::Pause;
-use self::points::Points;
+use self::backoff::Pause;
+use self::pending_embeddings::{Late, Owed};
+use self::point_builder::Points;
+use self::rebuild::{Build, Step};
+use self::reconcile::LOOK_AROUND;
 use crate::Error;
 use crate::documents::Documents;
 use crate::embed::{Embedder, Patience};
-use crate::live::Live;
-use crate::meaning::Meaning;
+use crate::embedding_service::Meaning;
+use crate::live_version_cache::Live;
 use crate::metrics::Metrics;
+use crate::store::dependency_rows::Which;
 use crate::store::indexes::IndexId;
-use crate::store::relations::Which;
 use crate::store::{CapabilityId, Seq, Store};
 use crate::vectors::{self, Change, Vectors};
 

@@ -81,28 +81,28 @@
 //! task that keeps the index level with the store, `meaning` the embedders at hand.
 
 mod backup;
+mod bm25;
 mod catalog;
+mod change_feed;
 mod documents;
 pub mod embed;
+mod embedding_service;
 mod error;
-mod feed;
-mod fuse;
+mod host_health;
 mod http;
 mod index;
-mod keywords;
-mod latency;
-mod live;
-mod meaning;
+mod io_matching;
+mod latency_histogram;
+mod live_version_cache;
 mod metrics;
 mod mirror;
-mod port;
+mod outcome_weighting;
 mod rank;
+mod rank_fusion;
 pub mod retrieval;
-mod services;
 #[doc(hidden)]
 pub mod simulate;
 mod store;
-mod tally;
 mod tokens;
 mod vectors;
 
@@ -117,19 +117,19 @@ use jiff::Timestamp;
 
 pub use crate::backup::{check_documents, copy_documents};
 use crate::catalog::Catalog;
+use crate::change_feed::Feed;
 use crate::documents::Documents;
 use crate::embed::Embedder;
-use crate::feed::Feed;
 pub use a2s::Secret;
 
+use crate::embedding_service::Meaning;
 pub use crate::error::{CODES, Error, Mismatch};
+use crate::host_health::Services;
 use crate::http::Shared;
 pub use crate::http::not_found;
 use crate::index::Index;
-use crate::live::Live;
-use crate::meaning::Meaning;
+use crate::live_version_cache::Live;
 use crate::metrics::Metrics;
-use crate::services::Services;
 pub use crate::store::{Database, Error as StoreError, ErrorKind as StoreErrorKind};
 use crate::tokens::Tokens;
 pub use crate::vectors::{Error as VectorsError, IndexPlace, QdrantConfig};

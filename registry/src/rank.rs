@@ -1,6 +1,6 @@
 //! Which of the capabilities that fit comes first, and why. Pure arithmetic.
 //!
-//! Six terms are weighed, each from 0 to 1: relevance (see [`crate::fuse`]), success rate, usage,
+//! Six terms are weighed, each from 0 to 1: relevance (see [`crate::rank_fusion`]), success rate, usage,
 //! simplicity, how little has to be permitted, and whether the services are up. The weighed terms add
 //! up to the score, to the last bit.
 
@@ -12,7 +12,7 @@ use a2s::Complexity;
 use a2s::api::ScoreTerm;
 
 pub(crate) use self::strategy::{Strategy, strategies_of};
-use crate::tally::Weight;
+use crate::outcome_weighting::Weight;
 
 /// What is believed of a capability that never ran: as if it had run so often, so well.
 const PRIOR_SUCCESSES: f64 = 4.0;

@@ -31,10 +31,10 @@ use std::collections::BTreeMap;
 
 use a2s::{split_clauses, split_name};
 
+use crate::bm25::document_vector;
+pub use crate::bm25::{SparseVector, query_vector};
 use crate::embed::{BuiltIn, Embedding};
-pub use crate::fuse::{Candidate, fuse};
-use crate::keywords::document_vector;
-pub use crate::keywords::{SparseVector, query_vector};
+pub use crate::rank_fusion::{Candidate, fuse};
 pub use crate::store::CapabilityId;
 pub use crate::vectors::{Found, Probe};
 

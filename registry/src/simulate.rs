@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use a2s::Complexity;
 
+use crate::outcome_weighting::{End, Reporter, SESSIONS, Weight, sum};
 use crate::rank::{Chosen, Merits, Strategy, choose, strategies_of};
-use crate::tally::{End, Reporter, SESSIONS, Weight, sum};
 
 const DAY: i64 = 86_400_000;
 /// Capabilities that an intent leads to.

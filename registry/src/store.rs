@@ -4,13 +4,13 @@
 //! It knows nothing of documents beyond their bytes: whether stored bytes still are what was
 //! published is decided in one place, [`crate::documents`].
 
+pub(crate) mod dependency_rows;
 pub(crate) mod embeddings;
 pub(crate) mod indexes;
 pub(crate) mod life;
 #[expect(clippy::duplicate_mod, reason = "SQL for both engines is written once: `store/sql`")]
 mod postgres;
-pub(crate) mod relations;
-mod rows;
+mod row_mapping;
 #[expect(clippy::duplicate_mod, reason = "SQL for both engines is written once: `store/sql`")]
 mod sqlite;
 pub(crate) mod tokens;
@@ -25,13 +25,13 @@ use jiff::Timestamp;
 use semver::Version;
 use uuid::Uuid;
 
+use self::dependency_rows::{RelationStore, Relations};
 use self::embeddings::EmbeddingStore;
 use self::indexes::IndexStore;
 use self::life::{Actor, LifeStore};
-use self::relations::{RelationStore, Relations};
 use self::tokens::TokenStore;
-use crate::latency::Histogram;
-use crate::tally::{End, Weight};
+use crate::latency_histogram::Histogram;
+use crate::outcome_weighting::{End, Weight};
 
 /// Where a database is: the path of an SQLite file, or a `sqlite:` URL, which is made when it is
 /// missing; or a `postgres:` or `postgresql:` URL, whose database has to be there.

@@ -2,7 +2,7 @@
 //!
 //! It holds one point per capability, made from the document of its live version. It is derived:
 //! whatever happens to it, it is built again from the store. Engines only fetch; how the two
-//! scores become one is decided in [`crate::fuse`], so every engine ranks alike.
+//! scores become one is decided in [`crate::rank_fusion`], so every engine ranks alike.
 
 mod edge;
 mod filter;
@@ -16,8 +16,8 @@ use a2s::Format;
 use async_trait::async_trait;
 use semver::{Version, VersionReq};
 
+use crate::bm25::SparseVector;
 use crate::embed::Scale;
-use crate::keywords::SparseVector;
 use crate::store::indexes::IndexId;
 use crate::store::{CapabilityId, Seq};
 

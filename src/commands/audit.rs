@@ -5,9 +5,9 @@ use jiff::SignedDuration;
 use reqwest::Method;
 
 use crate::cli::{AuditArgs, RegistryAuditCommand};
+use crate::cli_error::Failure;
 use crate::client::Client;
 use crate::clock;
-use crate::failure::Failure;
 use crate::output::{BOLD, DIM, NAME, Output, plain};
 
 /// The most entries of one page.

@@ -14,8 +14,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::cli_error::{BACKUP, Exit, Failure};
 use crate::clock::{self, System};
-use crate::failure::{BACKUP, Exit, Failure};
 use crate::output::{Output, WARN, count};
 use crate::serve::set_private_umask;
 

@@ -5,13 +5,13 @@ use std::path::Path;
 use a2s::Bom;
 use serde_json::json;
 
-use super::closure::{self, Closure};
-use super::target::Target;
-use super::{document, shelf};
+use super::dependency_closure::{self, Closure};
+use super::version_spec::Target;
+use super::{dependency_loader, document};
 use crate::cli::BomArgs;
+use crate::cli_error::{FILE, Failure};
 use crate::client::Client;
 use crate::clock;
-use crate::failure::{FILE, Failure};
 use crate::output::{GOOD, Output, count, plain};
 
 pub(super) async fn bom(
@@ -22,11 +22,11 @@ pub(super) async fn bom(
     let BomArgs { target, folder, output: to, timestamp } = arguments;
     let (source, root) = match Target::of_file(target) {
         Some(path) => document::open(path, output)?,
-        None => shelf::fetch(&Target::parse(target)?, &client()?).await?,
+        None => dependency_loader::fetch(&Target::parse(target)?, &client()?).await?,
     };
     let text = (target.as_str(), source.as_slice());
     let Closure { shelf, below } =
-        closure::gather(&root, text, folder.as_deref(), FILE, client, output).await?;
+        dependency_closure::gather(&root, text, folder.as_deref(), FILE, client, output).await?;
     let bom = Bom::of(&root, &below, &shelf, timestamp.then(clock::now));
     match to {
         Some(path) => write(path, &bom, output)?,

@@ -16,9 +16,9 @@ use tokio::signal;
 use self::lines::{Line, Lines};
 use self::view::View;
 use crate::cli::ChatArgs;
+use crate::cli_error::{Exit, Failure};
 use crate::client::Client;
 use crate::commands::search::strategy;
-use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 /// What an empty line says to a question whether something may be done.

@@ -7,10 +7,10 @@ use a2s::{CapabilityName, Diagnostic, Digest, Position, StatedChecksum};
 use semver::VersionReq;
 use serde_json::{Value, json};
 
-use super::target::Target;
-use super::{document, shelf};
+use super::version_spec::Target;
+use super::{dependency_loader, document};
+use crate::cli_error::{BAD_ARGUMENT, Exit, Failure};
 use crate::client::Client;
-use crate::failure::{BAD_ARGUMENT, Exit, Failure};
 use crate::output::Output;
 
 /// The code of a pin that is still a placeholder.
@@ -100,14 +100,15 @@ async fn published_digest(name: &str, range: &str, client: &Client) -> Result<Di
         .map_err(|error| wrong(format!("`{range}` is no range of versions: {error}")))?
         .to_string();
     let target = Target { name, range: Some(range) };
-    let fetched = shelf::fetch(&target, client).await.map_err(|failure| match failure.exit {
-        Exit::Bad => {
-            let name = &target.name;
-            let hint = format!("Publish one, or see `a2s show {name}` for those there are.");
-            failure.with_hint(hint)
-        }
-        Exit::Usage | Exit::Denied | Exit::Unreachable => failure,
-    })?;
+    let fetched =
+        dependency_loader::fetch(&target, client).await.map_err(|failure| match failure.exit {
+            Exit::Bad => {
+                let name = &target.name;
+                let hint = format!("Publish one, or see `a2s show {name}` for those there are.");
+                failure.with_hint(hint)
+            }
+            Exit::Usage | Exit::Denied | Exit::Unreachable => failure,
+        })?;
     Ok(fetched.1.digest())
 }
 

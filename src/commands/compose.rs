@@ -5,9 +5,9 @@ use agent::compose::{Proposal, compose as propose, gather};
 use serde_json::json;
 
 use crate::cli::ComposeArgs;
+use crate::cli_error::{Exit, Failure, NO_CHAIN};
 use crate::client::Client;
 use crate::commands::publish_one;
-use crate::failure::{Exit, Failure, NO_CHAIN};
 use crate::output::{BOLD, DIM, GOOD, NAME, Output, plain};
 
 pub(super) async fn compose(

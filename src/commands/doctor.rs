@@ -14,9 +14,9 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::cli::DoctorArgs;
+use crate::cli_error::{Exit, Failure};
 use crate::client::Client;
 use crate::clock;
-use crate::failure::{Exit, Failure};
 use crate::output::{BAD, DIM, GOOD, Output, WARN, plain};
 
 /// Free space below which a service will soon stop writing, and below which it is worth a warning.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use a2s::{Diagnostic, Document};
 use serde_json::json;
 
-use crate::failure::{Exit, Failure};
+use crate::cli_error::{Exit, Failure};
 use crate::output::{BAD, Output, plain};
 
 /// Larger files are not read: no document is that large, and the compiler says so from the size.

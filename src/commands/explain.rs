@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
+use crate::cli_error::Failure;
 use crate::errors::{self, Lesson, Shown};
-use crate::failure::Failure;
 use crate::output::{BOLD, NAME, Output};
 
 pub(super) fn explain(code: &str, output: &mut Output) -> Result<(), Failure> {

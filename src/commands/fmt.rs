@@ -8,7 +8,7 @@ use similar::TextDiff;
 
 use super::document;
 use crate::cli::FmtArgs;
-use crate::failure::{BAD_ARGUMENT, Exit, Failure};
+use crate::cli_error::{BAD_ARGUMENT, Exit, Failure};
 use crate::output::{BAD, DIM, GOOD, Output, WARN, count};
 
 /// What became of a file.

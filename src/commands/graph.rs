@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use a2s::api::{CapabilityGraph, CompatibleIo, GraphEdge, Impact};
 use reqwest::Method;
 
-use super::target::Target;
+use super::version_spec::Target;
 use crate::cli::GraphArgs;
+use crate::cli_error::Failure;
 use crate::client::Client;
-use crate::failure::Failure;
 use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, WARN, plain};
 
 pub(super) async fn graph(

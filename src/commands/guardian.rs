@@ -10,8 +10,8 @@ use a2s::{Diagnostic, Position, Severity};
 use guardian::Faults;
 
 use crate::cli::{AuditCommand, GuardianCommand};
+use crate::cli_error::{Exit, Failure, POLICY};
 use crate::client::Client;
-use crate::failure::{Exit, Failure, POLICY};
 use crate::output::Output;
 
 pub(super) async fn guardian(

@@ -9,7 +9,7 @@ mod report;
 use a2s::authoring::ImportError;
 
 use crate::cli::ImportCommand;
-use crate::failure::{BAD_ARGUMENT, Exit, Failure};
+use crate::cli_error::{BAD_ARGUMENT, Exit, Failure};
 use crate::output::Output;
 
 pub(super) async fn import(command: ImportCommand, output: &mut Output) -> Result<(), Failure> {

@@ -7,11 +7,11 @@ use a2s::api::CapabilityRef;
 use a2s::{CapabilityName, Document, Shelf};
 use serde_json::json;
 
-use super::closure::{self, Closure};
+use super::dependency_closure::{self, Closure};
 use super::document;
 use crate::cli::LockArgs;
+use crate::cli_error::{Exit, Failure, LOCK};
 use crate::client::Client;
-use crate::failure::{Exit, Failure, LOCK};
 use crate::output::{BAD, DIM, GOOD, NAME, Output, count, plain};
 
 pub(super) async fn lock(
@@ -31,7 +31,7 @@ pub(super) async fn lock(
     let name = file.display().to_string();
     let text = (name.as_str(), source.as_slice());
     let Closure { shelf, .. } =
-        closure::gather(&root, text, folder.as_deref(), LOCK, client, output).await?;
+        dependency_closure::gather(&root, text, folder.as_deref(), LOCK, client, output).await?;
     let lock = make(&root, shelf)?;
     let path = path_of(file);
     if *check { compare(&path, &name, &lock, output) } else { write(&path, &name, &lock, output) }

@@ -2,8 +2,8 @@
 
 use std::io::Write as _;
 
+use crate::cli_error::{BAD_ANSWER, Exit, Failure, NOT_REACHABLE};
 use crate::client::Client;
-use crate::failure::{BAD_ANSWER, Exit, Failure, NOT_REACHABLE};
 
 pub(crate) async fn mcp(client: &Client) -> Result<(), Failure> {
     check(client).await?;

@@ -17,8 +17,8 @@ use agent::{ClientError, Registry};
 use self::report::{Outcome, Report};
 use self::state::State;
 use crate::cli::MirrorArgs;
+use crate::cli_error::{BAD_ANSWER, Exit, Failure, NOT_REACHABLE};
 use crate::client::{Client, TokenTransport, client};
-use crate::failure::{BAD_ANSWER, Exit, Failure, NOT_REACHABLE};
 use crate::output::Output;
 use crate::serve::{read_token, stop_signal};
 

@@ -8,7 +8,7 @@ use a2s::authoring::{Starter, starter_document, suggest_name};
 use serde_json::json;
 
 use crate::cli::NewArgs;
-use crate::failure::{BAD_ARGUMENT, Exit, Failure};
+use crate::cli_error::{BAD_ARGUMENT, Exit, Failure};
 use crate::output::{DIM, GOOD, Output};
 
 pub(super) fn new(arguments: &NewArgs, output: &mut Output) -> Result<(), Failure> {

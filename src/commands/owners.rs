@@ -3,8 +3,8 @@
 use a2s::api::{OwnerList, OwnerUpdate};
 
 use crate::cli::{OwnerChangeArgs, OwnersArgs};
+use crate::cli_error::Failure;
 use crate::client::Client;
-use crate::failure::Failure;
 use crate::output::{NAME, Output};
 
 pub(super) async fn owners(

@@ -15,8 +15,8 @@ use tokio::runtime::Handle;
 use super::test::{Bench, print_outcome, try_out};
 use super::{checksum, document};
 use crate::cli::PublishArgs;
+use crate::cli_error::{EXAMPLE, Exit, Failure};
 use crate::client::Client;
-use crate::failure::{EXAMPLE, Exit, Failure};
 use crate::output::{BAD, DIM, GOOD, NAME, Output, plain};
 
 pub(super) async fn publish(

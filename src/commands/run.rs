@@ -17,11 +17,11 @@ use semver::VersionReq;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::target::Target;
+use super::version_spec::Target;
 use super::{document, lock};
 use crate::cli::RunArgs;
+use crate::cli_error::{Exit, Failure, LOCK};
 use crate::client::Client;
-use crate::failure::{Exit, Failure, LOCK};
 use crate::output::Output;
 
 pub(crate) use plan::print_plan;
@@ -286,7 +286,7 @@ async fn keep_texts(
     }
     let target = Target { name: name.clone(), range: version.map(str::to_owned) };
     // The executor says what is wrong with a capability that cannot be read.
-    let Ok((_, document)) = super::shelf::fetch(&target, client).await else { return };
+    let Ok((_, document)) = super::dependency_loader::fetch(&target, client).await else { return };
     let fields = &document.interface().inputs;
     for (name, text) in doubtful.into_iter().filter_map(|pair| pair.split_once('=')) {
         let field = fields.iter().find(|field| field.name == name);

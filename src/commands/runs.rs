@@ -10,8 +10,8 @@ use find::find_run;
 
 use super::run::{Tree, finish, follow_once, print_result, read_pair, watch_from};
 use crate::cli::{ResumeArgs, RunsArgs, RunsCommand};
+use crate::cli_error::Failure;
 use crate::client::Client;
-use crate::failure::Failure;
 use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, WARN, plain};
 
 /// The shortest id that is shown: its time in milliseconds.

@@ -7,8 +7,8 @@ use a2s::api::{
 };
 
 use crate::cli::SearchArgs;
+use crate::cli_error::Failure;
 use crate::client::Client;
-use crate::failure::Failure;
 use crate::output::{BOLD, DIM, NAME, Output, WARN, count, plain};
 
 /// The most hits of one page.

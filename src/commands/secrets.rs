@@ -13,8 +13,8 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use crate::cli::{AllowSecretArgs, ClientAuth, SecretKind, SecretsCommand, SetSecretArgs};
+use crate::cli_error::Failure;
 use crate::client::{Client, check_private};
-use crate::failure::Failure;
 use crate::output::{DIM, NAME, Output};
 
 /// The most that is read from standard input, in bytes.

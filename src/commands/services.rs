@@ -7,8 +7,8 @@ use a2s::{Domain, Format, Permission};
 use reqwest::Method;
 
 use crate::cli::ServicesArgs;
+use crate::cli_error::Failure;
 use crate::client::Client;
-use crate::failure::Failure;
 use crate::output::{BOLD, DIM, NAME, Output, WARN, plain, shorten};
 
 /// The most members of one page.

@@ -6,11 +6,11 @@ use a2s::api::CapabilityVersions;
 use a2s::{Action, Block, Capability, Document, InputField, Interface, OnError, Step};
 use serde_json::{Value, json};
 
-use super::target::Target;
-use super::{document, shelf};
+use super::version_spec::Target;
+use super::{dependency_loader, document};
 use crate::cli::ShowArgs;
+use crate::cli_error::Failure;
 use crate::client::Client;
-use crate::failure::Failure;
 use crate::output::{BOLD, DIM, NAME, Output, WARN, plain};
 
 /// The most values of an `enum` that are listed.
@@ -57,7 +57,7 @@ fn from_file(path: &Path, output: &mut Output) -> Result<(Vec<u8>, Shown), Failu
 }
 
 async fn from_registry(target: Target, client: &Client) -> Result<(Vec<u8>, Shown), Failure> {
-    let (source, document) = shelf::fetch(&target, client).await?;
+    let (source, document) = dependency_loader::fetch(&target, client).await?;
     let name = &target.name;
     let versions = client.get(&["v1", "capabilities", name.as_str()]).await?;
     Ok((source, Shown { document, versions: Some(versions) }))

@@ -5,8 +5,8 @@ use reqwest::{Method, RequestBuilder};
 
 use super::run::read_pair;
 use crate::cli::StateCommand;
+use crate::cli_error::Failure;
 use crate::client::Client;
-use crate::failure::Failure;
 use crate::output::{DIM, NAME, Output, plain};
 
 pub(super) async fn state(

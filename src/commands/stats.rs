@@ -2,9 +2,9 @@
 
 use a2s::api::{CapabilityStats, FailureCount, FaultAttribution};
 
-use super::target::Target;
+use super::version_spec::Target;
+use crate::cli_error::Failure;
 use crate::client::Client;
-use crate::failure::Failure;
 use crate::output::{BOLD, DIM, NAME, Output, count};
 
 pub(super) async fn stats(

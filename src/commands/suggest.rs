@@ -3,8 +3,8 @@
 use a2s::did_you_mean;
 use agent::Registry;
 
+use crate::cli_error::Failure;
 use crate::client::Client;
-use crate::failure::Failure;
 
 /// The codes of registry and executor for a name that is not published.
 const NOT_PUBLISHED: [&str; 2] = ["A2S220", "A2S312"];

@@ -1,6 +1,6 @@
 //! `a2s test`: documents held to their own examples.
 
-mod bench;
+mod example_documents;
 mod report;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,15 +14,15 @@ use tokio::runtime::Handle;
 
 use self::report::Counts;
 use super::document::{self, Found};
-use super::target::Target;
-use super::{checksum, shelf};
+use super::version_spec::Target;
+use super::{checksum, dependency_loader};
 use crate::cli::TestArgs;
+use crate::cli_error::{Exit, Failure};
 use crate::client::Client;
 use crate::clock::System;
-use crate::failure::{Exit, Failure};
 use crate::output::{Output, WARN, plain};
 
-pub(super) use bench::Bench;
+pub(super) use example_documents::Bench;
 pub(super) use report::print_outcome;
 
 /// A document that was asked for.
@@ -127,7 +127,7 @@ async fn read(targets: &[String], client: &Client) -> Result<Vec<Subject>, Failu
 
 /// A document that the registry has.
 async fn fetch(target: &str, client: &Client) -> Result<Subject, Failure> {
-    let (source, document) = shelf::fetch(&Target::parse(target)?, client).await?;
+    let (source, document) = dependency_loader::fetch(&Target::parse(target)?, client).await?;
     Ok(Subject {
         origin: target.to_owned(),
         source,

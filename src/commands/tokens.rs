@@ -5,8 +5,8 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::cli::TokensCommand;
+use crate::cli_error::Failure;
 use crate::client::{Client, check_private};
-use crate::failure::Failure;
 use crate::output::{DIM, NAME, Output, WARN};
 
 pub(super) async fn tokens(

@@ -5,10 +5,10 @@ use a2s::api::{TrustList, TrustRequest, TrustedVersion};
 use reqwest::Method;
 use semver::Version;
 
-use super::target::Target;
+use super::version_spec::Target;
 use crate::cli::TrustCommand;
+use crate::cli_error::Failure;
 use crate::client::Client;
-use crate::failure::Failure;
 use crate::output::{DIM, NAME, Output, plain};
 
 pub(super) async fn trust(

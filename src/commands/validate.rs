@@ -10,10 +10,10 @@ use std::path::Path;
 use a2s::{CapabilityName, Shelf};
 
 use self::check::Checked;
-use super::{document, shelf};
+use super::{dependency_loader, document};
 use crate::cli::ValidateArgs;
+use crate::cli_error::{Exit, Failure};
 use crate::client::Client;
-use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 /// Said where a dependency is among the files, but not as it should be.
@@ -64,8 +64,14 @@ async fn link(checked: &mut [Checked], mut client: Option<&Client>) -> Result<()
         let mut notes = twice.get(&index).cloned().unwrap_or_default();
         if let Some(document) = file.document() {
             if let Some(registry) = client {
-                result = shelf::fill(&mut shelf, &mut asked, document.capability(), registry, drop)
-                    .await;
+                result = dependency_loader::fill(
+                    &mut shelf,
+                    &mut asked,
+                    document.capability(),
+                    registry,
+                    drop,
+                )
+                .await;
                 if result.is_err() {
                     client = None;
                 }

@@ -7,9 +7,9 @@ use a2s::api::{VerifyRequest, VerifyResponse};
 use serde_json::json;
 
 use super::document;
-use super::target::Target;
+use super::version_spec::Target;
+use crate::cli_error::{Exit, Failure};
 use crate::client::Client;
-use crate::failure::{Exit, Failure};
 use crate::output::{BAD, GOOD, NAME, Output, plain};
 
 pub(super) async fn verify(

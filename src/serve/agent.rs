@@ -11,12 +11,12 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::guardians::{Guardians, read_token};
+use super::guardian_settings::{Guardians, read_token};
 use super::identity::RegistryAccess;
 use crate::cli::{AgentArgs, ConsentSetting};
+use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
 use crate::client::{TokenTransport, client};
 use crate::clock;
-use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
 /// Where the environment has the key of the language model.
 const KEY_VARIABLE: &str = "A2S_MODEL_KEY";

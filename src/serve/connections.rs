@@ -41,8 +41,8 @@ use tower::Service as _;
 use self::activity::{Activity, WatchedStream};
 use self::body::{DeadlineBody, ExchangeBody};
 use self::slots::{Slot, Slots};
-use super::front::problem;
-use crate::failure::{SLOW_REQUEST, TOO_MANY_CONNECTIONS};
+use super::middleware::problem;
+use crate::cli_error::{SLOW_REQUEST, TOO_MANY_CONNECTIONS};
 
 /// The pause of the accept loop after an error that is not the client's, such as a lack of file
 /// descriptors.

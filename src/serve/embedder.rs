@@ -7,9 +7,9 @@ use jiff::SignedDuration;
 use registry::embed::{Embedder, Encoding, EndpointConfig, Prefixes};
 use serde::Deserialize;
 
-use super::stack::RegistryPart;
+use super::services::RegistryPart;
 use crate::cli::{EmbedderArgs, EmbedderChoice};
-use crate::failure::{CANNOT_SERVE, Exit, Failure};
+use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
 
 /// Where the environment has the key of an endpoint.
 const KEY_VARIABLE: &str = "A2S_EMBEDDING_KEY";

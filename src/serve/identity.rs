@@ -18,10 +18,10 @@ use axum::response::Response;
 use url::Url;
 
 use super::agent::outside;
-use super::front::refuse;
-use super::guardians::read_token;
+use super::guardian_settings::read_token;
+use super::middleware::refuse;
+use crate::cli_error::Failure;
 use crate::client::{Client, client};
-use crate::failure::Failure;
 
 /// A registry, and the token of the scope `service` that it is asked with.
 #[derive(Debug, Clone)]

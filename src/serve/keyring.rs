@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use keyring::{Entry, Error};
 use zeroize::Zeroizing;
 
+use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
 use crate::clock;
-use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
 /// What the entry is called there.
 const SERVICE: &str = "a2s stored credentials";

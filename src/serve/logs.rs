@@ -16,7 +16,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::settings::Common;
 use crate::cli::LogFormat;
-use crate::failure::{CANNOT_SERVE, Exit, Failure};
+use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
 
 /// Our own crates: they log names, hosts and codes, and no values.
 const OWN: [&str; 6] = ["a2s", "a2s_cli", "aos", "executor", "guardian", "registry"];

@@ -5,7 +5,7 @@ use registry::QdrantConfig;
 use serde::Deserialize;
 use url::Url;
 
-use crate::failure::{CANNOT_SERVE, Exit, Failure};
+use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
 
 /// Where the environment has the key of the server.
 const KEY_VARIABLE: &str = "A2S_QDRANT_KEY";

@@ -9,10 +9,10 @@ use axum::response::{IntoResponse as _, Response};
 use tokio::sync::watch;
 
 use super::dependencies::Dependencies;
-use super::front::problem;
+use super::middleware::problem;
+use super::services::Services;
 use super::shipping::Shipping;
-use super::stack::Services;
-use crate::failure::NOT_READY;
+use crate::cli_error::NOT_READY;
 
 /// Everything that readiness depends on.
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 //! Settings of the services: flags over environment over the TOML file over defaults.
 
-mod fault;
+mod config_error;
 mod reference;
 
 use std::collections::BTreeMap;
@@ -16,17 +16,17 @@ use url::Url;
 
 use super::agent::AgentPart;
 use super::connections::ConnectionLimits;
-use super::guardians::{self, Guardians};
+use super::guardian_settings::{self, Guardians};
 use super::identity::{RegistryAccess, read_given};
-use super::stack::{Journal, Outbound, RegistryPart, Rules, SecretKey};
+use super::services::{Journal, Outbound, RegistryPart, Rules, SecretKey};
 use super::{agent, embedder, qdrant, telemetry};
 use crate::cli::{
     AgentArgs, Certificate, CheckAnswers, DatabaseArgs, Durability, EmbedderArgs, FailMode,
     GuardianChoice, GuardingArgs, JournalArgs, KeySource, LogFormat, OutboundArgs, PolicyArgs,
     QdrantArgs, RegistryTokenArgs, ServeArgs,
 };
+use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
 use crate::client::TokenTransport;
-use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
 pub use reference::configuration_markdown;
 
@@ -49,7 +49,7 @@ pub(super) struct File {
     log: Option<String>,
     log_format: Option<LogFormat>,
     #[serde(default)]
-    guardian: guardians::Section,
+    guardian: guardian_settings::Section,
     guardian_fail: Option<FailMode>,
     policy: Option<PathBuf>,
     shadow: Option<PathBuf>,
@@ -125,7 +125,7 @@ impl File {
         let Some(path) = path else { return Ok(Self::default()) };
         let text = std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error))?;
         toml::from_str(&text).map_err(|error| {
-            let fault = fault::tell(&error, &text);
+            let fault = config_error::tell(&error, &text);
             Failure::new(Exit::Usage, CANNOT_SERVE, format!("{}:{fault}", path.display()))
         })
     }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use url::Url;
 
 use crate::cli::ListenerArgs;
-use crate::failure::{CANNOT_SERVE, Exit, Failure};
+use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
 
 /// Where the environment has the headers that the receiver of security events wants.
 const OCSF_HEADERS: &str = "A2S_OCSF_HEADERS";

@@ -1,4 +1,4 @@
-"""The table file, written and read. `registry/src/embed/table.rs` documents the layout."""
+"""The table file, written and read. `registry/src/embed/static_table.rs` documents the layout."""
 
 import json
 import struct

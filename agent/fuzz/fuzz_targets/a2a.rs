@@ -2,27 +2,27 @@
 
 #![allow(dead_code, reason = "each target reads a part, and none writes all")]
 
-#[path = "../../src/a2a/desk/asked.rs"]
-mod asked;
-#[path = "../../src/a2a/card.rs"]
-mod card;
+#[path = "../../src/a2a/server/request_params.rs"]
+mod request_params;
+#[path = "../../src/a2a/agent_card.rs"]
+mod agent_card;
 #[path = "../../src/a2a/model.rs"]
 mod model;
 #[path = "../../src/a2a/rpc.rs"]
 mod rpc;
-#[path = "../../src/a2a/tell.rs"]
-mod tell;
-#[path = "../../src/a2a/wire.rs"]
-mod wire;
+#[path = "../../src/a2a/status_messages.rs"]
+mod status_messages;
+#[path = "../../src/a2a/wire_versions.rs"]
+mod wire_versions;
 
 use serde_json::Value;
 use url::Url;
 
-use asked::{Asked, hide_secrets};
-use card::Card;
+use request_params::{Asked, hide_secrets};
+use agent_card::Card;
 use model::{Reply, Task, Update};
 use rpc::{Call, Fault, Kind, Method};
-use wire::Version;
+use wire_versions::Version;
 
 const VERSIONS: [Version; 2] = [Version::V0_3, Version::V1_0];
 

@@ -14,13 +14,13 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use url::Url;
 
-use super::card::Card;
+use super::agent_card::Card;
 use super::model::{Message, Part, Reply, Role, Task, Update};
 use super::rpc::{Method, Object};
-use super::wire::Version;
+use super::wire_versions::Version;
 use crate::client::{Client, Error as ClientError, Next, Sse};
+use crate::clock_and_ids::Outside;
 use crate::guard::{Denial, Guard, Guarded, Way};
-use crate::outside::Outside;
 
 /// The most bytes of a card, of an answer and of an event of a stream.
 const MAX_ANSWER: usize = 1 << 20;

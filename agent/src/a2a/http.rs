@@ -19,11 +19,11 @@ use url::Url;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::card;
+use super::agent_card;
 use super::described::{AgentCard, JsonRpcRequest, JsonRpcResponse};
-use super::desk::Answer;
 use super::rpc::{Fault, Kind};
-use super::wire::Version;
+use super::server::Answer;
+use super::wire_versions::Version;
 use crate::error::Error;
 use crate::http::App;
 use crate::requester::Requester;
@@ -81,7 +81,7 @@ async fn get_agent_card(State(app): State<App>, headers: HeaderMap) -> Result<Re
             .ok_or_else(|| Error::BadRequest("`A2A-Version` is `0.3` or `1.0`".to_owned()))?,
     };
     let (skills, has_more) = app.desk().skills().await?;
-    let card = card::write(&endpoint, &skills, has_more, version).to_string();
+    let card = agent_card::write(&endpoint, &skills, has_more, version).to_string();
     let tag = format!("\"{}\"", Digest::of_bytes(card.as_bytes()).to_hex());
     let head = [
         (CONTENT_TYPE, "application/json".to_owned()),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use aos::message::A2aMethod;
 
-use super::wire::Version;
+use super::wire_versions::Version;
 
 /// The longest id of a request, in bytes.
 const MAX_ID: usize = 200;

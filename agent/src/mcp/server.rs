@@ -17,17 +17,17 @@ use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::answer::Refusal;
-use super::call::{self, Target, Turn};
-use super::documents;
-use super::facts::Facts;
-use super::guarded::Exchange;
-use super::listed::Listing;
-use super::presence::{CallUnderWay, Session};
+use super::capability_cache::Facts;
+use super::capability_tools::Listing;
+use super::guard_messages::Exchange;
+use super::resources_and_prompts;
+use super::session_liveness::{CallUnderWay, Session};
+use super::tool_call::{self, Target, Turn};
+use super::tool_result::Refusal;
 use super::tools;
 use crate::client::ServiceClients;
+use crate::clock_and_ids::Outside;
 use crate::guard::Guard;
-use crate::outside::Outside;
 use crate::requester::Requester;
 
 /// How many calls do something at the same time; the others wait for their turn. Each holds a few
@@ -207,7 +207,7 @@ impl Server {
         };
         // A guardian may have named another.
         let target = Target::find(&request.name, &self.shared).await.ok_or_else(no_such_tool)?;
-        let answer = match call::answer(target, request, &mut turn).await {
+        let answer = match tool_call::answer(target, request, &mut turn).await {
             CallToolResponse::Complete(result) => {
                 exchange.answer(result).await.map(CallToolResponse::Complete)
             }
@@ -270,7 +270,7 @@ impl ServerHandler for Server {
     ) -> Result<ListResourcesResult, ErrorData> {
         let caller = Caller::of(&context, &self.shared);
         let cursor = request.and_then(|request| request.cursor);
-        documents::list(&caller, cursor.as_deref()).await
+        resources_and_prompts::list(&caller, cursor.as_deref()).await
     }
 
     async fn list_resource_templates(
@@ -279,7 +279,7 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         one_page(request)?;
-        Ok(ListResourceTemplatesResult::with_all_items(vec![documents::template()]))
+        Ok(ListResourceTemplatesResult::with_all_items(vec![resources_and_prompts::template()]))
     }
 
     async fn read_resource(
@@ -292,7 +292,7 @@ impl ServerHandler for Server {
         let work = async {
             let request =
                 exchange.request(request, None).await.map_err(|words| forbidden(&words))?;
-            let result = documents::read(&caller, &request.uri).await?;
+            let result = resources_and_prompts::read(&caller, &request.uri).await?;
             exchange.answer(result).await.map(Into::into).map_err(|words| forbidden(&words))
         };
         Self::unless_cancelled(&context, &caller, work).await
@@ -304,7 +304,7 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         one_page(request)?;
-        Ok(ListPromptsResult::with_all_items(vec![documents::prompt()]))
+        Ok(ListPromptsResult::with_all_items(vec![resources_and_prompts::prompt()]))
     }
 
     async fn get_prompt(
@@ -317,7 +317,7 @@ impl ServerHandler for Server {
         let work = async {
             let request =
                 exchange.request(request, None).await.map_err(|words| forbidden(&words))?;
-            let result = documents::fill_prompt(&request)?;
+            let result = resources_and_prompts::fill_prompt(&request)?;
             exchange.answer(result).await.map(Into::into).map_err(|words| forbidden(&words))
         };
         Self::unless_cancelled(&context, &caller, work).await
@@ -329,7 +329,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         let caller = Caller::of(&context, &self.shared);
-        documents::complete(&caller, &request).await
+        resources_and_prompts::complete(&caller, &request).await
     }
 
     /// A request that the protocol does not know, or whose parameters are not those of its method.

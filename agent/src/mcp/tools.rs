@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::answer::object;
+use super::tool_result::object;
 
 /// One of the five tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use a2s::api::{AgentAction, AgentDelegation, PlanResponse, PlannedStep, PlannedS
 use a2s::{Action, Digest, Document};
 use serde_json::{Map, Value, json};
 
-use super::find::Choice;
+use super::candidate_search::Choice;
 
 /// A run as it is confirmed.
 pub(super) fn action(

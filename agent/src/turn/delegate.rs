@@ -8,8 +8,8 @@ use a2s::api::{
 use a2s::{one_line, split_name};
 use serde_json::{Map, Value};
 
-use super::wish::Wish;
-use super::{Ending, Turn, consent, phrase};
+use super::intent::Wish;
+use super::{Ending, Turn, consent, reply_text};
 use crate::a2a::{
     A2aClient, A2aError, Artifact, Message, Part, Reply, Skill, Status, Task, TaskState, Update,
     Version,
@@ -87,7 +87,7 @@ impl Turn<'_> {
             self.go_unconfirmed(Vec::new(), Some(delegation));
             return None;
         }
-        let message = phrase::delegation(&delegation);
+        let message = reply_text::delegation(&delegation);
         let question = AgentQuestion {
             delegation: Some(delegation),
             ..AgentQuestion::new(Pending {

@@ -9,11 +9,11 @@ use a2s::api::{
 };
 use uuid::Uuid;
 
-use super::{Ending, Turn, phrase};
+use super::{Ending, Turn, reply_text};
 use crate::agent::{Agent, Source};
 use crate::client::Error as ClientError;
 use crate::error::Error;
-use crate::state::NoState;
+use crate::state_store::NoState;
 
 /// The status of an answer about a run that is not known.
 const NOT_FOUND: u16 = 404;
@@ -183,15 +183,15 @@ impl Turn<'_> {
     fn end_with(&mut self, run: AgentRun) -> Ending {
         let (status, message) = match run.status {
             RunStatus::Succeeded if self.not_started.is_empty() => {
-                (AgentStatus::Completed, phrase::done(std::slice::from_ref(&run)))
+                (AgentStatus::Completed, reply_text::done(std::slice::from_ref(&run)))
             }
             RunStatus::Succeeded => {
-                let done = phrase::done(std::slice::from_ref(&run));
-                (AgentStatus::Failed, phrase::not_started(done, &self.not_started))
+                let done = reply_text::done(std::slice::from_ref(&run));
+                (AgentStatus::Failed, reply_text::not_started(done, &self.not_started))
             }
-            RunStatus::Waiting => (AgentStatus::Waiting, phrase::waits(&run)),
+            RunStatus::Waiting => (AgentStatus::Waiting, reply_text::waits(&run)),
             RunStatus::Queued | RunStatus::Running => {
-                (AgentStatus::Waiting, phrase::under_way(&run))
+                (AgentStatus::Waiting, reply_text::under_way(&run))
             }
             RunStatus::Denied | RunStatus::Failed | RunStatus::Cancelled => {
                 let error = run.error.as_ref();
@@ -206,8 +206,8 @@ impl Turn<'_> {
                 });
                 let is_denied = run.status == RunStatus::Denied;
                 let status = if is_denied { AgentStatus::Denied } else { AgentStatus::Failed };
-                let message = phrase::failed(&self.skipped, Some(&run));
-                (status, phrase::not_started(message, &self.not_started))
+                let message = reply_text::failed(&self.skipped, Some(&run));
+                (status, reply_text::not_started(message, &self.not_started))
             }
         };
         self.runs.push(run);

@@ -15,14 +15,14 @@ use indexmap::IndexMap;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 
-use self::parts::{access, error, request, telemetry};
+use self::parts::{credential_requirements, error, request, telemetry};
 use request::{Contract, Listener, PreparedRequest, RawResponse};
 
 // The files that make requests and read answers, not the crate, which would take minutes to build.
 #[path = "../../src"]
 #[allow(dead_code, unused_imports, reason = "much of these files is for the rest of the crate")]
 mod parts {
-    pub(crate) mod access;
+    pub(crate) mod credential_requirements;
     pub(crate) mod error;
     pub(crate) mod request;
 

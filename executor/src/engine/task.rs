@@ -9,8 +9,8 @@ use a2s::{Action, Retry, Step, Task};
 use futures::future::BoxFuture;
 use serde_json::Value;
 
-use super::answer::{Answer, Head};
 use super::redirect::{Chain, ChainPlace, Departure};
+use super::step_result::{Answer, Head};
 use super::waiting::JudgedAttempt;
 use super::{Engine, Halt, Question, Services, Stop, Way, Why};
 use crate::clock::execution_id;

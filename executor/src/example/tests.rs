@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Difference, Fault, Outcome, Trial};
 use crate::clock::Clock;
 use crate::error::{Error, Kind};
-use crate::request::fixture::Still;
+use crate::request::test_fixtures::Still;
 
 /// A document of one name with its own steps, more fields and examples.
 fn document(name: &str, rest: &str) -> Arc<Document> {

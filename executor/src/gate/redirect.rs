@@ -5,7 +5,10 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::sent::describe_request;
-use super::{Asked, Asker, Asking, Gate, Inputs, Judged, Occasion, Permitted, answer, question};
+use super::{
+    Asked, Asker, Asking, Gate, Inputs, Judged, Occasion, Permitted, apply_verdict,
+    guardian_request,
+};
 use crate::request::{self, Contract, Hop, PreparedRequest};
 
 impl Gate {
@@ -50,14 +53,21 @@ impl Gate {
             _ => None,
         };
         let now = self.clock.now();
-        let call = question::about_request(asker, task, shown, sent.clone(), occasion, now);
+        let call = guardian_request::about_request(asker, task, shown, sent.clone(), occasion, now);
         let call = (call, &**asker.trace);
         let follow = |modified: &_| refuse_changes(shown, modified);
         let said = self.consult(guardians, Asking::REQUEST, occasion, call, follow).await;
         let judged = Judged { decisions: said.0, verdict: said.1 };
         let judged = match (message, judged) {
             (Some(message), Judged { decisions, verdict: Ok(()) }) => {
-                let call = question::about_message(asker, task, message, Some(sent), occasion, now);
+                let call = guardian_request::about_message(
+                    asker,
+                    task,
+                    message,
+                    Some(sent),
+                    occasion,
+                    now,
+                );
                 let call = (call, &**asker.trace);
                 let follow = |_: &_| Err(FIXED.to_owned());
                 let asking = Asking::MCP_OUTBOUND;
@@ -80,7 +90,7 @@ fn refuse_changes(
     shown: &IndexMap<Place, Value>,
     modified: &aos::message::Request,
 ) -> Result<Vec<a2s::api::GuardianChange>, String> {
-    match answer::modified_inputs(shown, modified)? {
+    match apply_verdict::modified_inputs(shown, modified)? {
         (_, changes) if changes.is_empty() => Ok(changes),
         _ => Err(FIXED.to_owned()),
     }

@@ -21,8 +21,8 @@ use super::*;
 use crate::config::{Config, FailMode, GuardianConfig, HttpEndpoint};
 use crate::error::Kind;
 use crate::outbound::Outbound;
-use crate::request::fixture::{Still, inputs, openapi};
-use crate::source::RegistryClient;
+use crate::registry_client::RegistryClient;
+use crate::request::test_fixtures::{Still, inputs, openapi};
 use crate::vault::Vault;
 
 const CLOSED: FailMode = FailMode::Closed;

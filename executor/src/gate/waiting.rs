@@ -5,8 +5,8 @@ use a2s::api::Decision;
 use serde_json::Value;
 
 use super::{Asker, Gate, Inputs, Judged, Occasion, Permitted};
-use crate::access::{Access, CredentialUser};
 use crate::clock::redirect_id;
+use crate::credential_requirements::{Access, CredentialUser};
 use crate::error::Error;
 use crate::request::{Contract, PreparedRequest, message_of};
 use crate::run::wait_point::WaitPoint;

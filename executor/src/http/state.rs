@@ -15,7 +15,7 @@ use utoipa_axum::routes;
 use super::read_json;
 use crate::App;
 use crate::error::{Error, Kind};
-use crate::state::Holder;
+use crate::session_state::Holder;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()

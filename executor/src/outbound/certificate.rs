@@ -13,7 +13,7 @@ use super::client::build_client;
 use super::resolve::Resolver;
 use crate::config::{ClientCertificate, Config};
 use crate::error::{Error, Kind};
-use crate::per_thread::PerThread;
+use crate::thread_local_clients::PerThread;
 
 /// A client for each host that is shown a certificate.
 pub(super) fn clients(

@@ -6,8 +6,8 @@ use std::time::Duration;
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 
-use super::failure::{Failure, innermost};
 use super::resolve::Resolver;
+use super::send_error::{Failure, innermost};
 use crate::config::Limits;
 use crate::error::{Error, Kind};
 

@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 
 use super::token::{Need, Used};
 use super::{Outbound, authority};
-use crate::access::{Access, Held};
+use crate::credential_requirements::{Access, Held};
 use crate::error::{Error, Kind};
 use crate::gate::Permitted;
 use crate::request::{PreparedRequest, one_line};

@@ -20,7 +20,7 @@ use super::*;
 use crate::config::Guardian;
 use crate::gate::{Asker, Gate, Inputs};
 use crate::request::Contract;
-use crate::request::fixture::{Still, inputs, openapi};
+use crate::request::test_fixtures::{Still, inputs, openapi};
 use crate::secrets::Secrets;
 
 /// Serves `router` and gives its address.

@@ -8,8 +8,8 @@
 //! A server that does not answer now, or says that it is busy, is asked again with the next attempt
 //! of the step, as a service would be. One that refuses the client is not.
 
-mod grant;
-mod kept;
+mod token_cache;
+mod token_response;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,16 +24,16 @@ use url::form_urlencoded::byte_serialize;
 use super::credentials::{Authorization, Wire, basic, gone, learn};
 use super::retry::retry_after;
 use super::{Announce, Failure, Outbound, act_for, authority, current_tenant};
-use crate::access::{Grant, client_command};
 use crate::clock::milliseconds_between;
+use crate::credential_requirements::{Grant, client_command};
 use crate::error::{Error, Kind};
 use crate::gate::Permitted;
 use crate::request::{PreparedRequest, one_line};
 use crate::secrets::Secrets;
 use crate::vault::Opened;
-use grant::{Refusal, read_grant};
-pub(super) use kept::Tokens;
-use kept::{Key, Slot, Token};
+pub(super) use token_cache::Tokens;
+use token_cache::{Key, Slot, Token};
+use token_response::{Refusal, read_grant};
 
 /// How long before its end a token is not used any more, unless a tenth of its life is shorter.
 const EARLY: SignedDuration = SignedDuration::from_secs(30);

@@ -4,7 +4,7 @@ use a2s::api::PlannedCredential;
 use a2s::{Action, Principal};
 
 use super::Plan;
-use crate::access::{Access, CredentialUser, Held};
+use crate::credential_requirements::{Access, CredentialUser, Held};
 use crate::error::Error;
 
 /// The most steps that are named with one credential.

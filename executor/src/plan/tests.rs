@@ -4,7 +4,7 @@ use serde_json::json;
 use a2s::api::PlannedStepKind;
 
 use super::*;
-use crate::source::Choices;
+use crate::registry_client::Choices;
 use crate::tests::world::{document, sequence, task};
 
 /// A library of documents, the last of which runs; dependencies mean the document of their name.
@@ -260,7 +260,7 @@ fn a_plan_names_a_long_value_only_so_often() {
     let many: Vec<_> = ["${text}"; 100].to_vec();
     let step = task("say", "POST /say", json!({"body": many}), json!({}));
     let source = document("Long", "1.0.0", &json!({"execution": sequence(json!([step]))}));
-    let text = "x".repeat(render::MAX_FILLED / 10);
+    let text = "x".repeat(plan_view::MAX_FILLED / 10);
     let answer = render(&[source], &json!({"text": text}));
     let shown = json!(answer.steps[0])["inputs"]["body"].as_array().unwrap().clone();
     assert_eq!(shown.iter().filter(|item| **item == json!(text)).count(), 10);

@@ -120,7 +120,7 @@ pub(super) fn write_headers(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::fixture::{graphql, inputs, prepare};
+    use crate::request::test_fixtures::{graphql, inputs, prepare};
     use a2s::Task;
 
     const ENDPOINT: &str = "https://social.example/graphql";

@@ -18,7 +18,7 @@ use url::Url;
 
 use self::parameter::Given;
 pub(super) use self::seen::Seen;
-use super::style::Shape;
+use super::parameter_style::Shape;
 use super::{Error, PreparedRequest, header_value, is_reserved_header};
 
 /// The characters of a path template that are not part of a segment: everything but those that

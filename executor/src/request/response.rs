@@ -9,11 +9,11 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::contract::declaration_of;
+use super::charset::decode;
 use super::excerpt::{one_line, start_of};
 use super::mcp::{MESSAGE_TYPE, Message, read_mcp};
 use super::stored::StoredResponse;
-use super::text::decode;
+use super::value_checks::declaration_of;
 use crate::error::{Error, Kind};
 
 /// The most characters of an answer that an error shows.
@@ -380,7 +380,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::request::fixture::{graphql, openapi};
+    use crate::request::test_fixtures::{graphql, openapi};
 
     fn response(status: u16, content_type: &str, body: impl Into<Bytes>) -> RawResponse {
         let mut headers = HeaderMap::new();
@@ -485,7 +485,7 @@ mod tests {
     #[test]
     fn text_that_is_declared_stays_text() {
         let mut task =
-            crate::request::fixture::operation(Method::Get, "https://api.example", "/", &[]);
+            crate::request::test_fixtures::operation(Method::Get, "https://api.example", "/", &[]);
         let content =
             json!({"content": {"text/plain": {"schema": {"type": "string"}}, "text/html": {}}});
         task.responses = vec![("200".to_owned(), content)];
@@ -499,7 +499,7 @@ mod tests {
     #[test]
     fn what_is_described_as_json_is_read_as_json_whatever_it_is_called() {
         let mut task =
-            crate::request::fixture::operation(Method::Get, "https://api.example", "/", &[]);
+            crate::request::test_fixtures::operation(Method::Get, "https://api.example", "/", &[]);
         let body = r#"{"link": "x"}"#;
         let bytes = "application/octet-stream";
         for (schema, is_json) in [

@@ -8,7 +8,7 @@ use url::Url;
 use url::form_urlencoded::Serializer;
 
 use super::PreparedRequest;
-use crate::access::Grant;
+use crate::credential_requirements::Grant;
 
 static HEADERS: LazyLock<HeaderMap> = LazyLock::new(|| {
     HeaderMap::from_iter([

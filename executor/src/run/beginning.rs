@@ -15,7 +15,7 @@ use crate::error::{Error, Kind};
 use crate::gate::{Asked, Beginning, Permitted};
 use crate::plan::Plan;
 use crate::secrets::{Secrets, has_placeholder, restore};
-use crate::state::{Holder, States};
+use crate::session_state::{Holder, States};
 use crate::telemetry::{Aside, Matter, RunTrace};
 
 /// What is said to who gave no value.

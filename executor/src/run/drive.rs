@@ -25,9 +25,9 @@ use crate::engine::{Budget, Engine, Services, Stop, Way, Why};
 use crate::error::{Error, Kind};
 use crate::outbound::act_for;
 use crate::plan::Plan;
+use crate::registry_client::{Choices, Library};
 use crate::request::Contracts;
 use crate::secrets::Secrets;
-use crate::source::{Choices, Library};
 use crate::telemetry::RunTrace;
 
 /// How many of the runs that were given to this executor are read and begun at the same time.

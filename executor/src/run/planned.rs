@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::plan::Plan;
+use crate::registry_client::{Choices, Library};
 use crate::request::one_line;
-use crate::source::{Choices, Library};
 
 /// The version of what a digest is taken of.
 const VERSION: u8 = 1;

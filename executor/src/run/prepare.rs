@@ -10,9 +10,9 @@ use super::Runs;
 use super::planned::{Basis, Content, Used};
 use crate::error::Error;
 use crate::plan::{Plan, PlanCredentials};
+use crate::registry_client::{Library, Wanted};
 use crate::secrets::Secrets;
-use crate::source::{Library, Wanted};
-use crate::state::{Holder, Recalled};
+use crate::session_state::{Holder, Recalled};
 
 /// Everything that is known of a run before it begins.
 pub(super) struct Prepared {

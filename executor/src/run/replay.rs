@@ -17,7 +17,7 @@ use super::rehearse::Rehearsal;
 use super::{Runs, lock, not_found};
 use crate::engine::{Answer, Answers, Question};
 use crate::error::{Error, Kind};
-use crate::source::Wanted;
+use crate::registry_client::Wanted;
 use drift::Side;
 
 impl Runs {

@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::{Runs, lock};
 use crate::error::Error;
+use crate::registry_client::Reported;
 use crate::report::hosts_of;
-use crate::source::Reported;
 
 /// How long a report waits that could not be made.
 const AGAIN: Duration = Duration::from_secs(15);

@@ -3,8 +3,8 @@
 use a2s::api::{Event, EventKind};
 use serde_json::json;
 
-use super::post::Receiver;
-use super::queue::Taker;
+use super::export_queue::Taker;
+use super::http_sink::Receiver;
 use crate::config::Export;
 use crate::error::Error;
 

@@ -11,7 +11,7 @@
 //! as their code and the title of that. A guardian's words are there as the journal has them.
 
 mod event;
-mod scene;
+mod event_builder;
 mod sink;
 
 use a2s::api::{self, Decision, EventKind, RunError, RunStarted, StepResolution};
@@ -22,11 +22,11 @@ use uuid::Uuid;
 use self::event::{
     Activity, ApiResponse, Destination, HttpRequest, HttpResponse, HttpUrl, Proxy, Severity, Status,
 };
-use self::scene::{About, Moment, Scene, spoken};
-use super::aside::{Aside, method_in_run};
+use self::event_builder::{About, Moment, Scene, spoken};
 use super::context::RunTrace;
+use super::pre_run_decisions::{Aside, method_in_run};
 use super::span::short;
-use super::steps::Steps;
+use super::step_tracker::Steps;
 use crate::error::Kind;
 use crate::gate::tool_id;
 

@@ -19,7 +19,7 @@
 //! What was decided without a run is one span of its own: an event or a memory that was refused
 //! before there was one, and what somebody wanted to have remembered (`acs.memory.store`).
 
-mod alone;
+mod standalone_span;
 
 use a2s::api::{
     CapabilityRef, Decision, DecisionSource, ErrorHandlerKind, Event, EventKind, GuardianInfo,
@@ -27,15 +27,15 @@ use a2s::api::{
 };
 use jiff::Timestamp;
 
-use super::aside::Matter;
 use super::context::RunTrace;
+use super::pre_run_decisions::Matter;
 use super::span::{Attributes, Span, SpanKind, Value, number, short, text};
-use super::steps::Steps;
+use super::step_tracker::Steps;
 use crate::error::Kind;
 use crate::gate::{agent, tool_id};
 
-use alone::span_about;
-pub(crate) use alone::trace_aside;
+use standalone_span::span_about;
+pub(crate) use standalone_span::trace_aside;
 
 /// The operation of a task step (`GenAI` semantic conventions).
 const EXECUTE_TOOL: &str = "execute_tool";

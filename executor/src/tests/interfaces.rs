@@ -8,7 +8,7 @@ use a2s::{Action, Document, Schemas};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
-use crate::request::fixture::prepare;
+use crate::request::test_fixtures::prepare;
 use crate::request::{Error, join_misfits};
 use crate::scope::Scope;
 

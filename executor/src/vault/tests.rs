@@ -242,7 +242,7 @@ async fn a_key_file_may_be_a_link_to_a_private_file_and_to_nothing_else() {
 async fn a_credential_that_is_set_anew_is_another_one_whatever_the_clock_says() {
     let folder = tempfile::tempdir().unwrap();
     let mut vault = open(folder.path(), given(1)).await.unwrap();
-    vault.clock = Arc::new(crate::request::fixture::Still);
+    vault.clock = Arc::new(crate::request::test_fixtures::Still);
     let set = async || vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap().0;
     assert!(set().await.set_at < set().await.set_at);
 }

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::records::{Broken, Records, digest_of};
-use super::replay::apply;
+use super::restore_state::apply;
 use super::segments::{Segments, open_private};
 use crate::policy::{Kept, Memory};
 

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::chain::{Chain, Options};
+use super::hash_chain::{Chain, Options};
 use super::records::{Broken, Records, Start, verify};
-use super::replay::{apply, replay};
+use super::restore_state::{apply, replay};
 use crate::policy::{Kept, Memory};
 
 const NOW: &str = "2026-05-06T08:00:00Z";

@@ -6,8 +6,8 @@ use std::thread;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::chain::Chain;
-use super::record::Entry;
+use super::audit_record::Entry;
+use super::hash_chain::Chain;
 
 /// How many records may wait. Who comes later waits for a place, which slows the agents down
 /// instead of filling the memory.

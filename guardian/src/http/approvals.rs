@@ -17,9 +17,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::App;
+use crate::bearer_token::Token;
 use crate::error::Code;
 use crate::policy::{Approval, ApprovalState as Approved, Decided};
-use crate::token::Token;
 
 const MAX_BODY: usize = 16 << 10;
 

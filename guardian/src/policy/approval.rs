@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use super::facts::Names;
+use super::message_facts::Names;
 
 /// The most approvals that may wait for one asker, and for all who state no user.
 const MAX_WAITING_OF_ONE: usize = 100;

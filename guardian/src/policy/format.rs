@@ -1,8 +1,8 @@
 //! The policy file: YAML to rules, with every fault found.
 
-mod compile;
 mod node;
-mod text;
+mod policy_compiler;
+mod policy_yaml;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,11 +12,11 @@ use serde_saphyr::budget::BudgetBreach;
 
 use super::Rule;
 use node::{Node, Placed};
-use text::FileText;
+use policy_yaml::FileText;
 
-pub(crate) use compile::{method_of, read_duration};
 pub(crate) use node::Place;
-pub(super) use text::DefaultWord;
+pub(crate) use policy_compiler::{method_of, read_duration};
+pub(super) use policy_yaml::DefaultWord;
 
 /// The longest policy, in bytes.
 pub(crate) const MAX_BYTES: usize = 256 << 10;
@@ -96,7 +96,7 @@ pub(super) fn read(text: &str) -> Result<(DefaultWord, Vec<Rule>), Faults> {
     let mut ids = BTreeSet::new();
     let mut rules = Vec::new();
     for node in file.rules.iter().take(MAX_RULES + 1) {
-        rules.extend(compile::read_rule(node, &mut ids, &mut faults));
+        rules.extend(policy_compiler::read_rule(node, &mut ids, &mut faults));
     }
     match file.default {
         Some(default) if faults.0.is_empty() => Ok((default, rules)),

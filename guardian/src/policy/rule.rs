@@ -5,9 +5,9 @@ use jiff::SignedDuration;
 use regex::Regex;
 
 use super::expression::Expression;
-use super::facts::{Facts, Names};
-use super::limit::Limit;
-use super::modification::Modification;
+use super::message_facts::{Facts, Names};
+use super::rate_limit::Limit;
+use super::redact_and_set::Modification;
 
 /// One rule.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Policies held to cases.
 
 use guardian::Policy;
-use guardian::cases::{Cases, Outcome};
+use guardian::policy_tests::{Cases, Outcome};
 use insta::assert_snapshot;
 use serde_json::json;
 

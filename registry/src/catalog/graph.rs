@@ -13,9 +13,9 @@ use a2s::{CapabilityName, Dependency, Digest, InputField, Kinds, Listing, Releas
 use super::{Catalog, Fetched, Selector};
 use crate::Error;
 use crate::documents::{Facts, Opened};
-use crate::port::{self, Fit, Port};
+use crate::io_matching::{self, Fit, Port};
 use crate::store::Entry;
-use crate::store::relations::{Hosts, Side, port_name};
+use crate::store::dependency_rows::{Hosts, Side, port_name};
 
 /// Versions that may lead to one, of which each is looked at.
 const MOST_ABOVE: usize = 256;
@@ -165,7 +165,7 @@ impl Catalog {
                 Side::Given => (&facts.outputs, &other.parameters),
                 Side::Taken => (&other.outputs, &facts.parameters),
             };
-            let fits = port::fits(outputs, inputs).into_iter();
+            let fits = io_matching::fits(outputs, inputs).into_iter();
             feeds.extend(fits.map(|fit| (fit.typed, to_feed(entry, &fit))));
         }
         feeds.sort_by(|(typed, a), (other, b)| {

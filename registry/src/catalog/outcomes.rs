@@ -9,9 +9,9 @@ use uuid::Uuid;
 use super::{Catalog, Selector};
 use crate::Error;
 use crate::error::Mismatch;
+use crate::outcome_weighting::{HALF_LIFE_DAYS, SESSIONS};
 use crate::rank;
 use crate::store::{Outcome, Recorded, Voice};
-use crate::tally::{HALF_LIFE_DAYS, SESSIONS};
 
 /// The longest name of an executor or a session.
 const LONGEST_NAME: usize = 64;

@@ -21,7 +21,7 @@ use self::request::Asked;
 use super::Catalog;
 use crate::Error;
 use crate::documents::Told;
-use crate::meaning::Degraded;
+use crate::embedding_service::Degraded;
 use crate::metrics::{SearchLabels, SearchResult};
 use crate::rank::{self, Chosen, Merits, Strategy};
 use crate::retrieval::{CANDIDATES, Candidate, fuse, query_vector, to_texts};

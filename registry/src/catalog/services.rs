@@ -5,7 +5,7 @@ use a2s::{CapabilityName, Domain};
 
 use super::Catalog;
 use crate::Error;
-use crate::store::relations::Hosts;
+use crate::store::dependency_rows::Hosts;
 
 impl Catalog {
     /// A page of services, in order of host.

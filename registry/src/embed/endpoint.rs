@@ -12,7 +12,7 @@ use reqwest::{StatusCode, Url, redirect, retry};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::answer::{self, MOST_DIMENSIONS};
+use super::embeddings_response::{self, MOST_DIMENSIONS};
 use super::{Embedding, Error, Patience, Prefixes, Purpose, RULES, short_digest};
 
 /// Texts of one request, and their bytes together.
@@ -311,9 +311,10 @@ impl Shared {
             answer.extend_from_slice(&chunk);
         }
         let known = self.dimensions.get().copied();
-        let (vectors, length) = answer::read(&answer, texts.len(), known).map_err(|why| {
-            Failure::Later(format!("its answer is no list of vectors: {why}"), None)
-        })?;
+        let (vectors, length) =
+            embeddings_response::read(&answer, texts.len(), known).map_err(|why| {
+                Failure::Later(format!("its answer is no list of vectors: {why}"), None)
+            })?;
         if vectors.iter().any(Option::is_some) {
             self.dimensions.get_or_init(|| length);
         }

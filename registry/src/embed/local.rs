@@ -16,7 +16,9 @@ use tokio::sync::Semaphore;
 
 use super::bert::{Bert, Config};
 use super::vocabulary::Pieces;
-use super::{Embedding, Error, Prefixes, Purpose, RULES, short_digest, to_unit, wordpiece};
+use super::{
+    Embedding, Error, Prefixes, Purpose, RULES, short_digest, to_unit, wordpiece_tokenizer,
+};
 
 /// The largest file of weights, and of any other file.
 const LARGEST_WEIGHTS: u64 = 2 * 1024 * 1024 * 1024;
@@ -225,7 +227,7 @@ impl Model {
         }
         let text = format!("{}{text}", self.prefixes.before(purpose));
         let mut pieces = vec![self.pieces.first];
-        wordpiece::visit_pieces(&self.pieces, &text, self.positions - 2, |piece| {
+        wordpiece_tokenizer::visit_pieces(&self.pieces, &text, self.positions - 2, |piece| {
             pieces.push(piece.unwrap_or(self.pieces.unknown));
         });
         pieces.push(self.pieces.last);

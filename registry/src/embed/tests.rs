@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use super::table::TableError;
+use super::static_table::TableError;
 use super::*;
 
 /// What the reference says: written by `tools/embedding/fixture.py`.
@@ -47,7 +47,7 @@ fn pieces_are_those_of_the_reference_tokenizer() {
     let table = Table::parse(TABLE).unwrap();
     for Cut { text, pieces } in read_fixture().texts {
         let mut found = Vec::new();
-        wordpiece::visit_pieces(&table, &text, usize::MAX, |piece| {
+        wordpiece_tokenizer::visit_pieces(&table, &text, usize::MAX, |piece| {
             found.push(piece.map_or_else(|| "[UNK]".to_owned(), |piece| table.spell(piece)));
         });
         assert_eq!(found, pieces, "{text:?}");

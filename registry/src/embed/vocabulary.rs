@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::wordpiece::{Place, Vocabulary};
+use super::wordpiece_tokenizer::{Place, Vocabulary};
 
 /// The most pieces that a vocabulary may have.
 const MOST_PIECES: usize = 1_000_000;
@@ -57,7 +57,7 @@ impl Pieces {
     /// Reads `tokenizer.json`.
     ///
     /// # Errors
-    /// When it is broken, or cuts texts in another way than [`super::wordpiece`] does.
+    /// When it is broken, or cuts texts in another way than [`super::wordpiece_tokenizer`] does.
     pub(super) fn parse(file: &[u8]) -> Result<Self, String> {
         let file: File = serde_json::from_slice(file).map_err(|error| error.to_string())?;
         let is_word_piece = match &file.model.kind {

@@ -21,7 +21,7 @@ use utoipa::IntoParams;
 use super::request::{Admin, Holder, JsonBody, Params, Requester};
 use super::{App, Shared};
 use crate::Error;
-use crate::feed::Follower;
+use crate::change_feed::Follower;
 
 /// Changes on a page when the caller does not say how many, and at most.
 const USUAL_PAGE: u32 = 100;

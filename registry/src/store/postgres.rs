@@ -47,7 +47,7 @@ use sqlx::{Postgres as Backend, Transaction};
 
 use self::relations::before_nul;
 use super::life::Actor;
-use super::rows::{Columns as _, concat_entry, to_entries};
+use super::row_mapping::{Columns as _, concat_entry, to_entries};
 use super::{
     CapabilityId, Entry, Error, Heads, NewVersion, Outbox, Outcome, Publication, Record, Recorded,
     Seq, Store, VersionId,

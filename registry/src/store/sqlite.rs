@@ -51,7 +51,7 @@ use sqlx::sqlite::{
 use sqlx::{ConnectOptions as _, Connection as _, Row as _, Sqlite as Backend, Transaction};
 
 use super::life::Actor;
-use super::rows::{concat_entry, to_entries};
+use super::row_mapping::{concat_entry, to_entries};
 use super::{
     CapabilityId, Entry, Error, Heads, NewVersion, Outbox, Outcome, Publication, Record, Recorded,
     Seq, Store, VersionId,

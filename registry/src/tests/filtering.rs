@@ -1,8 +1,8 @@
 use serde_json::{Value, json};
 
 use super::world::{World, document, document_of, graphql_step, http_step, tool_step, use_step};
+use crate::bm25::document_vector;
 use crate::embed::BuiltIn;
-use crate::keywords::document_vector;
 use crate::store::{Heads, Seq};
 use crate::vectors::{Change, Point};
 

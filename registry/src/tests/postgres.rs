@@ -13,8 +13,8 @@ use serde_json::json;
 
 use super::database::{Folder, Made, server};
 use super::world::{TOKEN, World, clock, document};
+use crate::store::dependency_rows::Relations;
 use crate::store::life::{Actor, History};
-use crate::store::relations::Relations;
 use crate::store::{self, Database, ErrorKind, NewVersion, Publication, Seq, Store};
 use crate::{App, IndexPlace};
 

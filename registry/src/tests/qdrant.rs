@@ -11,8 +11,8 @@ use serde_json::json;
 
 use super::database::{Folder, qdrant, server};
 use super::world::{TOKEN, World, clock, document, document_of, http_step, seal};
+use crate::bm25::document_vector;
 use crate::embed::{BuiltIn, CAPABILITIES, Described, Embedder, index_text};
-use crate::keywords::document_vector;
 use crate::retrieval::to_probes;
 use crate::store::indexes::IndexId;
 use crate::store::{CapabilityId, Seq};

@@ -8,12 +8,12 @@
 //! beside the old one.
 
 mod filter;
-mod folder;
-mod graph;
-mod owner;
+mod hnsw_rebuild;
+mod index_dir;
 mod space;
 #[cfg(test)]
 mod tests;
+mod writer_thread;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,16 +30,16 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::sync::oneshot;
 
 use self::filter::Conditions;
-use self::folder::Folder;
-pub(super) use self::folder::store_of;
-use self::graph::Habits;
-use self::owner::{Order, Owner};
+use self::hnsw_rebuild::Habits;
+use self::index_dir::Folder;
+pub(super) use self::index_dir::store_of;
 use self::space::Disk;
+use self::writer_thread::{Order, Owner};
 use super::filter::CARD;
 use super::{
     Answers, Change, Error, Filter, Found, Identity, Point, Probe, Status, Vectors, merge,
 };
-use crate::keywords::SparseVector;
+use crate::bm25::SparseVector;
 use crate::store::{CapabilityId, Seq};
 
 const DENSE: &str = "dense";

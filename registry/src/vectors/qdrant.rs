@@ -9,12 +9,12 @@
 //! flushed. One that was not acknowledged may be made all the same, and late; so each point knows the
 //! last change of the store that it was made with, and none as of an older one takes its place.
 
-mod link;
-mod names;
-mod reader;
+mod collection_names;
+mod connection;
+mod messages;
+mod search;
 #[cfg(test)]
 pub(crate) mod tests;
-mod words;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -30,11 +30,11 @@ use qdrant_client::qdrant::{
 };
 use tokio::sync::Mutex;
 
-pub use self::link::QdrantConfig;
-use self::link::{FOR_CHANGES, FOR_COLLECTIONS, FOR_QUERIES, Link, within};
-use self::names::Names;
-use self::reader::Reader;
-use self::words::{AS_OF, failed, point_id};
+use self::collection_names::Names;
+pub use self::connection::QdrantConfig;
+use self::connection::{FOR_CHANGES, FOR_COLLECTIONS, FOR_QUERIES, Link, within};
+use self::messages::{AS_OF, failed, point_id};
+use self::search::Reader;
 use super::filter::{FIELDS, Kind};
 use super::{Change, Error, Identity, Status};
 use crate::store::{CapabilityId, Seq};
@@ -115,7 +115,7 @@ impl Qdrant {
         let mut batch = Batch::default();
         for change in changes {
             let (bytes, is_removal) = match &change {
-                Change::Upsert(point) => (words::length(point), false),
+                Change::Upsert(point) => (messages::length(point), false),
                 Change::Remove(_) => (0, true),
             };
             if !batch.takes(bytes, is_removal) {
@@ -123,7 +123,7 @@ impl Qdrant {
             }
             batch.bytes += bytes;
             match change {
-                Change::Upsert(point) => batch.points.push(words::to_point(*point, as_of)?),
+                Change::Upsert(point) => batch.points.push(messages::to_point(*point, as_of)?),
                 Change::Remove(capability) => batch.removed.push(capability),
             }
         }
@@ -139,7 +139,7 @@ impl Qdrant {
                 collection_name: collection.to_owned(),
                 wait: Some(true),
                 points,
-                update_filter: Some(words::older(as_of)),
+                update_filter: Some(messages::older(as_of)),
                 ..UpsertPoints::default()
             };
             is_done(&within(FOR_CHANGES, client.upsert(upsert)).await?)?;
@@ -152,7 +152,7 @@ impl Qdrant {
                 points: Some(PointsSelector {
                     points_selector_one_of: Some(PointsSelectorOneOf::Filter(Filter {
                         must: vec![those],
-                        ..words::older(as_of)
+                        ..messages::older(as_of)
                     })),
                 }),
                 ..DeletePoints::default()
@@ -188,7 +188,9 @@ impl Qdrant {
     async fn identify(&self, collection: &str) -> Result<Option<Identity>, Error> {
         let request = GetCollectionInfoRequest { collection_name: collection.to_owned() };
         match within(FOR_QUERIES, self.link.collections().get(request)).await {
-            Ok(answer) => Ok(answer.result.and_then(|info| words::to_identity(&info, &self.store))),
+            Ok(answer) => {
+                Ok(answer.result.and_then(|info| messages::to_identity(&info, &self.store)))
+            }
             Err(Error::NotReady) => Ok(None),
             Err(error) => Err(error),
         }
@@ -274,14 +276,14 @@ impl super::Vectors for Qdrant {
         }
         let alias = self.names.alias(&identity.embedder);
         let name = Names::collection(&alias, &identity.id);
-        let create = words::to_collection(&name, &identity, &self.config)?;
+        let create = messages::to_collection(&name, &identity, &self.config)?;
         within(FOR_COLLECTIONS, self.link.collections().create(create)).await?;
         for (field, kind) in FIELDS.into_iter().chain([(AS_OF, Kind::Integer)]) {
             let index = CreateFieldIndexCollection {
                 collection_name: name.clone(),
                 wait: Some(true),
                 field_name: field.to_owned(),
-                field_type: Some(words::to_field_type(kind).into()),
+                field_type: Some(messages::to_field_type(kind).into()),
                 ..CreateFieldIndexCollection::default()
             };
             is_done(&within(FOR_COLLECTIONS, self.link.points().create_field_index(index)).await?)?;
@@ -338,7 +340,7 @@ impl super::Vectors for Qdrant {
         let in_graph = indexed.saturating_sub(counted);
         let to_count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         let fresh = to_count(counted.saturating_sub(in_graph));
-        let last = words::last(&live.alias);
+        let last = messages::last(&live.alias);
         let last = within(FOR_QUERIES, self.link.points().scroll(last)).await?.result;
         let as_of = last.first().and_then(|point| point.payload.get(AS_OF)?.as_integer()).map(Seq);
         Ok(Status { points: Some(to_count(counted)), fresh, is_worn: false, as_of })

@@ -8,7 +8,7 @@ use rustyline::{Config, DefaultEditor};
 use serde_json::{Map, Value};
 use tokio::task::spawn_blocking;
 
-use crate::failure::{Exit, FILE, Failure};
+use crate::cli_error::{Exit, FILE, Failure};
 
 /// The most lines that are kept of earlier sessions.
 const MAX_HISTORY: usize = 1_000;

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::cli::SettleArgs;
+use crate::cli_error::{Exit, Failure, NOT_REACHABLE};
 use crate::client::{Client, check_private};
-use crate::failure::{Exit, Failure, NOT_REACHABLE};
 use crate::output::{BAD, DIM, GOOD, NAME, Output, WARN, plain, shorten};
 
 /// The longest value that is shown of an input, in characters.

@@ -8,7 +8,7 @@ use guardian::audit::{Broken, Records, Start};
 use serde_json::{Value, json};
 
 use crate::cli::ShowAuditArgs;
-use crate::failure::{AUDIT, Exit, Failure};
+use crate::cli_error::{AUDIT, Exit, Failure};
 use crate::output::{BAD, DIM, GOOD, NAME, Output, WARN, count, plain, shorten};
 
 /// The longest message that is shown, in characters.

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use guardian::cases::{Cases, Difference, MAX_BYTES, Outcome};
+use guardian::policy_tests::{Cases, Difference, MAX_BYTES, Outcome};
 use guardian::{Faults, Policy};
 use serde_json::json;
 
 use super::faulty;
 use crate::cli::TestPolicyArgs;
-use crate::failure::{Exit, Failure};
+use crate::cli_error::{Exit, Failure};
 use crate::output::{BAD, DIM, GOOD, NAME, Output, WARN, count, plain, shorten};
 
 /// The longest value that is shown of a difference, in characters.

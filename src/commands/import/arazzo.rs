@@ -7,7 +7,7 @@ use a2s::authoring::{ArazzoOptions, ArazzoSource, arazzo_sources, import_arazzo}
 use super::fetch::{Place, fetch_description};
 use super::{author_of, refused, report};
 use crate::cli::ImportArazzoArgs;
-use crate::failure::Failure;
+use crate::cli_error::Failure;
 use crate::output::{Output, WARN};
 
 pub(super) async fn import(

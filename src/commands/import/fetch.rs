@@ -11,7 +11,7 @@ use reqwest::redirect::Policy;
 use serde_json::Value;
 use url::Url;
 
-use crate::failure::{BAD_ARGUMENT, Exit, FILE, Failure, NOT_REACHABLE};
+use crate::cli_error::{BAD_ARGUMENT, Exit, FILE, Failure, NOT_REACHABLE};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Silence after which an answer is given up.

@@ -5,7 +5,7 @@ use a2s::authoring::{GraphqlOptions, import_graphql};
 use super::fetch::{Place, fetch, read};
 use super::{author_of, refused, report};
 use crate::cli::ImportGraphqlArgs;
-use crate::failure::{BAD_ARGUMENT, Exit, Failure};
+use crate::cli_error::{BAD_ARGUMENT, Exit, Failure};
 use crate::output::Output;
 
 pub(super) async fn import(

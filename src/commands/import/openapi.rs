@@ -6,7 +6,7 @@ use serde_json::json;
 use super::fetch::{Place, fetch_description};
 use super::{author_of, refused, report};
 use crate::cli::ImportOpenapiArgs;
-use crate::failure::Failure;
+use crate::cli_error::Failure;
 use crate::output::{DIM, NAME, Output};
 
 pub(super) async fn import(

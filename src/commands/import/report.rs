@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cli::ImportArgs;
+use crate::cli_error::{Exit, Failure};
 use crate::commands::document;
-use crate::failure::{Exit, Failure};
 use crate::output::{BAD, DIM, GOOD, NAME, Output, WARN, count};
 
 /// The most operations that one line names. What is remarked about more of them is told once, at

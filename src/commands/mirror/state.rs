@@ -8,7 +8,7 @@ use a2s::Digest;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::failure::Failure;
+use crate::cli_error::Failure;
 
 /// How far a mirror came.
 #[derive(Debug)]

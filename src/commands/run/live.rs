@@ -9,9 +9,9 @@ use a2s::api::{Event, EventKind};
 use super::follow;
 use super::tree::Tree;
 use super::view::print_event;
+use crate::cli_error::Failure;
 use crate::client::Client;
 use crate::clock;
-use crate::failure::Failure;
 use crate::output::{Output, Painter, Size};
 
 /// How often the tree is drawn.

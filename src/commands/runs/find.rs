@@ -4,8 +4,8 @@ use a2s::api::{ExecutionList, Run};
 use reqwest::Method;
 use uuid::Uuid;
 
+use crate::cli_error::{Exit, Failure, NO_RUN};
 use crate::client::Client;
-use crate::failure::{Exit, Failure, NO_RUN};
 
 /// The fewest digits of an id that are looked for.
 const FEWEST: usize = 4;

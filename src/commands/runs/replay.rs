@@ -3,10 +3,10 @@
 use a2s::api::{ReplayRequest, ReplayResponse, ReplayTarget, StepDiff, ValueDiff};
 use serde_json::Value;
 
+use crate::cli_error::{Exit, Failure};
 use crate::client::Client;
 use crate::commands::run::shown;
-use crate::commands::target::Target;
-use crate::failure::{Exit, Failure};
+use crate::commands::version_spec::Target;
 use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, WARN, count};
 
 pub(super) async fn replay_run(

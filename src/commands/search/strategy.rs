@@ -2,7 +2,7 @@
 
 use a2s::api::{Strategy, Weights};
 
-use crate::failure::Failure;
+use crate::cli_error::Failure;
 
 const HINT: &str = "Write a preset such as most_reliable, or weights and least values of terms: \
                     similarity=0.7,success_rate=0.3,success_rate>=0.9. The terms are similarity, \

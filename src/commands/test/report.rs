@@ -198,7 +198,7 @@ fn print_none(tested: &Tested, require_examples: bool, output: &mut Output) {
     output.line(format_args!("{style}{word}{style:#}  {NAME}{name}{NAME:#}: no examples"));
 }
 
-fn print_bad(tested: &Tested, failure: &crate::failure::Failure, output: &mut Output) {
+fn print_bad(tested: &Tested, failure: &crate::cli_error::Failure, output: &mut Output) {
     let subject = &tested.subject;
     if output.is_json() {
         let mut line = json!({ "target": subject.origin });

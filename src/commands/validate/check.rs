@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 
 use super::super::document::{self, Found};
-use crate::failure::Failure;
+use crate::cli_error::Failure;
 
 /// Past so many files a person wants to see how far it is.
 const PROGRESS_FROM: usize = 50;

@@ -19,10 +19,10 @@ use tokio::sync::Notify;
 use super::check::{self, Checked};
 use super::{link, report};
 use crate::cli::ValidateArgs;
+use crate::cli_error::{Exit, FILE, Failure};
 use crate::client::Client;
 use crate::clock;
 use crate::commands::document;
-use crate::failure::{Exit, FILE, Failure};
 use crate::output::{BAD, DIM, Output, WARN, plain};
 use crate::serve::stop_signal;
 

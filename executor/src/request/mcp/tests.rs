@@ -9,7 +9,7 @@ use url::Url;
 
 use super::*;
 use crate::error::{Error as RunError, Kind};
-use crate::request::fixture::inputs;
+use crate::request::test_fixtures::inputs;
 use crate::request::{Contract, RawResponse, read_response};
 
 fn task() -> McpTask {

@@ -6,7 +6,7 @@ use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Map, Value};
 
-use crate::request::style::Reason;
+use crate::request::parameter_style::Reason;
 
 /// Bytes, and what a part of a multipart body says about them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::binary::{Binary, is_binary};
 use super::{form, multipart};
 use crate::request::Error;
-use crate::request::style::plain;
+use crate::request::parameter_style::plain;
 
 /// The media type and the bytes of a body.
 ///

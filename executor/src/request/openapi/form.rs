@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::binary::is_binary;
 use super::body::refused_field;
 use crate::request::Error;
-use crate::request::style::{self, Escape, Reason, encode, plain};
+use crate::request::parameter_style::{self, Escape, Reason, encode, plain};
 
 /// Writes an object as the fields of a form, in the order that the task states. Null fields are left out.
 pub(super) fn write(declared: &RequestBody, fields: &Map<String, Value>) -> Result<String, Error> {
@@ -28,7 +28,7 @@ fn write_field(
     field: &BodyField,
 ) -> Result<Vec<(String, String)>, Reason> {
     if let Some(style) = field.style {
-        return style::write_query(name, value, style, Escape::of(style));
+        return parameter_style::write_query(name, value, style, Escape::of(style));
     }
     let named = encode(name);
     let pair = |text: String| (named.clone(), encode(&text));

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::binary::{Binary, is_binary};
 use super::body::refused_field;
-use crate::request::style::{self, Escape, Reason, plain};
+use crate::request::parameter_style::{self, Escape, Reason, plain};
 use crate::request::{Error, header_value};
 
 /// The most parts of a body.
@@ -96,7 +96,7 @@ fn quoted(name: &str) -> String {
             '\\' => text.push_str("%5C"),
             '\r' => text.push_str("%0D"),
             '\n' => text.push_str("%0A"),
-            c if c.is_control() => text.push_str(&style::encode(&c.to_string())),
+            c if c.is_control() => text.push_str(&parameter_style::encode(&c.to_string())),
             c => text.push(c),
         }
     }
@@ -105,7 +105,7 @@ fn quoted(name: &str) -> String {
 
 fn write_field(name: &str, value: &Value, field: &BodyField) -> Result<Vec<Part>, Reason> {
     if let Some(style) = field.style {
-        let pairs = style::write_query(name, value, style, Escape::Nothing)?;
+        let pairs = parameter_style::write_query(name, value, style, Escape::Nothing)?;
         let parts = pairs.into_iter().map(|(name, text)| {
             let headers = write_headers(field, &[])?;
             Ok(Part { name, headers, bytes: text.into_bytes(), ..Part::default() })

@@ -4,7 +4,7 @@ use a2s::{MediaType, OperationParameter, Style};
 use serde_json::Value;
 
 use crate::request::Error;
-use crate::request::style::{self, Escape, Reason, Shape};
+use crate::request::parameter_style::{self, Escape, Reason, Shape};
 
 /// A parameter and the value that was given for it, null for none.
 #[derive(Debug)]
@@ -35,22 +35,22 @@ impl Given<'_> {
     /// The text that fills the place in the path, encoded.
     pub(super) fn path_text(&self) -> Result<String, Reason> {
         if let Some(text) = self.content_text()? {
-            return Ok(style::encode(&text));
+            return Ok(parameter_style::encode(&text));
         }
         let shape = Shape::of_scalars(self.value)?.ok_or("it has no items")?;
-        style::write_path(&self.parameter.name, shape, self.parameter.style)
+        parameter_style::write_path(&self.parameter.name, shape, self.parameter.style)
     }
 
     /// Encoded pairs for the query.
     pub(super) fn query_pairs(&self) -> Result<Vec<(String, String)>, Reason> {
         let name = &self.parameter.name;
         if let Some(text) = self.content_text()? {
-            return Ok(vec![(style::encode(name), style::encode(&text))]);
+            return Ok(vec![(parameter_style::encode(name), parameter_style::encode(&text))]);
         }
         let style = self.parameter.style;
-        let pairs = style::write_query(name, self.value, style, Escape::of(style))?;
+        let pairs = parameter_style::write_query(name, self.value, style, Escape::of(style))?;
         if pairs.is_empty() && self.parameter.allow_empty_value {
-            return Ok(vec![(style::encode(name), String::new())]);
+            return Ok(vec![(parameter_style::encode(name), String::new())]);
         }
         Ok(pairs)
     }
@@ -62,7 +62,7 @@ impl Given<'_> {
             return Ok(if media_type.is_json() { ascii_json(&text) } else { text });
         }
         let shape = Shape::of_scalars(self.value)?.ok_or("it has no items")?;
-        Ok(style::write_header(shape, self.parameter.style.explode))
+        Ok(parameter_style::write_header(shape, self.parameter.style.explode))
     }
 
     /// Pairs for the `Cookie` header: encoded, but for text that a media type leaves as it is.
@@ -71,16 +71,16 @@ impl Given<'_> {
         let Some(media_type) = &self.parameter.content else {
             Shape::of_scalars(self.value)?;
             let style = a2s::ValueStyle { style: Style::Form, ..self.parameter.style };
-            return style::write_query(name, self.value, style, Escape::All);
+            return parameter_style::write_query(name, self.value, style, Escape::All);
         };
         let text = content_text(media_type, self.value)?;
         if media_type.is_json() {
-            return Ok(vec![(style::encode(name), style::encode(&text))]);
+            return Ok(vec![(parameter_style::encode(name), parameter_style::encode(&text))]);
         }
         if !text.bytes().all(is_cookie_octet) {
             return Err("a cookie holds visible ASCII without spaces, quotes, `,`, `;` and `\\`");
         }
-        Ok(vec![(style::encode(name), text)])
+        Ok(vec![(parameter_style::encode(name), text)])
     }
 
     fn content_text(&self) -> Result<Option<String>, Reason> {
@@ -94,7 +94,7 @@ fn content_text(media_type: &MediaType, value: &Value) -> Result<String, Reason>
     match value {
         _ if media_type.is_json() => Ok(value.to_string()),
         Value::Array(_) | Value::Object(_) => Err(NO_TEXT),
-        scalar => Ok(style::plain(scalar)),
+        scalar => Ok(parameter_style::plain(scalar)),
     }
 }
 

@@ -6,8 +6,8 @@ use a2s::{BodyField, BodyFormat, FieldKind, MediaType, OpenApiTask, RequestBody}
 use serde_json::{Map, Value};
 
 use super::binary::{Binary, is_binary};
+use crate::request::parameter_style::Shape;
 use crate::request::schema::Spelling;
-use crate::request::style::Shape;
 
 /// The most schemas that are looked at to find the type of one.
 const MAX_LOOKS: usize = 100;

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::request::fixture::{inputs, openapi, operation, prepare};
+use crate::request::test_fixtures::{inputs, openapi, operation, prepare};
 use crate::request::{MAX_BODY_BYTES, MAX_URL_BYTES};
 
 const SERVER: &str = "https://api.example/v1/";

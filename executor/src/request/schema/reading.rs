@@ -166,8 +166,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::request::fixture::operation;
     use crate::request::schema::Direction;
+    use crate::request::test_fixtures::operation;
 
     /// What is told of a value that is spelled in one way.
     fn told(schema: &Value, value: &Value, spelling: Spelling) -> Vec<String> {

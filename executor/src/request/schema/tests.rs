@@ -6,7 +6,7 @@ use a2s::{Method, OpenApiTask, OpenApiVersion};
 use serde_json::json;
 
 use super::*;
-use crate::request::fixture::operation;
+use crate::request::test_fixtures::operation;
 
 fn task(version: OpenApiVersion, components: Value) -> OpenApiTask {
     let mut task = operation(Method::Post, "https://api.example", "/", &[]);

@@ -5,8 +5,8 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::super::post::Receiver;
-use super::super::queue::Taker;
+use super::super::export_queue::Taker;
+use super::super::http_sink::Receiver;
 use crate::config::{self, Export};
 use crate::error::{Error, Kind};
 

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::aside::Matter;
+use super::super::pre_run_decisions::Matter;
 use super::*;
 use crate::run::fold::tests::{any_kind, journal};
 

@@ -8,7 +8,7 @@ use a2s::api::{ServiceHit, ServiceMatch};
 use super::Ranked;
 use crate::Error;
 use crate::catalog::Catalog;
-use crate::store::relations::Hosts;
+use crate::store::dependency_rows::Hosts;
 use crate::vectors::Filter;
 
 /// Matches that are named of a service.

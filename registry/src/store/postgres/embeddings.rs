@@ -10,7 +10,7 @@ use super::Postgres;
 use crate::embed::Embedding;
 use crate::store::Error;
 use crate::store::embeddings::{EmbeddingStore, MOST_EMBEDDINGS, pack, unpack};
-use crate::store::rows::Columns as _;
+use crate::store::row_mapping::Columns as _;
 
 #[async_trait]
 impl EmbeddingStore for Postgres {

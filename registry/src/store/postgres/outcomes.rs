@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use sqlx::{Postgres as Backend, Row as _, Transaction};
 
 use super::Postgres;
-use crate::latency::Histogram;
-use crate::store::rows::{self, parse, to_failure, to_json};
+use crate::latency_histogram::Histogram;
+use crate::outcome_weighting::Weight;
+use crate::store::row_mapping::{self, parse, to_failure, to_json};
 use crate::store::{CapabilityId, Error, MOST_REMEMBERED, Outcome, Record, Recorded, VersionId};
-use crate::tally::Weight;
 
 impl Postgres {
     pub(super) async fn record(&self, outcome: &Outcome) -> Result<Recorded, Error> {
@@ -149,7 +149,7 @@ async fn weigh(
         .bind(version)
         .fetch_all(&mut **transaction)
         .await?;
-    let (own, weight) = rows::weigh(&rows, outcome)?;
+    let (own, weight) = row_mapping::weigh(&rows, outcome)?;
     sqlx::query(
         "INSERT INTO reporter (version, reporter, sessions, at) VALUES ($1, $2, $3, $4) \
          ON CONFLICT (version, reporter) DO UPDATE SET sessions = excluded.sessions, at = excluded.at",

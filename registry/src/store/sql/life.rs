@@ -10,7 +10,7 @@ use sqlx::Transaction;
 
 use super::{Backend, Engine, relations};
 use crate::store::life::{Actor, Deed, History, LifeStore, Owned, Turn, Turned, change_of_owners};
-use crate::store::rows::{concat_entry, newest, to_entry, to_events, to_subjects};
+use crate::store::row_mapping::{concat_entry, newest, to_entry, to_events, to_subjects};
 use crate::store::{Error, Seq};
 
 #[async_trait]

@@ -7,7 +7,7 @@ use sqlx::Transaction;
 
 use super::{Backend, Engine, life, relations};
 use crate::store::life::{Actor, Deed};
-use crate::store::rows::{Columns as _, number_of};
+use crate::store::row_mapping::{Columns as _, number_of};
 use crate::store::{Error, NewVersion, Publication};
 
 impl Engine {

@@ -9,8 +9,12 @@ use async_trait::async_trait;
 use sqlx::Transaction;
 
 use super::{Backend, Engine, list};
-use crate::store::relations::{Hosts, RULES, RelationStore, Relations, ServiceUse, Side, Which};
-use crate::store::rows::{add_permissions, add_titles, concat_entry, to_entries, to_services};
+use crate::store::dependency_rows::{
+    Hosts, RULES, RelationStore, Relations, ServiceUse, Side, Which,
+};
+use crate::store::row_mapping::{
+    add_permissions, add_titles, concat_entry, to_entries, to_services,
+};
 use crate::store::{Entry, Error, VersionId};
 
 #[async_trait]

@@ -9,7 +9,7 @@ use super::Engine;
 use super::life::insert_event;
 use crate::store::Error;
 use crate::store::life::{Actor, Deed};
-use crate::store::rows::to_token;
+use crate::store::row_mapping::to_token;
 use crate::store::tokens::{MOST_TOKENS, Made, TokenRow, TokenStore};
 
 #[async_trait]

@@ -206,8 +206,8 @@ fn a_collection_is_an_index_only_as_it_was_made() {
     let config = config("http://127.0.0.1:1".parse().unwrap());
     // One with vectors of a length that says of itself what another one would.
     let identify = |length, says: &Identity, store| {
-        let made = words::to_collection("name", &told(length, FORMAT), &config).unwrap();
-        let metadata = words::to_collection("name", says, &config).unwrap().metadata;
+        let made = messages::to_collection("name", &told(length, FORMAT), &config).unwrap();
+        let metadata = messages::to_collection("name", says, &config).unwrap().metadata;
         let params = CollectionParams {
             vectors_config: made.vectors_config,
             sparse_vectors_config: made.sparse_vectors_config,
@@ -216,7 +216,7 @@ fn a_collection_is_an_index_only_as_it_was_made() {
         let config =
             CollectionConfig { params: Some(params), metadata, ..CollectionConfig::default() };
         let info = CollectionInfo { config: Some(config), ..CollectionInfo::default() };
-        words::to_identity(&info, store)
+        messages::to_identity(&info, store)
     };
     let good = told(4, FORMAT);
     assert_eq!(identify(4, &good, "store"), Some(good.clone()));

@@ -4,7 +4,7 @@ use a2s::{MediaType, OperationParameter, Style, ValueStyle};
 use serde_json::json;
 
 use super::*;
-use crate::request::fixture::parameter;
+use crate::request::test_fixtures::parameter;
 
 /// The request of an operation with one parameter, changed by `change`.
 fn request_of(

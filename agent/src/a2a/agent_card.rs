@@ -1,0 +1,195 @@
+//! The card of an agent (A2A 1.0, sections 4.4 and 8): what this one tells of itself, and what others
+//! do. Pure.
+
+use a2s::api::CapabilitySummary;
+use a2s::{one_line, split_name};
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use super::wire_versions::Version;
+
+/// The most skills on a card.
+pub(super) const MAX_SKILLS: usize = 100;
+/// The most skills that are read from the card of another agent, and the most words of each.
+const MAX_READ: usize = 500;
+const MAX_TEXT: usize = 1_000;
+const MAX_NAME: usize = 100;
+
+const DESCRIPTION: &str = "Finds published capabilities for what somebody wants, and has them run \
+                           while guardians are asked before and after every step.";
+const MORE: &str = " It knows more than is listed here.";
+
+/// The card of this agent in the notation of one version. `endpoint` is where it is asked.
+///
+/// That of 0.3 lists the interfaces of 1.0 as well, as the official SDKs do: a reader of 1.0 that sends
+/// no `A2A-Version` finds them there, and one of 0.3 leaves out what it does not know.
+pub(super) fn write(
+    endpoint: &Url,
+    skills: &[CapabilitySummary],
+    has_more: bool,
+    version: Version,
+) -> Value {
+    let interfaces = [Version::V1_0, Version::V0_3].map(|version| {
+        json!({
+            "url": endpoint, "protocolBinding": "JSONRPC", "protocolVersion": version.as_str(),
+        })
+    });
+    let token = "A token of this service with the scope `execute`.";
+    let description =
+        if has_more { format!("{DESCRIPTION}{MORE}") } else { DESCRIPTION.to_owned() };
+    let mut card = json!({
+        "name": "A2S agent",
+        "description": description,
+        "version": env!("CARGO_PKG_VERSION"),
+        "supportedInterfaces": interfaces,
+        "capabilities": { "streaming": true, "pushNotifications": false },
+        "defaultInputModes": ["text/plain", "application/json"],
+        "defaultOutputModes": ["text/plain", "application/json"],
+        "skills": skills.iter().map(skill).collect::<Vec<_>>(),
+    });
+    match version {
+        Version::V1_0 => {
+            card["capabilities"]["extendedAgentCard"] = false.into();
+            let scheme = json!({ "scheme": "Bearer", "description": token });
+            card["securitySchemes"] = json!({ "token": { "httpAuthSecurityScheme": scheme } });
+            card["securityRequirements"] = json!([{ "schemes": { "token": { "list": [] } } }]);
+        }
+        Version::V0_3 => {
+            card["protocolVersion"] = "0.3.0".into();
+            card["url"] = endpoint.as_str().into();
+            card["preferredTransport"] = "JSONRPC".into();
+            card["supportsAuthenticatedExtendedCard"] = false.into();
+            let scheme = json!({ "type": "http", "scheme": "bearer", "description": token });
+            card["securitySchemes"] = json!({ "token": scheme });
+            card["security"] = json!([{ "token": [] }]);
+        }
+    }
+    card
+}
+
+fn skill(capability: &CapabilitySummary) -> Value {
+    let domains = capability.domains.iter().map(|domain| domain.as_str().to_owned());
+    let tags: Vec<String> = domains.chain(["capability".to_owned()]).collect();
+    json!({
+        "id": capability.name,
+        "name": split_name(capability.name.as_str()),
+        "description": capability.told(),
+        "tags": tags,
+    })
+}
+
+/// The card of another agent, as far as it matters here. All of it is that agent's words.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Card {
+    /// What it calls itself.
+    pub name: String,
+    /// What it says of itself.
+    pub description: String,
+    /// Its version.
+    pub version: String,
+    /// Whether it streams.
+    pub streaming: bool,
+    /// What it says that it can do.
+    pub skills: Vec<Skill>,
+    /// Where it is asked, and in which version.
+    pub(super) endpoint: Url,
+    pub(super) protocol: Version,
+}
+
+/// Something that an agent says it can do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Skill {
+    /// Its id on the card.
+    pub id: String,
+    /// What it is called.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// Words that it is found by.
+    pub tags: Vec<String>,
+    /// What somebody may say who wants it.
+    pub examples: Vec<String>,
+}
+
+impl Card {
+    /// Reads a card that was found at `origin`. The agent has to be asked at the same host: a token
+    /// for one host is shown to no other.
+    pub(super) fn read(value: &Value, origin: &Url) -> Result<Self, String> {
+        let members = value.as_object().ok_or("it is no object")?;
+        let (endpoint, protocol) = endpoint(members, origin)?;
+        let skills = list(members, "skills").iter().filter_map(Skill::read).take(MAX_READ);
+        let capabilities = members.get("capabilities");
+        let streaming = capabilities.and_then(|capabilities| capabilities.get("streaming"));
+        Ok(Self {
+            name: text(members, "name", MAX_NAME).ok_or("it has no `name`")?,
+            description: text(members, "description", MAX_TEXT).unwrap_or_default(),
+            version: text(members, "version", MAX_NAME).unwrap_or_default(),
+            streaming: streaming.and_then(Value::as_bool).unwrap_or_default(),
+            skills: skills.collect(),
+            endpoint,
+            protocol,
+        })
+    }
+}
+
+impl Skill {
+    fn read(value: &Value) -> Option<Self> {
+        let members = value.as_object()?;
+        let texts = |name: &str| -> Vec<String> {
+            let texts = list(members, name).iter().filter_map(Value::as_str);
+            texts.take(20).map(|text| one_line(text, MAX_NAME)).collect()
+        };
+        Some(Self {
+            id: text(members, "id", MAX_NAME)?,
+            name: text(members, "name", MAX_NAME)?,
+            description: text(members, "description", MAX_TEXT).unwrap_or_default(),
+            tags: texts("tags"),
+            examples: texts("examples"),
+        })
+    }
+}
+
+/// Where the agent is asked: the newest version that is spoken here, among those at this host.
+fn endpoint(members: &Map<String, Value>, origin: &Url) -> Result<(Url, Version), String> {
+    let at = |value: &Value, name: &str| -> Option<String> {
+        value.get(name).and_then(Value::as_str).map(str::to_owned)
+    };
+    let mut offered = Vec::new();
+    for interface in list(members, "supportedInterfaces") {
+        let version = at(interface, "protocolVersion").and_then(|text| Version::of(&text));
+        offered.push((at(interface, "url"), at(interface, "protocolBinding"), version));
+    }
+    // 0.3 has one address with a version for all of the card, and others beside it.
+    let whole = Value::Object(members.clone());
+    let version = at(&whole, "protocolVersion").unwrap_or_else(|| "0.3".to_owned());
+    let version = Version::of(&version);
+    let transport = at(&whole, "preferredTransport").or_else(|| Some("JSONRPC".to_owned()));
+    offered.push((at(&whole, "url"), transport, version));
+    for interface in list(members, "additionalInterfaces") {
+        offered.push((at(interface, "url"), at(interface, "transport"), version));
+    }
+    let mut usable: Vec<(Url, Version)> = offered
+        .into_iter()
+        .filter(|(_, binding, _)| binding.as_deref() == Some("JSONRPC"))
+        .filter_map(|(url, _, version)| Some((url?.parse().ok()?, version?)))
+        .collect();
+    if usable.is_empty() {
+        return Err("it names no address for JSON-RPC in version 0.3 or 1.0".to_owned());
+    }
+    usable.retain(|(url, _)| url.origin() == origin.origin());
+    let newest = usable.iter().position(|(_, version)| *version == Version::V1_0);
+    let chosen = usable.into_iter().nth(newest.unwrap_or_default());
+    chosen.ok_or_else(|| "it names addresses at other hosts alone".to_owned())
+}
+
+fn text(members: &Map<String, Value>, name: &str, most: usize) -> Option<String> {
+    let text = one_line(members.get(name)?.as_str()?, most);
+    (!text.is_empty()).then_some(text)
+}
+
+fn list<'v>(members: &'v Map<String, Value>, name: &str) -> &'v [Value] {
+    members.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! A list of tasks, page by page (A2A 1.0, section 3.1.4).
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::request_params::{bad, history};
+use super::within;
+use crate::a2a::model::TaskState;
+use crate::a2a::rpc::{Fault, Object};
+use crate::a2a::tasks::Listed;
+use crate::a2a::wire_versions::{self, Version};
+
+/// How many tasks a page has, when nothing else is asked for, and at most.
+const PAGE: usize = 50;
+const MAX_PAGE: u64 = 100;
+/// The most bytes of tasks in a page; one task it has in any case.
+const MAX_BYTES: usize = 4 << 20;
+
+/// The tasks that are asked for.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    context: Option<String>,
+    state: Option<TaskState>,
+    since: Option<Timestamp>,
+    /// The last task of the page before: when something happened to it, and its id.
+    after: Option<(Timestamp, Uuid)>,
+    size: usize,
+    history: usize,
+    with_artifacts: bool,
+}
+
+impl Wanted {
+    /// # Errors
+    /// A parameter has the wrong type or is out of range.
+    pub(super) fn read(version: Version, params: &Object) -> Result<Self, Fault> {
+        let given = |name: &str| params.get(name).filter(|value| !value.is_null());
+        let text = |name: &str| match given(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.as_str()).filter(|text| !text.is_empty())),
+            Some(_) => Err(bad(format!("`{name}` is no text"))),
+        };
+        let state = text("status")?.map(|name| {
+            version.read_state(name).ok_or_else(|| bad("`status` is no state of a task"))
+        });
+        let since = text("statusTimestampAfter")?.map(|text| {
+            let time = text.parse();
+            time.map_err(|_| bad("`statusTimestampAfter` is no time as `2026-01-31T12:00:00Z`"))
+        });
+        let after = text("pageToken")?.map(|token| {
+            read_token(token).ok_or_else(|| bad("`pageToken` is none of this agent's"))
+        });
+        let size = match given("pageSize") {
+            None => PAGE,
+            Some(size) => match size.as_u64() {
+                Some(size @ 1..=MAX_PAGE) => usize::try_from(size).unwrap_or(PAGE),
+                _ => return Err(bad(format!("`pageSize` is a whole number from 1 to {MAX_PAGE}"))),
+            },
+        };
+        let with_artifacts = match given("includeArtifacts") {
+            None => false,
+            Some(Value::Bool(flag)) => *flag,
+            Some(_) => return Err(bad("`includeArtifacts` is true or false")),
+        };
+        Ok(Self {
+            context: wire_versions::id(params, "contextId").map_err(bad)?,
+            // Protocol Buffers have it in the place of nothing.
+            state: state.transpose()?.filter(|state| *state != TaskState::Unknown),
+            since: since.transpose()?,
+            after: after.transpose()?,
+            size,
+            history: history(params)?.unwrap_or(0),
+            with_artifacts,
+        })
+    }
+
+    /// The page, of tasks that come in the order of a list.
+    pub(super) fn page(&self, listed: Vec<Listed>, version: Version) -> Value {
+        let fits = |task: &Listed| {
+            self.context.as_ref().is_none_or(|context| *context == task.entry.context)
+                && self.state.is_none_or(|state| state == task.state)
+                && self.since.is_none_or(|since| task.since.is_some_and(|at| since <= at))
+        };
+        let fitting: Vec<Listed> = listed.into_iter().filter(fits).collect();
+        let total = fitting.len();
+        let is_left = |task: &Listed| self.after.is_none_or(|last| (task.touched, task.id) < last);
+        let mut left = fitting.into_iter().filter(is_left).peekable();
+        let (mut tasks, mut bytes, mut last) = (Vec::new(), 0, None);
+        while tasks.len() < self.size {
+            let Some(next) = left.peek() else { break };
+            let written = self.write(next, version);
+            bytes += written.to_string().len();
+            if bytes > MAX_BYTES && !tasks.is_empty() {
+                break;
+            }
+            tasks.push(written);
+            last = left.next();
+        }
+        let token = last.filter(|_| left.peek().is_some());
+        let token = token.map_or_else(String::new, |last| write_token(last.touched, last.id));
+        json!({
+            "pageSize": tasks.len(),
+            "totalSize": total,
+            "nextPageToken": token,
+            "tasks": tasks,
+        })
+    }
+
+    fn write(&self, listed: &Listed, version: Version) -> Value {
+        let mut task = within(listed.entry.now().0, Some(self.history));
+        if !self.with_artifacts {
+            task.artifacts.clear();
+        }
+        version.task(&task)
+    }
+}
+
+fn write_token(at: Timestamp, id: Uuid) -> String {
+    format!("{}.{}", at.as_nanosecond(), id.simple())
+}
+
+fn read_token(token: &str) -> Option<(Timestamp, Uuid)> {
+    let (at, id) = token.split_once('.')?;
+    let at = Timestamp::from_nanosecond(at.parse().ok()?).ok()?;
+    Some((at, Uuid::try_parse(id).ok()?))
+}

@@ -1,0 +1,205 @@
+//! Both versions of the protocol as JSON: 0.3 tells kinds by `kind` and lower case, 1.0 is the JSON
+//! of Protocol Buffers (A2A 1.0, sections 4, 5.5 and A.2).
+
+// The path is written out for the fuzz targets, which take this file alone.
+#[path = "wire_versions/read.rs"]
+mod read;
+
+pub(super) use read::id;
+
+use serde_json::{Map, Value, json};
+
+use super::model::{Artifact, Message, Part, Reply, Role, Status, Task, TaskState, Update};
+
+/// A version of the protocol that is spoken here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// 0.3, whose methods are called `message/send`.
+    V0_3,
+    /// 1.0, whose methods are called `SendMessage`.
+    V1_0,
+}
+
+/// States, with their names in 0.3 and in 1.0.
+const STATES: [(TaskState, &str, &str); 9] = [
+    (TaskState::Submitted, "submitted", "TASK_STATE_SUBMITTED"),
+    (TaskState::Working, "working", "TASK_STATE_WORKING"),
+    (TaskState::Completed, "completed", "TASK_STATE_COMPLETED"),
+    (TaskState::Failed, "failed", "TASK_STATE_FAILED"),
+    (TaskState::Canceled, "canceled", "TASK_STATE_CANCELED"),
+    (TaskState::InputRequired, "input-required", "TASK_STATE_INPUT_REQUIRED"),
+    (TaskState::Rejected, "rejected", "TASK_STATE_REJECTED"),
+    (TaskState::AuthRequired, "auth-required", "TASK_STATE_AUTH_REQUIRED"),
+    (TaskState::Unknown, "unknown", "TASK_STATE_UNSPECIFIED"),
+];
+
+impl Version {
+    /// What the header `A2A-Version` says, of which the first two numbers count (1.0, section 3.6).
+    pub(super) fn of(text: &str) -> Option<Self> {
+        let mut numbers = text.trim().split('.');
+        match (numbers.next(), numbers.next()) {
+            (Some("0"), Some("3")) => Some(Self::V0_3),
+            (Some("1"), Some("0")) => Some(Self::V1_0),
+            _ => None,
+        }
+    }
+
+    /// As a header says it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V0_3 => "0.3",
+            Self::V1_0 => "1.0",
+        }
+    }
+
+    /// How a state is called.
+    #[must_use]
+    pub fn state(self, state: TaskState) -> &'static str {
+        let named = STATES.iter().find(|(known, ..)| *known == state);
+        match (self, named) {
+            (Self::V0_3, Some((_, name, _))) | (Self::V1_0, Some((.., name))) => name,
+            (_, None) => "unknown",
+        }
+    }
+
+    fn role(self, role: Role) -> &'static str {
+        match (self, role) {
+            (Self::V0_3, Role::User) => "user",
+            (Self::V0_3, Role::Agent) => "agent",
+            (Self::V1_0, Role::User) => "ROLE_USER",
+            (Self::V1_0, Role::Agent) => "ROLE_AGENT",
+        }
+    }
+
+    /// What is answered to a message.
+    pub(super) fn reply(self, reply: &Reply) -> Value {
+        match (self, reply) {
+            (Self::V0_3, Reply::Task(task)) => self.task(task),
+            (Self::V0_3, Reply::Message(message)) => self.message(message),
+            (Self::V1_0, Reply::Task(task)) => json!({ "task": self.task(task) }),
+            (Self::V1_0, Reply::Message(message)) => json!({ "message": self.message(message) }),
+        }
+    }
+
+    /// What a stream tells of a task.
+    pub(super) fn update(self, task: &str, context: &str, update: &Update) -> Value {
+        let mut told = Map::from_iter([
+            ("taskId".to_owned(), task.into()),
+            ("contextId".to_owned(), context.into()),
+        ]);
+        let name = match update {
+            Update::Reply(reply) => return self.reply(reply),
+            Update::Status(status) => {
+                told.insert("status".to_owned(), self.status(status));
+                if self == Self::V0_3 {
+                    told.insert("final".to_owned(), status.state.is_settled().into());
+                }
+                ["status-update", "statusUpdate"]
+            }
+            Update::Artifact(artifact) => {
+                told.insert("artifact".to_owned(), self.artifact(artifact));
+                told.insert("lastChunk".to_owned(), true.into());
+                ["artifact-update", "artifactUpdate"]
+            }
+        };
+        match self {
+            Self::V0_3 => {
+                told.insert("kind".to_owned(), name[0].into());
+                Value::Object(told)
+            }
+            Self::V1_0 => Value::Object(Map::from_iter([(name[1].to_owned(), told.into())])),
+        }
+    }
+
+    /// A task.
+    pub(super) fn task(self, task: &Task) -> Value {
+        let mut written = Map::from_iter([
+            ("id".to_owned(), task.id.as_str().into()),
+            ("contextId".to_owned(), task.context.as_str().into()),
+            ("status".to_owned(), self.status(&task.status)),
+        ]);
+        self.kind(&mut written, "task");
+        if !task.artifacts.is_empty() {
+            let artifacts = task.artifacts.iter().map(|artifact| self.artifact(artifact));
+            written.insert("artifacts".to_owned(), artifacts.collect());
+        }
+        if !task.history.is_empty() {
+            let history = task.history.iter().map(|message| self.message(message));
+            written.insert("history".to_owned(), history.collect());
+        }
+        if !task.metadata.is_empty() {
+            written.insert("metadata".to_owned(), task.metadata.clone().into());
+        }
+        Value::Object(written)
+    }
+
+    /// A message.
+    pub(super) fn message(self, message: &Message) -> Value {
+        let parts: Value = message.parts.iter().map(|part| self.part(part)).collect();
+        let mut written = Map::from_iter([
+            ("messageId".to_owned(), message.id.as_str().into()),
+            ("role".to_owned(), self.role(message.role).into()),
+            ("parts".to_owned(), parts),
+        ]);
+        self.kind(&mut written, "message");
+        if let Some(context) = &message.context {
+            written.insert("contextId".to_owned(), context.as_str().into());
+        }
+        if let Some(task) = &message.task {
+            written.insert("taskId".to_owned(), task.as_str().into());
+        }
+        Value::Object(written)
+    }
+
+    fn kind(self, written: &mut Map<String, Value>, kind: &str) {
+        if self == Self::V0_3 {
+            written.insert("kind".to_owned(), kind.into());
+        }
+    }
+
+    fn status(self, status: &Status) -> Value {
+        let mut written = Map::from_iter([("state".to_owned(), self.state(status.state).into())]);
+        if let Some(message) = &status.message {
+            written.insert("message".to_owned(), self.message(message));
+        }
+        if let Some(timestamp) = status.timestamp {
+            written.insert("timestamp".to_owned(), timestamp.to_string().into());
+        }
+        Value::Object(written)
+    }
+
+    fn artifact(self, artifact: &Artifact) -> Value {
+        let parts: Value = artifact.parts.iter().map(|part| self.part(part)).collect();
+        let mut written = Map::from_iter([
+            ("artifactId".to_owned(), artifact.id.as_str().into()),
+            ("parts".to_owned(), parts),
+        ]);
+        for (name, text) in [("name", &artifact.name), ("description", &artifact.description)] {
+            if let Some(text) = text {
+                written.insert(name.to_owned(), text.as_str().into());
+            }
+        }
+        Value::Object(written)
+    }
+
+    fn part(self, part: &Part) -> Value {
+        match (self, part) {
+            (Self::V0_3, Part::Text(text)) => json!({ "kind": "text", "text": text }),
+            // In 0.3 data is an object.
+            (Self::V0_3, Part::Data(data)) if data.is_object() => {
+                json!({ "kind": "data", "data": data })
+            }
+            (Self::V0_3, Part::Data(data)) => json!({ "kind": "data", "data": { "value": data } }),
+            (Self::V0_3, Part::File) => json!({ "kind": "file", "file": {} }),
+            (Self::V1_0, Part::Text(text)) => json!({ "text": text, "mediaType": "text/plain" }),
+            (Self::V1_0, Part::Data(data)) => {
+                json!({ "data": data, "mediaType": "application/json" })
+            }
+            (Self::V1_0, Part::File) => json!({ "url": "" }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! What a request points at: something that was said, or comes of, a request before it.
+
+use super::word_similarity;
+
+/// Words that point at what came before.
+const PRONOUNS: [&str; 8] = ["it", "them", "this", "that", "these", "those", "its", "their"];
+/// Those that stand before a thing that is pointed at.
+const DETERMINERS: [&str; 7] = ["the", "its", "their", "this", "that", "these", "those"];
+/// Words that a thing does not go on behind.
+const ENDS: [&str; 25] = [
+    "in", "on", "at", "to", "for", "of", "with", "as", "by", "and", "or", "via", "from", "into",
+    "about", "is", "are", "was", "saying", "that", "then", "please", "topic", "worth", "who",
+];
+/// Who does something, behind which no thing stands either.
+const SUBJECTS: [&str; 8] = ["it", "they", "he", "she", "we", "i", "you", "there"];
+/// Words of a thing that is pointed at.
+const MOST_WORDS: usize = 3;
+
+/// What a request points at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct References {
+    /// The word that points at what came before as a whole: `it`.
+    pub(super) pronoun: Option<String>,
+    /// The things that are pointed at, as the words behind `the`, `its` and the like.
+    pub(super) things: Vec<Vec<String>>,
+}
+
+impl References {
+    /// What `text` points at, quoted texts left out.
+    pub(super) fn of(text: &str) -> Self {
+        let words = bare_words(text);
+        let mut references = Self::default();
+        for (at, word) in words.iter().enumerate() {
+            let next = words.get(at + 1).map_or("", String::as_str);
+            let is_determiner = DETERMINERS.contains(&word.as_str());
+            let thing = if is_determiner { thing(&words[at + 1..]) } else { Vec::new() };
+            // "That it rains" and "this evening" point at nothing that came before.
+            let is_pronoun = PRONOUNS.contains(&word.as_str())
+                && match word.as_str() {
+                    "that" | "this" | "these" | "those" => next.is_empty() || ENDS.contains(&next),
+                    "it" => !matches!(next, "is" | "will" | "rains" | "was"),
+                    _ => true,
+                };
+            if is_pronoun && references.pronoun.is_none() {
+                references.pronoun = Some(word.clone());
+            }
+            if !thing.is_empty() {
+                references.things.push(thing);
+            }
+        }
+        references
+    }
+}
+
+/// The thing that these words begin with.
+fn thing(words: &[String]) -> Vec<String> {
+    let goes_on =
+        |word: &&String| !ENDS.contains(&word.as_str()) && !SUBJECTS.contains(&word.as_str());
+    words.iter().take(MOST_WORDS).take_while(goes_on).cloned().collect()
+}
+
+/// The words of a phrase without what points: `capital` of "its capital".
+pub(super) fn named(text: &str) -> Option<Vec<String>> {
+    let words = bare_words(text);
+    let first = words.first().filter(|word| DETERMINERS.contains(&word.as_str()))?;
+    let thing = thing(words.get(1..)?);
+    (!thing.is_empty() && !first.is_empty()).then_some(thing)
+}
+
+/// The words of a text in lower case, quoted texts left out.
+fn bare_words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut quote: Option<char> = None;
+    for chunk in text.split_whitespace() {
+        let closes = |mark: char| chunk.trim_end_matches(['.', ',', '!', '?', ';']).ends_with(mark);
+        if let Some(mark) = quote {
+            quote = Some(mark).filter(|mark| !closes(*mark));
+            continue;
+        }
+        let opened = chunk.chars().next().and_then(|first| match first {
+            '"' | '\'' => Some(first),
+            '“' => Some('”'),
+            '„' => Some('“'),
+            '«' => Some('»'),
+            '‘' => Some('’'),
+            _ => None,
+        });
+        if let Some(mark) = opened {
+            quote = Some(mark).filter(|mark| chunk.chars().count() == 1 || !closes(*mark));
+            continue;
+        }
+        let word = chunk.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+        words.extend((!word.is_empty()).then_some(word));
+    }
+    words
+}
+
+/// Whether words name an output: all of its name, or what it is one of.
+pub(super) fn names(thing: &[String], output: &str) -> bool {
+    let name = word_similarity::of_name(output);
+    (1..=thing.len())
+        .any(|length| thing.get(..length).is_some_and(|thing| word_similarity::same(thing, &name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, pronoun: Option<&str>, things: &[&str]) {
+        let references = References::of(text);
+        assert_eq!(references.pronoun.as_deref(), pronoun, "{text}");
+        let found: Vec<String> = references.things.iter().map(|thing| thing.join(" ")).collect();
+        assert_eq!(found, things, "{text}");
+    }
+
+    #[test]
+    fn what_a_request_points_at_is_found() {
+        check("tweet it", Some("it"), &[]);
+        check("share it on Twitter", Some("it"), &[]);
+        check("get the weather in its capital", Some("its"), &["weather", "capital"]);
+        check("send the summary to topic x", None, &["summary"]);
+        check("tweet 'it is the end'", None, &[]);
+        check("say that it is late", None, &[]);
+        check("draw a chart of the temperatures", None, &["temperatures"]);
+        check("", None, &[]);
+    }
+
+    #[test]
+    fn a_thing_names_an_output_whole() {
+        let thing = |text: &str| named(text).unwrap();
+        assert!(names(&thing("its capital"), "capital"));
+        assert!(names(&thing("the temperatures today"), "temperature"));
+        assert!(!names(&thing("the capital letter"), "letter"));
+        assert!(!names(&thing("the wind"), "wind_speed"));
+        assert_eq!(named("Paris"), None);
+    }
+}

@@ -1,0 +1,396 @@
+//! Which outputs of earlier capabilities feed which inputs of a later one.
+
+use a2s::authoring::{ChainStep, Feed, Given};
+use a2s::{Found, InputField, Kinds, OutputField};
+use serde_json::Value;
+
+use super::coreference::{self, References};
+use super::{Link, Part, word_similarity};
+
+/// Outputs that are made a text together.
+const MOST_PARTS: usize = 6;
+/// What is as sure as this is a link.
+const SURE_ENOUGH: f64 = 0.6;
+
+/// One later capability among those before it.
+pub(super) struct Judge<'j, 'r> {
+    pub(super) earlier: &'j [&'j Part<'r>],
+    pub(super) part: &'j Part<'r>,
+    /// What its own request says of its inputs.
+    pub(super) found: &'j [Found<'j>],
+    /// What its request points at.
+    pub(super) refers: &'j References,
+}
+
+/// An output that may feed an input.
+struct Way {
+    feed: Feed,
+    from: usize,
+    sure: f64,
+    because: String,
+}
+
+impl Judge<'_, '_> {
+    /// The links to the inputs of the later capability, at most one to each.
+    pub(super) fn links(&self) -> Vec<(Feed, Link)> {
+        let mut links = Vec::new();
+        for field in self.part.interface().inputs.iter().filter(|field| !field.secret) {
+            let Some(way) = self.way_to(field).filter(|way| way.sure >= SURE_ENOUGH) else {
+                continue;
+            };
+            let Some(from) = self.earlier.get(way.from) else { continue };
+            let outputs = match &way.feed {
+                Feed::Output(given) => vec![given.output.clone()],
+                Feed::Text { parts, .. } => parts.iter().map(|p| p.output.clone()).collect(),
+                Feed::Shared { .. } => Vec::new(),
+            };
+            let link = Link {
+                from: from.name().clone(),
+                outputs,
+                to: self.part.name().clone(),
+                input: field.name.clone(),
+                sure: way.sure,
+                because: way.because,
+            };
+            links.push((way.feed, link));
+        }
+        links
+    }
+
+    /// Inputs that are the same as one of an earlier capability: of one name that says what it is,
+    /// and of one type, where the request itself says nothing of them.
+    pub(super) fn shared(&self, steps: &[ChainStep<'_>]) -> Vec<(String, Feed)> {
+        let mut shared = Vec::new();
+        let open = self.part.interface().inputs.iter().filter(|field| {
+            field.required && !field.secret && self.said(field).is_none() && is_telling(&field.name)
+        });
+        for field in open {
+            let same = self.earlier.iter().enumerate().find(|(step, part)| {
+                part.interface().inputs.iter().any(|other| {
+                    other.required
+                        && !other.secret
+                        && word_similarity::of_name(&other.name)
+                            == word_similarity::of_name(&field.name)
+                        && kinds(&other.schema).meets(kinds(&field.schema))
+                        && !steps.get(*step).is_some_and(|s| s.feeds.contains_key(&other.name))
+                })
+            });
+            let Some((step, part)) = same else { continue };
+            let name = word_similarity::of_name(&field.name);
+            let mut inputs = part.interface().inputs.iter();
+            let Some(other) = inputs.find(|other| word_similarity::of_name(&other.name) == name)
+            else {
+                continue;
+            };
+            let feed = Feed::Shared { step, input: other.name.clone() };
+            shared.push((field.name.clone(), feed));
+        }
+        shared
+    }
+
+    fn said(&self, field: &InputField) -> Option<&Found<'_>> {
+        self.found.iter().find(|found| found.name == field.name)
+    }
+
+    fn way_to(&self, field: &InputField) -> Option<Way> {
+        if let Some(said) = self.said(field) {
+            if said.quoted {
+                return self.way_behind_own_words(field, said);
+            }
+            if let Some(thing) = coreference::named(said.text)
+                && let Some(way) = self.way_by_thing(field, &thing, said.text)
+            {
+                return Some(way);
+            }
+            if said.value.is_some() {
+                return None;
+            }
+            // A pattern says that the thing pointed at belongs here.
+            let way = self.way_by_pronoun(field, said.text);
+            return way.or_else(|| self.way_unsaid(field));
+        }
+        self.way_unsaid(field)
+    }
+
+    /// Where the request says nothing of an input.
+    fn way_unsaid(&self, field: &InputField) -> Option<Way> {
+        let by_thing = || {
+            self.refers.things.iter().find_map(|thing| {
+                let way = self.way_by_thing(field, thing, &thing.join(" "))?;
+                self.is_meant_for(field, thing).then_some(way)
+            })
+        };
+        let by_pronoun = || {
+            let pronoun = self.refers.pronoun.as_deref()?;
+            self.is_content(field).then(|| self.way_to_content(field, false, 0.8, pronoun))?
+        };
+        let unsaid = || {
+            let silent = self.refers.pronoun.is_none() && self.is_content(field);
+            if !silent || !field.required || !self.part.changes() {
+                return None;
+            }
+            let from = self.source()?;
+            let reads = self.earlier.get(from).is_some_and(|part| !part.changes());
+            let mut way = self.way_to_content(field, false, SURE_ENOUGH, "")?;
+            way.because = format!(
+                "nothing is said about `{}`, and {} comes right before",
+                field.name,
+                self.earlier.get(from)?.name()
+            );
+            reads.then_some(way)
+        };
+        by_thing().or_else(by_pronoun).or_else(|| self.way_by_name(field)).or_else(unsaid)
+    }
+
+    /// A quoted text before what is pointed at: "tweet it saying 'Weather update:'".
+    fn way_behind_own_words(&self, field: &InputField, said: &Found<'_>) -> Option<Way> {
+        said.value.as_ref().filter(|_| self.is_content(field))?;
+        if let Some(pronoun) = self.refers.pronoun.as_deref() {
+            return self.way_to_content(field, true, 0.75, pronoun);
+        }
+        let named = |thing: &Vec<String>| self.way_by_thing(field, thing, &thing.join(" "));
+        let mut way = self.refers.things.iter().find_map(named)?;
+        let parts = match way.feed {
+            Feed::Output(given) => vec![given],
+            Feed::Text { parts, .. } => parts,
+            Feed::Shared { .. } => return None,
+        };
+        way.feed = Feed::Text { own: true, parts };
+        Some(way)
+    }
+
+    /// The one output that a thing names: "its capital", or what "the forecast" comes from.
+    fn way_by_thing(&self, field: &InputField, thing: &[String], told: &str) -> Option<Way> {
+        let mut named =
+            self.outputs().filter(|(_, output)| coreference::names(thing, &output.name));
+        if let Some((from, output)) = named.next() {
+            if named.next().is_some() {
+                return None;
+            }
+            let because = format!("\"{told}\" is the output `{}`", output.name);
+            return self.feed_with(field, from, output, 0.9, because);
+        }
+        let is_of = |part: &Part<'_>| {
+            let capability = part.document.capability();
+            let mut about = word_similarity::of_text(&capability.description);
+            about.extend(word_similarity::of_text(&a2s::split_name(capability.name.as_str())));
+            thing.first().is_some_and(|word| about.contains(&word_similarity::singular(word)))
+        };
+        let mut of = (0..self.earlier.len()).filter(|at| is_of(self.earlier[*at]));
+        let from = of.next()?;
+        if of.next().is_some() || !self.is_content(field) || self.part_is_about(thing) {
+            return None;
+        }
+        let because = format!("\"{told}\" is what {} gives", self.earlier[from].name());
+        self.content_of(from, field, false, 0.8, because)
+    }
+
+    /// Whether a thing is what the later capability itself is about: "push the notification".
+    fn part_is_about(&self, thing: &[String]) -> bool {
+        let capability = self.part.document.capability();
+        let about = word_similarity::of_text(&a2s::split_name(capability.name.as_str()));
+        thing.first().is_some_and(|word| about.contains(&word_similarity::singular(word)))
+    }
+
+    /// Whether a thing that no pattern places is meant for an input: it is the content, or the
+    /// only input whose name has its words.
+    fn is_meant_for(&self, field: &InputField, thing: &[String]) -> bool {
+        if self.is_content(field) {
+            return true;
+        }
+        let has_words = |field: &&InputField| {
+            let name = word_similarity::of_name(&field.name);
+            thing.first().is_some_and(|word| {
+                name.iter().any(|other| {
+                    word_similarity::singular(other) == word_similarity::singular(word)
+                })
+            })
+        };
+        let mut fields = self.part.interface().inputs.iter().filter(has_words);
+        fields.next() == Some(field) && fields.next().is_none()
+    }
+
+    /// What a bare pronoun in the place of an input means.
+    fn way_by_pronoun(&self, field: &InputField, told: &str) -> Option<Way> {
+        let pronoun = self.refers.pronoun.as_deref()?;
+        if self.is_content(field) {
+            return self.way_to_content(field, false, 0.85, pronoun);
+        }
+        // It is called by its name.
+        let from = self.source()?;
+        let mut called = self
+            .earlier
+            .get(from)?
+            .interface()
+            .outputs
+            .iter()
+            .filter(|output| matches!(output.name.as_str(), "name" | "title"));
+        let output = called.next().filter(|_| told == pronoun)?;
+        if called.next().is_some() {
+            return None;
+        }
+        let because = format!("\"{pronoun}\" is called `{}`", output.name);
+        self.feed_with(field, from, output, 0.65, because)
+    }
+
+    /// An output of the same name and type.
+    fn way_by_name(&self, field: &InputField) -> Option<Way> {
+        let name = word_similarity::of_name(&field.name);
+        let mut same =
+            self.outputs().filter(|(_, output)| word_similarity::of_name(&output.name) == name);
+        let (from, output) = same.next()?;
+        let typed = kinds(&field.schema).is_known() && kinds(&output.schema).is_known();
+        let sure = match (is_telling(&field.name), typed, field.required) {
+            (true, true, _) => 0.9,
+            (true, false, true) => 0.7,
+            (false, _, true) if alike(field, output) => 0.7,
+            _ => return None,
+        };
+        if same.next().is_some() {
+            return None;
+        }
+        let because = format!("`{}` is given and taken under one name", field.name);
+        self.feed_with(field, from, output, sure, because)
+    }
+
+    /// Whether an input takes the text that the capability is about: the likeliest one of those
+    /// with such a name.
+    fn is_content(&self, field: &InputField) -> bool {
+        let rank = |field: &InputField| {
+            let name = word_similarity::of_name(&field.name);
+            let place =
+                word_similarity::CONTENT.iter().position(|word| name.iter().any(|n| n == word));
+            place.filter(|_| field.required && kinds(&field.schema).meets(Kinds::STRING))
+        };
+        let own = rank(field);
+        let inputs = self.part.interface().inputs.iter().filter(|field| !field.secret);
+        own.is_some() && inputs.filter_map(rank).min() == own
+    }
+
+    /// The last capability that is asked for something, and does not only change something.
+    fn source(&self) -> Option<usize> {
+        let reads = (0..self.earlier.len()).rev().find(|at| !self.earlier[*at].changes());
+        reads.or_else(|| self.earlier.len().checked_sub(1))
+    }
+
+    fn way_to_content(&self, field: &InputField, own: bool, sure: f64, told: &str) -> Option<Way> {
+        let from = self.source()?;
+        let because = format!("\"{told}\" is what {} gives", self.earlier[from].name());
+        self.content_of(from, field, own, sure, because)
+    }
+
+    /// What a capability has to say, as a text.
+    fn content_of(
+        &self,
+        from: usize,
+        field: &InputField,
+        own: bool,
+        sure: f64,
+        because: String,
+    ) -> Option<Way> {
+        let outputs = &self.earlier.get(from)?.interface().outputs;
+        let main = word_similarity::MAIN.iter().find_map(|name| {
+            outputs.iter().find(|output| output.name == *name && is_text(&output.schema))
+        });
+        let only = || Some(outputs.first()?).filter(|o| outputs.len() == 1 && is_text(&o.schema));
+        if let Some(output) = main.or_else(only) {
+            if own {
+                let parts = vec![Given { step: from, output: output.name.clone() }];
+                return Some(Way { feed: Feed::Text { own, parts }, from, sure, because });
+            }
+            return self.feed_with(field, from, output, sure, because);
+        }
+        let parts: Vec<Given> = outputs
+            .iter()
+            .filter(|output| is_showable(output))
+            .take(MOST_PARTS)
+            .map(|output| Given { step: from, output: output.name.clone() })
+            .collect();
+        let is_text = !parts.is_empty() && kinds(&field.schema).meets(Kinds::STRING);
+        // Several outputs are less surely what is meant than one that is a text.
+        let sure = (sure - 0.1).max(SURE_ENOUGH);
+        is_text.then_some(Way { feed: Feed::Text { own, parts }, from, sure, because })
+    }
+
+    /// One output for an input, when their types meet; a number becomes a text where one is taken.
+    fn feed_with(
+        &self,
+        field: &InputField,
+        from: usize,
+        output: &OutputField,
+        sure: f64,
+        because: String,
+    ) -> Option<Way> {
+        let given = Given { step: from, output: output.name.clone() };
+        let (gives, takes) = (kinds(&output.schema), kinds(&field.schema));
+        if gives.meets(takes) {
+            let sure = if items_meet(&output.schema, &field.schema)? { sure } else { sure - 0.1 };
+            return Some(Way { feed: Feed::Output(given), from, sure, because });
+        }
+        let becomes_text = takes.meets(Kinds::STRING)
+            && (gives.meets(Kinds::SCALAR) || (self.is_content(field) && is_showable(output)));
+        let feed = Feed::Text { own: false, parts: vec![given] };
+        becomes_text.then_some(Way { feed, from, sure, because })
+    }
+
+    fn outputs(&self) -> impl Iterator<Item = (usize, &OutputField)> {
+        let parts = self.earlier.iter().enumerate();
+        parts.flat_map(|(at, part)| part.interface().outputs.iter().map(move |output| (at, output)))
+    }
+}
+
+fn kinds(schema: &Value) -> Kinds {
+    Kinds::of_schema(schema)
+}
+
+/// Whether an output is a text and nothing else, as far as is known.
+fn is_text(schema: &Value) -> bool {
+    let kinds = kinds(schema);
+    kinds.is_known() && kinds.meets(Kinds::STRING)
+}
+
+/// Whether an output reads well inside a text: a scalar or a list of them, and no id.
+fn is_showable(output: &OutputField) -> bool {
+    let name = word_similarity::of_name(&output.name);
+    let is_id = name.last().is_some_and(|word| word == "id");
+    let is_scalar = |schema: &Value| {
+        let kinds = kinds(schema);
+        // Of what comes from other capabilities often nothing is known.
+        kinds.meets(Kinds::SCALAR) && (!kinds.is_known() || !kinds.meets(Kinds::OBJECT))
+    };
+    let items = output.schema.get("items");
+    !is_id && (is_scalar(&output.schema) || items.is_some_and(is_scalar))
+}
+
+/// Whether the items of two lists meet; not known when one side does not say. None when they
+/// surely do not.
+fn items_meet(gives: &Value, takes: &Value) -> Option<bool> {
+    if !kinds(gives).meets(Kinds::ARRAY) || !kinds(takes).meets(Kinds::ARRAY) {
+        return Some(kinds(gives).is_known() && kinds(takes).is_known());
+    }
+    match (gives.get("items").map(kinds), takes.get("items").map(kinds)) {
+        (Some(gives), Some(takes)) => gives.meets(takes).then_some(true),
+        // Objects are taken by who says so.
+        (Some(gives), None) => (!gives.is_known() || !gives.meets(Kinds::OBJECT)).then_some(false),
+        (None, _) => Some(false),
+    }
+}
+
+/// Whether a name says what its value is.
+fn is_telling(name: &str) -> bool {
+    let words = word_similarity::of_name(name);
+    words.len() > 1
+        || words.first().is_some_and(|word| !word_similarity::GENERIC.contains(&word.as_str()))
+}
+
+/// Whether what is said about an input and an output has a word in common.
+fn alike(field: &InputField, output: &OutputField) -> bool {
+    let about = |text: Option<&String>, schema: &Value| {
+        let text = text.map(String::as_str).or_else(|| schema.get("description")?.as_str());
+        word_similarity::of_text(text.unwrap_or_default())
+    };
+    let given = about(output.description.as_ref(), &output.schema);
+    let taken = about(field.description.as_ref(), &field.schema);
+    // Two of them: one alone is a coincidence too often.
+    taken.iter().filter(|word| given.contains(word)).count() >= 2
+}

@@ -1,0 +1,122 @@
+//! What is known of capabilities by their digest. A digest means one content for ever, so what was
+//! read once is kept.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use a2s::api::CapabilityRef;
+use a2s::{Action, CapabilityName, Digest, Document, InputField, Interface};
+use semver::Version;
+
+use super::tool_result::Refusal;
+use crate::registry::Registry;
+
+/// How many capabilities are remembered. Above it, all are forgotten: it is only a memory.
+const MOST: usize = 2_000;
+
+/// What a document tells of a capability.
+#[derive(Debug)]
+pub(super) struct Fact {
+    pub(super) name: CapabilityName,
+    pub(super) version: Version,
+    pub(super) digest: Digest,
+    pub(super) description: String,
+    pub(super) interface: Interface,
+    /// Whether no task of its own changes anything.
+    pub(super) own_read_only: bool,
+    /// Whether each of its own tasks may be done twice.
+    pub(super) own_idempotent: bool,
+}
+
+impl Fact {
+    fn of(document: &Document) -> Self {
+        let capability = document.capability();
+        let (mut own_read_only, mut own_idempotent) = (true, true);
+        capability.for_each_step(|step| {
+            if let Action::Task { task, .. } = &step.action {
+                own_read_only &= task.is_read_only();
+                own_idempotent &= task.is_idempotent();
+            }
+        });
+        Self {
+            name: capability.name.clone(),
+            version: capability.version.clone(),
+            digest: document.digest(),
+            description: capability.description.clone(),
+            interface: document.interface_as_written(),
+            own_read_only,
+            own_idempotent,
+        }
+    }
+
+    /// The version as others name it.
+    pub(super) fn pin(&self) -> CapabilityRef {
+        CapabilityRef {
+            name: self.name.clone(),
+            version: self.version.clone(),
+            checksum: self.digest,
+        }
+    }
+
+    /// What is known of an input of its own.
+    pub(super) fn field(&self, name: &str) -> Option<&InputField> {
+        self.interface.inputs.iter().find(|field| field.name == name)
+    }
+
+    /// The names of its own inputs that are not secret.
+    pub(super) fn open_inputs(&self) -> impl Iterator<Item = &str> {
+        self.interface.inputs.iter().filter(|field| !field.secret).map(|field| field.name.as_str())
+    }
+}
+
+/// What is known. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Facts(Arc<Mutex<BTreeMap<Digest, Arc<Fact>>>>);
+
+impl Facts {
+    /// What is known of a version, or of the newest in a range; asks the registry for its document
+    /// unless the content is known already.
+    pub(super) async fn find(
+        &self,
+        registry: &Registry,
+        name: &CapabilityName,
+        version: Option<&str>,
+        digest: Option<Digest>,
+    ) -> Result<Arc<Fact>, Refusal> {
+        if let Some(known) = digest.and_then(|digest| self.known(digest))
+            && known.name == *name
+            && version.is_none_or(|version| version == known.version.to_string())
+        {
+            return Ok(known);
+        }
+        let (document, _) = registry.document(name, version.unwrap_or(ANY), digest).await?;
+        let fact = Arc::new(Fact::of(&document));
+        self.remember(&fact);
+        Ok(fact)
+    }
+
+    /// The same of an exact version.
+    pub(super) async fn of_pin(
+        &self,
+        registry: &Registry,
+        pin: &CapabilityRef,
+    ) -> Result<Arc<Fact>, Refusal> {
+        let version = pin.version.to_string();
+        self.find(registry, &pin.name, Some(&version), Some(pin.checksum)).await
+    }
+
+    fn known(&self, digest: Digest) -> Option<Arc<Fact>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned()
+    }
+
+    fn remember(&self, fact: &Arc<Fact>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST {
+            known.clear();
+        }
+        known.insert(fact.digest, Arc::clone(fact));
+    }
+}
+
+/// The newest version.
+pub(super) const ANY: &str = "latest";

@@ -1,0 +1,174 @@
+//! Questions to the person in front of a client (elicitation), in both ways that MCP has: a request
+//! of the server's own while the call waits, or, from 2026-07-28, an answer to the call that the
+//! client comes back with. Either way the guardians see what is asked and what is answered.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use a2s::{InputField, one_line};
+use rmcp::RoleServer;
+use rmcp::model::{
+    ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
+    InputRequest, InputRequiredResult, InputResponses, JsonObject, PrimitiveSchemaDefinition,
+    ProtocolVersion, RequestId,
+};
+use rmcp::service::RequestContext;
+use serde_json::{Map, Value, json};
+
+use super::guard_messages::Exchange;
+use super::tool_result::Refusal;
+
+/// How long a person has for an answer.
+const PATIENCE: Duration = Duration::from_secs(5 * 60);
+/// The longest description of a field, in characters.
+const MAX_WORDS: usize = 500;
+
+/// Whoever can be asked.
+pub(super) struct Person<'a> {
+    context: &'a RequestContext<RoleServer>,
+    exchange: &'a Exchange<'a>,
+    /// What has been answered to earlier questions of this call.
+    answers: InputResponses,
+    /// How often it was asked while the call waits.
+    asked: usize,
+}
+
+/// What came of a question.
+pub(super) enum Asked {
+    Answer(ElicitResult),
+    /// The client asks, and calls again with the answer.
+    Later(Box<InputRequiredResult>),
+}
+
+impl<'a> Person<'a> {
+    pub(super) fn new(
+        context: &'a RequestContext<RoleServer>,
+        exchange: &'a Exchange<'a>,
+        answers: Option<InputResponses>,
+    ) -> Self {
+        Self { context, exchange, answers: answers.unwrap_or_default(), asked: 0 }
+    }
+
+    /// Whether the client can show forms.
+    pub(super) fn can_be_asked(&self) -> bool {
+        let elicitation = self.context.client_capabilities().and_then(|can| can.elicitation);
+        // Before there were kinds of it, forms were the only one.
+        elicitation.is_some_and(|can| can.form.is_some() || can.url.is_none())
+    }
+
+    /// Asks one question, which is the same question when `key` is. `state` comes back with the
+    /// answer, when that comes with another call.
+    pub(super) async fn ask(
+        &mut self,
+        key: &str,
+        message: String,
+        schema: ElicitationSchema,
+        state: Option<String>,
+    ) -> Result<Asked, Refusal> {
+        if let Some(answer) = self.answers.get(key) {
+            let answer = serde_json::from_value(answer.clone());
+            return answer.map(Asked::Answer).map_err(|error| {
+                let message = format!("the answer to `{key}` is not understood: {error}");
+                Refusal::of_caller(message, "Answer with `action` and `content`.")
+            });
+        }
+        let params: Result<ElicitRequestParams, _> = serde_json::from_value(json!({
+            "mode": "form", "message": message, "requestedSchema": schema,
+        }));
+        let params = params.map_err(|error| {
+            Refusal::of_caller(format!("the user cannot be asked: {error}"), "Ask the user.")
+        })?;
+        let version = self.context.protocol_version();
+        if version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28) {
+            let question = InputRequest::Elicitation(ElicitRequest::new(params));
+            let questions = BTreeMap::from([(key.to_owned(), question)]);
+            return Ok(Asked::Later(Box::new(InputRequiredResult::new(Some(questions), state))));
+        }
+        self.ask_now(key, params).await.map(Asked::Answer)
+    }
+
+    /// Asks while the call waits.
+    async fn ask_now(
+        &mut self,
+        key: &str,
+        params: ElicitRequestParams,
+    ) -> Result<ElicitResult, Refusal> {
+        self.asked += 1;
+        let id = RequestId::String(key.into());
+        let exchange = self.exchange.within(self.asked, id, "elicitation/create");
+        let params = exchange.request(params, None).await;
+        let params =
+            params.map_err(|words| Refusal::of_guardian("the question to the user", &words))?;
+        let peer = &self.context.peer;
+        let answer = peer.create_elicitation_with_timeout(params, Some(PATIENCE)).await;
+        let answer = answer.map_err(|error| {
+            let message = format!("the user was asked, and no answer came: {error}");
+            Refusal::of_caller(message, "Ask the user yourself, then call it again.")
+        })?;
+        let used = exchange.answer(answer).await;
+        used.map_err(|words| Refusal::of_guardian("the answer of the user", &words))
+    }
+}
+
+/// A form with these fields; none when one of them is secret or more than a form can take.
+pub(super) fn form(fields: &[InputField]) -> Option<ElicitationSchema> {
+    let mut properties = BTreeMap::new();
+    for field in fields {
+        if field.secret {
+            return None;
+        }
+        properties.insert(field.name.clone(), plain(field)?);
+    }
+    let names = fields.iter().map(|field| field.name.clone()).collect();
+    Some(ElicitationSchema::new(properties).with_required(names))
+}
+
+/// The schema of a field as forms know them: text, number, yes or no, or one of some texts.
+fn plain(field: &InputField) -> Option<PrimitiveSchemaDefinition> {
+    let schema = field.schema.as_object()?;
+    let mut plain = JsonObject::new();
+    let choices = schema.get("enum").and_then(Value::as_array);
+    let kind = match schema.get("type") {
+        Some(Value::String(kind)) => kind.as_str(),
+        Some(_) => return None,
+        None if choices.is_some() || schema.is_empty() => "string",
+        None => return None,
+    };
+    if !matches!(kind, "string" | "number" | "integer" | "boolean") {
+        return None;
+    }
+    plain.insert("type".to_owned(), json!(kind));
+    if let Some(choices) = choices {
+        if kind != "string" || !choices.iter().all(Value::is_string) {
+            return None;
+        }
+        plain.insert("enum".to_owned(), json!(choices));
+    }
+    plain.insert("title".to_owned(), json!(field.name));
+    if let Some(description) = &field.description {
+        plain.insert("description".to_owned(), json!(one_line(description, MAX_WORDS)));
+    }
+    serde_json::from_value(Value::Object(plain)).ok()
+}
+
+/// A form without fields: yes or no.
+pub(super) fn yes_or_no() -> ElicitationSchema {
+    ElicitationSchema::new(BTreeMap::new())
+}
+
+/// What was written into the fields that were asked for.
+pub(super) fn filled(answer: &ElicitResult, fields: &[InputField]) -> Option<Map<String, Value>> {
+    if answer.action != ElicitationAction::Accept {
+        return None;
+    }
+    let content = answer.content.as_ref().and_then(Value::as_object)?;
+    let values = fields.iter().filter_map(|field| {
+        content.get(&field.name).map(|value| (field.name.clone(), value.clone()))
+    });
+    Some(values.collect())
+}
+
+/// Whether a person has said yes.
+pub(super) fn is_yes(answer: &ElicitResult) -> bool {
+    answer.action == ElicitationAction::Accept
+}

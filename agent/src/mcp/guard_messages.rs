@@ -1,0 +1,217 @@
+//! MCP messages in front of the guardians: every request before anything is done for it, every
+//! answer before it is sent (`protocols/MCP`).
+
+use std::collections::BTreeSet;
+
+use a2s::one_line;
+use rmcp::model::{ElicitResult, JsonObject, RequestId};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::elicitation::is_yes;
+use super::run_tool::CONFIRM;
+use super::server::Shared;
+use crate::guard::{Guard, Hidden, NOBODY_ELSE, Scene};
+
+/// The longest words of a guardian that are told.
+const MAX_WORDS: usize = 500;
+
+/// The inputs of a capability in a request.
+#[derive(Debug, Clone)]
+pub(super) struct Inputs {
+    /// The members of `params` that lead to them.
+    pub(super) way: &'static [&'static str],
+    /// Which of them guardians are not shown.
+    pub(super) hidden: Hidden,
+}
+
+/// A message and its answer, as the guardians see them.
+pub(super) struct Exchange<'a> {
+    pub(super) shared: &'a Shared,
+    /// The guardians of the caller.
+    pub(super) guard: &'a Guard,
+    pub(super) session: &'a str,
+    pub(super) id: RequestId,
+    pub(super) method: &'static str,
+    /// The turn: a call, and what is asked for its sake.
+    pub(super) turn: String,
+    /// What its steps are named with, so that no two of a turn are named alike.
+    prefix: String,
+}
+
+impl<'a> Exchange<'a> {
+    /// A message that begins a turn.
+    pub(super) fn new(
+        shared: &'a Shared,
+        guard: &'a Guard,
+        session: &'a str,
+        id: RequestId,
+        method: &'static str,
+        turn: String,
+    ) -> Self {
+        Self { shared, guard, session, id, method, turn, prefix: String::new() }
+    }
+
+    /// A request to the client within the same turn, the `number`th. `id` stands for the one that it
+    /// gets when it is sent.
+    pub(super) fn within(&self, number: usize, id: RequestId, method: &'static str) -> Self {
+        let prefix = format!("ask-{number}-");
+        let Self { shared, guard, session, .. } = *self;
+        let turn = self.turn.clone();
+        Self { shared, guard, session, id, method, turn, prefix }
+    }
+
+    /// The params that are used: as they came, or as the guardians want them. They have `inputs`
+    /// of a capability, or none.
+    ///
+    /// # Errors
+    /// The words of the guardian that forbids it, or why what it wants cannot be done.
+    pub(super) async fn request<P: Serialize + DeserializeOwned>(
+        &self,
+        params: P,
+        inputs: Option<&Inputs>,
+    ) -> Result<P, String> {
+        let before = json!(params);
+        let mut shown = before.clone();
+        if let Some(inputs) = inputs {
+            inputs.hide(&mut shown);
+        }
+        let message = object([
+            ("jsonrpc", json!("2.0")),
+            ("id", json!(self.id)),
+            ("method", json!(self.method)),
+            ("params", shown),
+        ]);
+        let Some(mut message) = self.ask("request", message).await? else { return Ok(params) };
+        if message.get("method").and_then(Value::as_str) != Some(self.method) {
+            return Err("the guardian wants another method, which cannot be done".to_owned());
+        }
+        let mut params = message.remove("params").unwrap_or_default();
+        if let Some(inputs) = inputs {
+            inputs.reveal(&mut params, &before);
+        }
+        wanted(&before, params)
+    }
+
+    /// The answer that is sent: as it is, or as the guardians want it.
+    ///
+    /// # Errors
+    /// The words of the guardian that forbids it, or why what it wants cannot be done.
+    pub(super) async fn answer<R: Serialize + DeserializeOwned>(
+        &self,
+        result: R,
+    ) -> Result<R, String> {
+        let before = json!(result);
+        let message =
+            object([("jsonrpc", json!("2.0")), ("id", json!(self.id)), ("result", before.clone())]);
+        let Some(mut message) = self.ask("result", message).await? else { return Ok(result) };
+        wanted(&before, message.remove("result").unwrap_or_default())
+    }
+
+    /// What the guardians want in the place of a message; none when it may stay as it is.
+    async fn ask(&self, step: &str, message: JsonObject) -> Result<Option<JsonObject>, String> {
+        let step = format!("{}{step}", self.prefix);
+        let scene = Scene { session: self.session, turn: &self.turn, step: &step };
+        let guarded = self.guard.mcp(scene, message.clone()).await;
+        let used = guarded.outcome.map_err(|denial| denial.message)?;
+        if used == message {
+            return Ok(None);
+        }
+        let is_same = |name: &str| used.get(name) == message.get(name);
+        if !is_same("jsonrpc") || !is_same("id") {
+            return Err("the guardian wants another message, which cannot be done".to_owned());
+        }
+        Ok(Some(used))
+    }
+}
+
+fn object<const N: usize>(members: [(&str, Value); N]) -> JsonObject {
+    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// What the guardians want in the place of `before`, unless it cannot be used, or says yes in a
+/// person's place.
+fn wanted<T: Serialize + DeserializeOwned>(before: &Value, wanted: Value) -> Result<T, String> {
+    let wanted: T = serde_json::from_value(wanted).map_err(|error| {
+        let error = one_line(&error.to_string(), MAX_WORDS);
+        format!("what the guardian wants instead cannot be used: {error}")
+    })?;
+    match yeses(&json!(wanted)).is_subset(&yeses(before)) {
+        true => Ok(wanted),
+        false => Err(NOBODY_ELSE.to_owned()),
+    }
+}
+
+/// The questions that a message says yes to: those whose answers come with a call, and the one that
+/// it is the answer to, which needs no name.
+fn yeses(message: &Value) -> BTreeSet<&str> {
+    // However an answer is written, it is read as it is where it counts.
+    let says_yes = |answer: &Value| ElicitResult::deserialize(answer).is_ok_and(|it| is_yes(&it));
+    let answers = message.get("inputResponses").and_then(Value::as_object);
+    let answers = answers.into_iter().flatten().filter(|(_, answer)| says_yes(answer));
+    // A client without forms says yes by an argument.
+    let confirmed = message.get("arguments").and_then(|arguments| arguments.get(CONFIRM)?.as_str());
+    let answers = answers.map(|(key, _)| key.as_str());
+    answers.chain(says_yes(message).then_some("")).chain(confirmed).collect()
+}
+
+impl Inputs {
+    fn hide(&self, params: &mut Value) {
+        if let Some(inputs) = self.of_mut(params) {
+            self.hidden.hide(inputs);
+        }
+    }
+
+    fn reveal(&self, params: &mut Value, before: &Value) {
+        let before = self.way.iter().try_fold(before, |value, name| value.get(*name));
+        if let (Some(inputs), Some(before)) =
+            (self.of_mut(params), before.and_then(Value::as_object))
+        {
+            self.hidden.reveal(inputs, before);
+        }
+    }
+
+    fn of_mut<'v>(&self, params: &'v mut Value) -> Option<&'v mut JsonObject> {
+        let found = self.way.iter().try_fold(params, |value, name| value.get_mut(*name));
+        found.and_then(Value::as_object_mut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::CallToolRequestParams;
+
+    use super::*;
+
+    #[test]
+    fn no_yes_is_added_however_it_is_written() {
+        let call = |answers: Value| json!({"name": "t", "inputResponses": answers});
+        let check = |before: &Value, after: Value, is_used: bool| {
+            let used = wanted::<CallToolRequestParams>(&call(before.clone()), call(after.clone()));
+            assert_eq!(used.is_ok(), is_used, "{before} {after}");
+        };
+        let (yes, no) = (json!({"action": "accept"}), json!({"action": "decline"}));
+        let said = json!({"a": yes, "b": no});
+        check(&said, said.clone(), true);
+        check(&said, json!({"a": {"action": "accept", "content": {"text": "quiet"}}}), true);
+        check(&said, json!({"a": no}), true);
+        check(&said, json!({}), true);
+        check(&said, json!({"a": yes, "b": yes}), false);
+        check(&said, json!({"c": yes}), false);
+        for other in [json!({"action": {"accept": null}}), json!(["accept", null, null])] {
+            check(&said, json!({"b": other}), false);
+        }
+
+        let confirmed = |digest: &str| json!({"name": "t", "arguments": {CONFIRM: digest}});
+        let with = |before: &Value, after| wanted::<CallToolRequestParams>(before, after);
+        assert!(with(&confirmed("a"), confirmed("a")).is_ok());
+        assert!(with(&confirmed("a"), json!({"name": "t", "arguments": {}})).is_ok());
+        assert!(with(&confirmed("a"), confirmed("b")).is_err());
+        assert!(with(&json!({"name": "t"}), confirmed("a")).is_err());
+
+        assert!(wanted::<ElicitResult>(&yes, no.clone()).is_ok());
+        assert!(wanted::<ElicitResult>(&no, no.clone()).is_ok());
+        assert!(wanted::<ElicitResult>(&no, yes).is_err());
+    }
+}

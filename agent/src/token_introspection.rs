@@ -1,0 +1,225 @@
+//! Whose token a service was shown, by asking a registry (RFC 7662).
+//!
+//! What is known is remembered for a few seconds, so that a registry is not asked for every request
+//! of a caller; and no longer, so that what was revoked ends. That a token is not known is not
+//! remembered: one that was made just now opens at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use a2s::api::{IntrospectionRequest, IntrospectionResponse};
+use a2s::{Caller, Digest, Identify, Later, Scope, Secret, Subject};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::client::{Client, Error};
+use crate::clock_and_ids::Outside;
+
+/// How long an answer of the registry is believed.
+const BELIEVED: SignedDuration = SignedDuration::from_secs(10);
+/// How many callers are remembered at once.
+const MOST: usize = 1_024;
+/// The most bytes of an answer.
+const MAX_ANSWER: usize = 16 << 10;
+/// What a registry says to whoever may not ask it, or that knows of no tokens: the tokens of its
+/// callers are not known to it either.
+const KNOWS_NOTHING: [u16; 4] = [401, 403, 404, 405];
+
+/// Asks a registry whose tokens these are.
+#[derive(Debug)]
+pub struct Callers {
+    client: Client,
+    outside: Outside,
+    /// Who shows the token with this digest, and how long that is believed.
+    known: Mutex<BTreeMap<Digest, (Caller, Timestamp)>>,
+    /// Whether the owner of the registry is a caller as well.
+    with_owner: bool,
+}
+
+impl Callers {
+    /// Asks the registry that `client` reaches, with the token that `client` shows.
+    #[must_use]
+    pub fn new(client: Client, outside: Outside) -> Self {
+        Self {
+            client: client.up_to(MAX_ANSWER),
+            outside,
+            known: Mutex::default(),
+            with_owner: false,
+        }
+    }
+
+    /// The same, for a service that has no owner of its own: the owner of the registry is one of its
+    /// callers.
+    #[must_use]
+    pub fn with_owner(self) -> Self {
+        Self { with_owner: true, ..self }
+    }
+
+    async fn find(&self, token: &Secret) -> Result<Option<Caller>, String> {
+        let key = Digest::of_bytes(token.reveal().as_bytes());
+        let now = self.outside.now();
+        let remembered = self.known().get(&key).cloned();
+        if let Some((caller, _)) = remembered.filter(|(_, until)| now < *until) {
+            return Ok(Some(caller));
+        }
+        let request = IntrospectionRequest { token: token.clone() };
+        let answer: IntrospectionResponse =
+            match self.client.post(&["v1", "tokens", "introspect"], &request).await {
+                Ok(answer) => answer,
+                Err(Error::Refused { problem }) if KNOWS_NOTHING.contains(&problem.status) => {
+                    tracing::warn!(%problem, "the registry tells this service of no tokens");
+                    IntrospectionResponse::default()
+                }
+                Err(error) => return Err(error.to_string()),
+            };
+        let IntrospectionResponse { active, scope, sub, exp } = answer;
+        let mut known = self.known();
+        // The owner of the registry is not the owner of this service, and the other reserved names
+        // stand for callers that each service knows by itself.
+        let is_caller =
+            |subject: &Subject| !subject.is_reserved() || (self.with_owner && subject.is_owner());
+        let subject = sub.filter(|_| active).filter(is_caller);
+        let Some(subject) = subject else {
+            known.remove(&key);
+            return Ok(None);
+        };
+        // Scopes that this version does not know open nothing in it.
+        let scope = scope.unwrap_or_default();
+        let scopes = scope.split_whitespace().filter_map(|scope| scope.parse().ok());
+        let scopes = scopes.collect::<BTreeSet<Scope>>();
+        let caller = Caller { subject, end_user: None, scopes };
+        let until = now.checked_add(BELIEVED).unwrap_or(now);
+        let end = exp.and_then(|end| Timestamp::from_second(end).ok());
+        if known.len() >= MOST {
+            known.retain(|_, (_, until)| now < *until);
+        }
+        if known.len() >= MOST {
+            known.clear();
+        }
+        known.insert(key, (caller.clone(), end.map_or(until, |end| until.min(end))));
+        Ok(Some(caller))
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<Digest, (Caller, Timestamp)>> {
+        // Nothing panics while it is held, and what is missing is asked for.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Identify for Callers {
+    fn identify<'a>(&'a self, token: &'a Secret) -> Later<'a, Result<Option<Caller>, String>> {
+        Box::pin(self.find(token))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, AtomicU16, AtomicUsize, Ordering};
+
+    use axum::Router;
+    use axum::extract::State;
+    use axum::http::StatusCode;
+    use axum::response::{IntoResponse as _, Response};
+    use axum::routing::post;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A registry that counts how often it is asked.
+    #[derive(Debug, Default)]
+    struct Asked {
+        times: AtomicUsize,
+        /// What it answers with; 0 for 200.
+        status: AtomicU16,
+        revoked: AtomicU16,
+    }
+
+    async fn answer(State(asked): State<Arc<Asked>>, body: axum::Json<Value>) -> Response {
+        asked.times.fetch_add(1, Ordering::Relaxed);
+        let status = asked.status.load(Ordering::Relaxed);
+        if status != 0 {
+            let problem =
+                json!({"type": "x", "title": "x", "status": status, "code": "A2S2", "detail": "x"});
+            return (StatusCode::from_u16(status).unwrap(), axum::Json(problem)).into_response();
+        }
+        let known = asked.revoked.load(Ordering::Relaxed) == 0;
+        let told = match body["token"].as_str().unwrap() {
+            "good" if known => json!({"active": true, "sub": "ci", "scope": "execute fly"}),
+            "brief" => json!({"active": true, "sub": "ci", "scope": "execute", "exp": 1_003}),
+            "forged" => json!({"active": true, "sub": "owner", "scope": "publish execute admin"}),
+            "service" => json!({"active": true, "sub": "service", "scope": "service"}),
+            "root" => json!({"active": true, "sub": "root", "scope": "admin"}),
+            _ => json!({"active": false}),
+        };
+        axum::Json(told).into_response()
+    }
+
+    #[tokio::test]
+    async fn what_is_known_is_believed_for_a_while_and_nothing_else_is() {
+        let (asked, now) = (Arc::new(Asked::default()), Arc::new(AtomicI64::new(1_000)));
+        let routes = Router::new().route("/v1/tokens/introspect", post(answer));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
+        let serving = axum::serve(listener, routes.with_state(Arc::clone(&asked)));
+        tokio::spawn(async move { serving.await.unwrap() });
+        let clock = Arc::clone(&now);
+        let time = move || Timestamp::from_second(clock.load(Ordering::Relaxed)).unwrap();
+        let outside = Outside::new(time, uuid::Uuid::nil);
+        let callers = Callers::new(Client::new(&url, None).unwrap(), outside);
+        let ask = async |token: &str| callers.identify(&Secret::new(token)).await;
+        let times = || asked.times.swap(0, Ordering::Relaxed);
+
+        let caller = ask("good").await.unwrap().unwrap();
+        // A scope of another version opens nothing here.
+        assert_eq!((caller.subject.as_str(), caller.scopes), ("ci", [Scope::Execute].into()));
+        now.fetch_add(9, Ordering::Relaxed);
+        asked.revoked.store(1, Ordering::Relaxed);
+        assert!(ask("good").await.unwrap().is_some());
+        assert_eq!(times(), 1);
+        now.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(ask("good").await, Ok(None), "nothing is believed for longer");
+        assert_eq!(times(), 1);
+
+        // What ends sooner is believed no longer, and what is not known is asked for each time.
+        now.store(1_000, Ordering::Relaxed);
+        assert!(ask("brief").await.unwrap().is_some());
+        now.store(1_003, Ordering::Relaxed);
+        ask("brief").await.unwrap();
+        assert_eq!(times(), 2);
+        for _ in 0..3 {
+            assert_eq!(ask("wrong").await, Ok(None));
+        }
+        assert_eq!(times(), 3);
+
+        // No registry makes a caller the owner of another service; its tokens may have the scope
+        // `admin`, and stand for their own names.
+        for forged in ["forged", "service"] {
+            assert_eq!(ask(forged).await, Ok(None), "{forged}");
+        }
+        let forged = Secret::new("forged");
+        let with_owner = Callers::new(callers.client.clone(), callers.outside.clone()).with_owner();
+        let owner = with_owner.identify(&forged).await.unwrap().unwrap();
+        assert!(owner.subject.is_owner(), "a service without an owner takes the registry's");
+        assert_eq!(with_owner.identify(&Secret::new("service")).await, Ok(None));
+        let root = ask("root").await.unwrap().unwrap();
+        assert!(!root.subject.is_owner() && root.may(Scope::Admin));
+
+        // A registry that fails is no registry that knows nothing.
+        for (status, is_known) in [(401, true), (404, true), (500, false), (503, false)] {
+            asked.status.store(status, Ordering::Relaxed);
+            assert_eq!(ask("other").await.is_ok(), is_known, "{status}");
+        }
+
+        // However many there are, few are remembered.
+        asked.status.store(0, Ordering::Relaxed);
+        let caller =
+            Caller { subject: "ci".parse().unwrap(), end_user: None, scopes: BTreeSet::new() };
+        for number in 0..MOST {
+            let key = Digest::of_bytes(&number.to_le_bytes());
+            callers.known().insert(key, (caller.clone(), Timestamp::MAX));
+        }
+        asked.revoked.store(0, Ordering::Relaxed);
+        ask("good").await.unwrap();
+        assert!(callers.known().len() <= MOST);
+    }
+}

@@ -1,0 +1,272 @@
+//! What fits, from every registry, as far as the guardians let it be used.
+
+use std::collections::BTreeSet;
+
+use a2s::InputField;
+use a2s::api::{
+    AgentEvent, BatchSearchResponse, Candidate, CapabilityRef, NearMiss, SearchFilters, SearchHit,
+    SearchRequest, Strategy,
+};
+
+use super::Turn;
+use super::intent::Wish;
+use crate::agent::Source;
+use crate::client::Error as ClientError;
+use crate::error::Error;
+use crate::guard::Denial;
+
+/// What is less similar to an intent than this share of the best is no way to do the same: it is
+/// found, and not tried.
+const CLOSE: f64 = 0.6;
+
+/// A capability that may do what is wanted, and where it is known.
+#[derive(Debug, Clone)]
+pub(super) struct Choice {
+    /// Which source of the agent.
+    pub(super) source: usize,
+    pub(super) pin: CapabilityRef,
+    pub(super) description: String,
+    pub(super) parameters: Vec<InputField>,
+    /// How similar it is to what is wanted, 0 to 1.
+    pub(super) similarity: f64,
+}
+
+/// What may do one thing that is wanted, best first; those that were tried are taken out.
+#[derive(Debug)]
+pub(super) struct Task {
+    /// In the words of whoever wants it.
+    pub(super) intent: String,
+    pub(super) choices: std::vec::IntoIter<Choice>,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// One for each thing that is wanted and that something fits.
+    pub(super) tasks: Vec<Task>,
+    /// What was nearest where nothing fits.
+    pub(super) nearest: Vec<NearMiss>,
+}
+
+impl Turn<'_> {
+    /// Searches every registry, and has the guardians look at what comes.
+    ///
+    /// # Errors
+    /// No registry answers.
+    pub(super) async fn find(
+        &mut self,
+        wish: &Wish,
+        strategy: Option<Strategy>,
+        filters: Option<SearchFilters>,
+    ) -> Result<Result<Found, Denial>, Error> {
+        let request = SearchRequest {
+            intents: wish.intents.clone(),
+            limit: Some(self.agent.candidates),
+            strategy,
+            filters,
+            ..SearchRequest::default()
+        };
+        let answers = self.search(&request).await?;
+        let (mut found, mut nearest) = merge(&wish.intents, answers);
+        found.iter_mut().for_each(keep_close);
+        let hits = distinct(&found);
+        let scene = self.scene("search");
+        let guarded = self.agent.guard.knowledge(scene, &wish.query, hits).await;
+        let (kept, denial) = match guarded.outcome {
+            Ok(kept) => (kept, None),
+            Err(denial) => (Vec::new(), Some(denial)),
+        };
+        for choices in &mut found {
+            choices.retain_mut(|(_, hit)| {
+                let same = kept.iter().find(|kept| is_same(kept, hit));
+                if let Some(kept) = same {
+                    hit.description.clone_from(&kept.description);
+                }
+                same.is_some()
+            });
+        }
+        if denial.is_some() {
+            nearest.clear();
+        }
+        for (at, (intent, choices)) in wish.intents.iter().zip(&found).enumerate() {
+            (self.tell)(AgentEvent::Found {
+                intent: intent.clone(),
+                candidates: choices
+                    .iter()
+                    .map(|(source, hit)| candidate(self.agent.sources.get(*source), hit))
+                    .collect(),
+                nearest: if choices.is_empty() { nearest.clone() } else { Vec::new() },
+                decisions: if at == 0 { guarded.decisions.clone() } else { Vec::new() },
+            });
+        }
+        if let Some(denial) = denial {
+            return Ok(Err(denial));
+        }
+        let mut tasks = tasks(&wish.intents, found);
+        if let Some(preferred) = &wish.preferred {
+            prefer(&mut tasks, preferred);
+        }
+        let tasks = tasks.into_iter();
+        let tasks = tasks.map(|(intent, choices)| Task { intent, choices: choices.into_iter() });
+        Ok(Ok(Found { tasks: tasks.collect(), nearest }))
+    }
+
+    /// The answers of all registries, by their place; one that does not answer is left out as long
+    /// as another does.
+    async fn search(
+        &mut self,
+        request: &SearchRequest,
+    ) -> Result<Vec<(usize, BatchSearchResponse)>, Error> {
+        let asked = self.agent.sources.iter().map(|source| source.registry.search_all(request));
+        let answers = futures::future::join_all(asked).await;
+        let mut good = Vec::with_capacity(answers.len());
+        let mut failed: Option<ClientError> = None;
+        for (source, answer) in answers.into_iter().enumerate() {
+            match answer {
+                Ok(answer) => good.push((source, answer)),
+                // A search that is refused would be by all of them: the caller has to know why.
+                Err(ClientError::Refused { problem }) if problem.status < 500 => {
+                    return Err(Error::BadRequest(problem.detail));
+                }
+                Err(error) => {
+                    self.degraded(&error);
+                    failed = Some(error);
+                }
+            }
+        }
+        match failed {
+            Some(error) if good.is_empty() => Err(error.into()),
+            _ => Ok(good),
+        }
+    }
+}
+
+/// Hits with the place of the registry that gave them, best first.
+type Hits = Vec<(usize, SearchHit)>;
+
+/// What all registries found for each intent, and what was nearest where nothing fits. Scores of
+/// different registries do not compare: hits of one rank stand together, the most similar first.
+fn merge(
+    intents: &[String],
+    answers: Vec<(usize, BatchSearchResponse)>,
+) -> (Vec<Hits>, Vec<NearMiss>) {
+    let mut ranked: Vec<Vec<(usize, usize, SearchHit)>> = vec![Vec::new(); intents.len()];
+    let mut nearest = Vec::new();
+    for (source, answers) in answers {
+        for (ranked, answer) in ranked.iter_mut().zip(answers.responses) {
+            nearest.extend(answer.answer.metadata.nearest);
+            let hits = answer.answer.capabilities.into_iter().enumerate();
+            ranked.extend(hits.map(|(rank, hit)| (rank, source, hit)));
+        }
+    }
+    nearest.sort_by(|one, other| other.similarity.total_cmp(&one.similarity));
+    nearest.dedup_by(|one, other| one.name == other.name && one.version == other.version);
+    nearest.truncate(3);
+    let merged = ranked.into_iter().map(|mut ranked| {
+        ranked.sort_by(|(rank, _, hit), (other_rank, _, other)| {
+            rank.cmp(other_rank).then(other.similarity.total_cmp(&hit.similarity))
+        });
+        let mut seen = BTreeSet::new();
+        ranked.retain(|(_, _, hit)| seen.insert((hit.name.clone(), hit.checksum)));
+        ranked.into_iter().map(|(_, source, hit)| (source, hit)).collect()
+    });
+    (merged.collect(), nearest)
+}
+
+/// Leaves out what is too far behind the best.
+fn keep_close(hits: &mut Hits) {
+    let best = hits.iter().map(|(_, hit)| hit.similarity).fold(0.0, f64::max);
+    hits.retain(|(_, hit)| hit.similarity >= CLOSE * best);
+}
+
+fn is_same(one: &SearchHit, other: &SearchHit) -> bool {
+    one.checksum == other.checksum && one.name == other.name
+}
+
+fn distinct(found: &[Hits]) -> Vec<SearchHit> {
+    let mut distinct: Vec<SearchHit> = Vec::new();
+    for (_, hit) in found.iter().flatten() {
+        if !distinct.iter().any(|known| is_same(known, hit)) {
+            distinct.push(hit.clone());
+        }
+    }
+    distinct
+}
+
+/// What is to be done, each thing with its words: one, when something that fits the whole fits each
+/// part of it, too; else a thing for each part that something fits, and the whole where there are no
+/// parts.
+fn tasks(intents: &[String], found: Vec<Hits>) -> Vec<(String, Vec<Choice>)> {
+    let mut found = intents.iter().cloned().zip(found);
+    let Some((intent, whole)) = found.next() else { return Vec::new() };
+    let parts: Vec<(String, Hits)> = found.collect();
+    let fits_all = |hit: &SearchHit| {
+        parts.iter().all(|(_, part)| part.iter().any(|(_, other)| is_same(other, hit)))
+    };
+    let to_choices =
+        |(intent, hits): (String, Hits)| (intent, hits.into_iter().map(choice).collect::<Vec<_>>());
+    let all: Hits = whole.iter().filter(|(_, hit)| fits_all(hit)).cloned().collect();
+    if !all.is_empty() {
+        // What does a part alone is no way to do all of it.
+        return vec![to_choices((intent, all))];
+    }
+    let parts: Vec<_> = parts.into_iter().filter(|(_, part)| !part.is_empty()).collect();
+    match parts.len() {
+        0 if whole.is_empty() => Vec::new(),
+        0 => vec![to_choices((intent, whole))],
+        _ => distinct_parts(parts).into_iter().map(to_choices).collect(),
+    }
+}
+
+/// Parts that are best done by one capability are one thing to do.
+fn distinct_parts(parts: Vec<(String, Hits)>) -> Vec<(String, Hits)> {
+    let mut distinct: Vec<(String, Hits)> = Vec::new();
+    for (intent, part) in parts {
+        let first = part.first().map(|(_, hit)| hit);
+        let known = distinct.iter().any(|(_, other)| match (other.first(), first) {
+            (Some((_, one)), Some(other)) => is_same(one, other),
+            _ => false,
+        });
+        if !known {
+            distinct.push((intent, part));
+        }
+    }
+    distinct
+}
+
+/// Puts the capability that was asked about first.
+fn prefer(tasks: &mut [(String, Vec<Choice>)], preferred: &CapabilityRef) {
+    for (_, choices) in tasks {
+        if let Some(at) = choices.iter().position(|choice| choice.pin == *preferred) {
+            let choice = choices.remove(at);
+            choices.insert(0, choice);
+            return;
+        }
+    }
+}
+
+fn choice((source, hit): (usize, SearchHit)) -> Choice {
+    Choice {
+        source,
+        pin: pin(&hit),
+        description: hit.description,
+        parameters: hit.parameters,
+        similarity: hit.similarity,
+    }
+}
+
+fn pin(hit: &SearchHit) -> CapabilityRef {
+    CapabilityRef { name: hit.name.clone(), version: hit.version.clone(), checksum: hit.checksum }
+}
+
+fn candidate(source: Option<&Source>, hit: &SearchHit) -> Candidate {
+    Candidate {
+        capability: pin(hit),
+        description: hit.description.clone(),
+        score: hit.score,
+        registry: source.map_or_else(String::new, |source| source.registry.url().to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

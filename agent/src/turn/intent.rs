@@ -1,0 +1,84 @@
+//! What somebody wants, and what is known about it. Pure.
+
+use a2s::api::{AgentRequest, CapabilityRef};
+use a2s::{Digest, InputField, find_inputs, split_requests};
+use serde_json::{Map, Value};
+
+use super::parse_reply;
+
+/// The most intents of one message, the whole included.
+const MAX_INTENTS: usize = 8;
+
+/// What somebody wants.
+#[derive(Debug)]
+pub(super) struct Wish {
+    /// In their words: of the message that began it, when this one answers a question.
+    pub(super) query: String,
+    /// The whole, and then its parts when it asks for several things.
+    pub(super) intents: Vec<String>,
+    /// The capability that was asked about, and is tried first.
+    pub(super) preferred: Option<CapabilityRef>,
+    /// The answer to a question, and what was asked for.
+    reply: Option<(String, Vec<String>)>,
+    /// The digest of the actions that were said yes to.
+    pub(super) confirmed: Option<Digest>,
+    /// Inputs that were given by name.
+    given: Map<String, Value>,
+}
+
+impl Wish {
+    /// What `heard` means: the message of `request`, as far as it may be acted on.
+    pub(super) fn of(heard: String, request: AgentRequest) -> Self {
+        let mut given = request.inputs;
+        let mut confirmed = None;
+        let (query, preferred, reply) = match request.pending {
+            None => (heard, None, None),
+            // Whoever was asked for a yes and says something else wants something else.
+            Some(pending) if pending.missing.is_empty() && !parse_reply::is_consent(&heard) => {
+                (heard, None, None)
+            }
+            Some(pending) => {
+                confirmed = pending.consent.filter(|_| pending.missing.is_empty());
+                for (name, value) in pending.inputs {
+                    given.entry(name).or_insert(value);
+                }
+                (pending.query, pending.capability, Some((heard, pending.missing)))
+            }
+        };
+        let intents = intents(&query, split_requests(&query));
+        Self { query, intents, preferred, reply, confirmed, given }
+    }
+
+    /// Reads the parts otherwise; the whole stays what it is.
+    pub(super) fn set_intents(&mut self, parts: Vec<String>) {
+        self.intents = intents(&self.query, parts);
+    }
+
+    /// The values that it gives `fields`: those given by name, then what the answer to a question
+    /// says, then what the wish itself says. Secrets are read from no message.
+    pub(super) fn inputs(&self, fields: &[InputField]) -> Map<String, Value> {
+        let open: Vec<InputField> = fields.iter().filter(|field| !field.secret).cloned().collect();
+        let mut inputs = Map::new();
+        for found in find_inputs(&self.query, &open) {
+            if let Some(value) = found.value {
+                inputs.insert(found.name, value);
+            }
+        }
+        if let Some((reply, missing)) = &self.reply {
+            let asked: Vec<InputField> =
+                open.iter().filter(|field| missing.contains(&field.name)).cloned().collect();
+            inputs.extend(parse_reply::read(reply, &asked));
+        }
+        let named =
+            |field: &InputField| Some((field.name.clone(), self.given.get(&field.name)?.clone()));
+        inputs.extend(fields.iter().filter_map(named));
+        inputs
+    }
+}
+
+/// The whole, and its parts when there are several.
+fn intents<P: Into<String>>(query: &str, parts: Vec<P>) -> Vec<String> {
+    let parts = if parts.len() > 1 { parts } else { Vec::new() };
+    let whole = std::iter::once(query.to_owned());
+    whole.chain(parts.into_iter().map(Into::into)).take(MAX_INTENTS).collect()
+}

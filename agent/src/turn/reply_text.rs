@@ -1,0 +1,301 @@
+//! What is answered where no language model writes it. Pure.
+
+use a2s::InputField;
+use a2s::api::{
+    AgentAction, AgentApproval, AgentDelegation, AgentQuestion, AgentRun, CapabilityRef, NearMiss,
+    SkippedCandidate,
+};
+use a2s::one_line;
+use serde_json::Value;
+
+use super::execute_candidate::Prepared;
+use crate::compose::{Link, Proposal};
+
+/// The longest text of a service that an answer has room for, in characters.
+const MAX_TEXT: usize = 400;
+/// How much of a result is told: members of an object, items of a list, levels.
+const MAX_MEMBERS: usize = 20;
+const MAX_ITEMS: usize = 10;
+const MAX_DEPTH: usize = 4;
+
+/// What was done, run by run, with what came of it.
+pub(super) fn done(runs: &[AgentRun]) -> String {
+    let mut lines = Vec::new();
+    for run in runs {
+        lines.push(format!("{} is done.", run.capability.name));
+        if let Some(output) = &run.output {
+            lines.extend(tell(output, 0).into_iter().map(|line| format!("  {line}")));
+        }
+    }
+    lines.join("\n")
+}
+
+/// A value, a line for each of its parts.
+fn tell(value: &Value, depth: usize) -> Vec<String> {
+    match value {
+        Value::Object(members) if depth < MAX_DEPTH && !members.is_empty() => {
+            let mut lines = Vec::new();
+            for (name, value) in members.iter().take(MAX_MEMBERS) {
+                let name = one_line(name, MAX_TEXT);
+                let inner = tell(value, depth + 1);
+                match value {
+                    Value::Array(items) if is_told(value, depth + 1) => {
+                        lines.push(format!("{name}: {}", count(items.len())));
+                        lines.extend(inner.into_iter().map(|line| format!("  {line}")));
+                    }
+                    Value::Object(_) if is_told(value, depth + 1) => {
+                        lines.push(format!("{name}:"));
+                        lines.extend(inner.into_iter().map(|line| format!("  {line}")));
+                    }
+                    _ => lines.push(format!("{name}: {}", inner.concat())),
+                }
+            }
+            lines.extend(rest(members.len(), MAX_MEMBERS));
+            lines
+        }
+        Value::Array(items) if depth < MAX_DEPTH && !items.is_empty() => {
+            let mut lines = Vec::new();
+            for item in items.iter().take(MAX_ITEMS) {
+                let inner = tell(item, depth + 1).into_iter().enumerate();
+                lines.extend(inner.map(|(at, line)| match at {
+                    0 => format!("- {line}"),
+                    _ => format!("  {line}"),
+                }));
+            }
+            lines.extend(rest(items.len(), MAX_ITEMS));
+            lines
+        }
+        Value::String(text) => vec![one_line(text, MAX_TEXT)],
+        other => vec![one_line(&other.to_string(), MAX_TEXT)],
+    }
+}
+
+/// Whether the parts of a value have lines of their own.
+fn is_told(value: &Value, depth: usize) -> bool {
+    let parts = match value {
+        Value::Object(members) => members.len(),
+        Value::Array(items) => items.len(),
+        _ => 0,
+    };
+    depth < MAX_DEPTH && parts > 0
+}
+
+fn rest(of: usize, told: usize) -> Option<String> {
+    (of > told).then(|| format!("… and {} more", of - told))
+}
+
+fn count(items: usize) -> String {
+    match items {
+        1 => "1 item".to_owned(),
+        more => format!("{more} items"),
+    }
+}
+
+/// What the agent asks for.
+pub(super) fn question(question: &AgentQuestion) -> String {
+    let name = question.pending.capability.as_ref().map_or("It", |pin| pin.name.as_str());
+    match question.fields.as_slice() {
+        [field] => {
+            format!(
+                "What shall I use as `{}`? {name} needs it{} Say no to leave it.",
+                field.name,
+                about(field)
+            )
+        }
+        fields => {
+            let each = fields.iter().map(|field| format!("- `{}`{}", field.name, about(field)));
+            format!(
+                "{name} needs more than you have said:\n{}",
+                each.collect::<Vec<_>>().join("\n")
+            )
+        }
+    }
+}
+
+/// What an input means, what it takes, and how it is given.
+fn about(field: &InputField) -> String {
+    let description = field
+        .description
+        .as_ref()
+        .map(|description| format!(": {}", one_line(description, MAX_TEXT).trim_end_matches('.')));
+    let choices = field.schema.get("enum").and_then(Value::as_array).map(|choices| {
+        let choices: Vec<_> = choices.iter().take(MAX_ITEMS).map(ToString::to_string).collect();
+        format!(" (one of {})", one_line(&choices.join(", "), MAX_TEXT))
+    });
+    let secret = field.secret.then_some(" (a secret: give it as an input, not in a message)");
+    let parts = [description.as_deref(), choices.as_deref(), secret, Some(".")];
+    parts.into_iter().flatten().collect()
+}
+
+/// Asks whether another one may be used, which reaches further than what was meant.
+pub(super) fn consent(skipped: &[SkippedCandidate], prepared: &Prepared) -> String {
+    let name = &prepared.pin().name;
+    let hosts: Vec<_> = prepared.reach.hosts.iter().map(String::as_str).collect();
+    let mut lines = vec!["What fits best could not be used:".to_owned()];
+    lines.extend(skipped.iter().map(describe_skipped));
+    lines.push(format!(
+        "Shall I use {name} in its place? It may change something at {}.",
+        one_line(&hosts.join(", "), MAX_TEXT)
+    ));
+    lines.join("\n")
+}
+
+/// Asks for a yes to actions: what will be done, where, and with which inputs.
+pub(super) fn actions(actions: &[AgentAction]) -> String {
+    let mut lines = vec!["This may change something:".to_owned()];
+    for action in actions.iter().take(MAX_ITEMS) {
+        let CapabilityRef { name, version, .. } = &action.capability;
+        let description = one_line(&action.description, MAX_TEXT);
+        lines.push(format!("- {name} {version}: {description}"));
+        let requests = action.requests.iter().take(MAX_ITEMS);
+        lines.extend(requests.map(|request| format!("  {}", one_line(request, MAX_TEXT))));
+        lines.extend(rest(action.requests.len(), MAX_ITEMS).map(|rest| format!("  {rest}")));
+        let inputs = action.inputs.iter().take(MAX_MEMBERS).map(|(name, value)| {
+            let value = one_line(&value.to_string(), MAX_TEXT);
+            format!("  {} = {value}", one_line(name, MAX_TEXT))
+        });
+        lines.extend(inputs);
+        lines.extend(rest(action.inputs.len(), MAX_MEMBERS).map(|rest| format!("  {rest}")));
+    }
+    lines.extend(rest(actions.len(), MAX_ITEMS));
+    lines.push("Shall I do it? [y/N]".to_owned());
+    lines.join("\n")
+}
+
+/// Asks for a yes to a request to another agent: what will be sent, and where.
+pub(super) fn delegation(delegation: &AgentDelegation) -> String {
+    let AgentDelegation { agent, url, skill, message } = delegation;
+    let line = |text: &str| one_line(text, MAX_TEXT);
+    let (agent, url, skill) = (line(agent), line(url), line(skill));
+    format!(
+        "Nothing that is published fits this. Another agent says that it can: {agent} at {url}, \
+         with its skill {skill}. It may change something.\n  would be sent: {}\n\
+         Shall I ask it? [y/N]",
+        line(message)
+    )
+}
+
+/// What is proposed in the place of several capabilities.
+pub(super) fn proposal(proposal: &Proposal) -> String {
+    let names: Vec<_> = proposal.capabilities.iter().map(|pin| pin.name.as_str()).collect();
+    let mut lines = vec![format!(
+        "Nothing that is published does all of this, but {} together would, as {}:",
+        names.join(" and "),
+        proposal.name
+    )];
+    lines.extend(proposal.links.iter().map(|link| {
+        let outputs: Vec<_> = link.outputs.iter().map(|name| format!("`{name}`")).collect();
+        let Link { from, to, input, because, .. } = link;
+        format!("- {} of {from} becomes `{input}` of {to}: {because}", outputs.join(" and "))
+    }));
+    lines.push("Shall I publish it, and run it?".to_owned());
+    lines.join("\n")
+}
+
+/// That nothing fits.
+pub(super) fn nothing_fits(nearest: &[NearMiss]) -> String {
+    let mut lines = vec!["Nothing that is published fits this.".to_owned()];
+    lines.extend(nearest.iter().map(|near| {
+        let description = one_line(&near.description, MAX_TEXT);
+        format!("- nearest: {} {}: {description}", near.name, near.version)
+    }));
+    lines.join("\n")
+}
+
+/// A run that waits for a person, with what that person does.
+pub(super) fn waits(run: &AgentRun) -> String {
+    let name = &run.capability.name;
+    if run.approvals.is_empty() {
+        let mut lines = vec![format!("{name} waits for a person: run {}.", run.id)];
+        let error = run.error.as_ref();
+        lines.extend(error.map(|error| one_line(&error.message, MAX_TEXT)));
+        lines.extend(error.map(|error| one_line(&error.hint, MAX_TEXT)));
+        return lines.join("\n");
+    }
+    let mut lines = vec![format!("{name} waits for a person to approve it: run {}.", run.id)];
+    lines.extend(run.approvals.iter().take(MAX_ITEMS).map(|approval| {
+        let AgentApproval { step, about, id, expires_at, .. } = approval;
+        let until = expires_at.map_or_else(String::new, |at| format!(", until {at:.0}"));
+        let (step, id) = (one_line(step, MAX_TEXT), one_line(id, MAX_TEXT));
+        let about = about.words();
+        let about =
+            about.strip_prefix(" of ").map(|about| format!(" ({about})")).unwrap_or_default();
+        format!("- {step}{about}: `a2s guardian approve {id}` or `a2s guardian reject {id}`{until}")
+    }));
+    lines.extend(rest(run.approvals.len(), MAX_ITEMS));
+    lines.push("The run goes on by itself after that.".to_owned());
+    lines.join("\n")
+}
+
+/// A run that goes on, after it had waited for a person.
+pub(super) fn under_way(run: &AgentRun) -> String {
+    format!("{} goes on: run {}.", run.capability.name, run.id)
+}
+
+/// Capabilities that were chosen and not run, added to a message.
+pub(super) fn not_started(message: String, left: &[CapabilityRef]) -> String {
+    let names: Vec<_> = left.iter().map(|pin| pin.name.to_string()).collect();
+    match names.as_slice() {
+        [] => message,
+        _ => format!("{message}\nNot begun: {}. Ask for it again.", names.join(", ")),
+    }
+}
+
+/// Why it could not be done.
+pub(super) fn failed(skipped: &[SkippedCandidate], ended: Option<&AgentRun>) -> String {
+    let mut lines = vec![match ended {
+        None => "Nothing that fits could be run to its end.".to_owned(),
+        Some(run) if run.error.as_ref().is_some_and(|error| error.repeat_safe) => {
+            format!("{} did not end as it should, and has changed nothing.", run.capability.name)
+        }
+        Some(run) => format!(
+            "{} did not end as it should, and may have changed something: nothing else was tried.",
+            run.capability.name
+        ),
+    }];
+    lines.extend(skipped.iter().map(describe_skipped));
+    let error = ended.and_then(|run| run.error.as_ref());
+    lines.extend(error.map(|error| one_line(&error.hint, MAX_TEXT)));
+    lines.join("\n")
+}
+
+fn describe_skipped(passed: &SkippedCandidate) -> String {
+    let CapabilityRef { name, version, .. } = &passed.capability;
+    let code = passed.code.as_ref().map_or_else(String::new, |code| format!(" ({code})"));
+    format!("- {name} {version}: {}{code}", one_line(&passed.message, MAX_TEXT))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(output: &Value, expected: &[&str]) {
+        assert_eq!(tell(output, 0), expected);
+    }
+
+    #[test]
+    fn a_result_is_told_part_by_part() {
+        check(&json!("Sunny"), &["Sunny"]);
+        check(&json!({"weather": "Sunny", "high": 24}), &["weather: Sunny", "high: 24"]);
+        check(
+            &json!({"breeds": [{"name": "Beagle", "size": {"cm": 38}}, "Boxer"]}),
+            &["breeds: 2 items", "  - name: Beagle", "    size:", "      cm: 38", "  - Boxer"],
+        );
+        check(&json!({"none": [], "nothing": {}}), &["none: []", "nothing: {}"]);
+        check(&json!([[1, 2], 3]), &["- - 1", "  - 2", "- 3"]);
+    }
+
+    #[test]
+    fn what_a_service_says_stays_on_its_line_and_within_bounds() {
+        check(&json!({"text": "one\ntwo\u{1b}[2J"}), &["text: one two[2J"]);
+        let long = tell(&json!((0..12).collect::<Vec<_>>()), 0);
+        assert_eq!((long.len(), long[10].as_str()), (11, "… and 2 more"));
+        let deep = (0..100).fold(json!("x"), |inner, _| json!({"in": inner}));
+        let told = tell(&deep, 0);
+        assert_eq!(told.len(), MAX_DEPTH);
+        assert!(told.iter().all(|line| line.chars().count() <= MAX_TEXT + 20), "{told:?}");
+    }
+}

@@ -1,0 +1,133 @@
+//! Answers made up from what an operation declares: always the same for the same operation.
+
+use a2s::{MediaType, OpenApiTask, Output, OutputSource, Schemas, Task};
+use http::HeaderMap;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use serde_json::Value;
+
+use super::declared_response::{json, name_type, to_bytes, tool_result};
+use crate::request::RawResponse;
+
+/// The most examples of a description that are tried.
+const MAX_SHOWN: usize = 4;
+/// The most headers that are made up.
+const MAX_HEADERS: usize = 50;
+
+/// Answers that a service may give, the most likely first. Whether one fits is for the caller to
+/// check: a description may contradict itself. Lazy, as the first one is good in most cases.
+pub(super) fn responses<'t>(
+    task: &'t Task,
+    outputs: &'t [Output],
+) -> Box<dyn Iterator<Item = RawResponse> + 't> {
+    match task {
+        Task::OpenApi(task) => of_operation(task, outputs),
+        Task::Graphql(task) => {
+            let sample = task.sample(outputs);
+            let of = |value: &Value| response(200, HeaderMap::new(), &json(), value);
+            Box::new(sample.into_iter().filter_map(move |value| of(&value)))
+        }
+        Task::Mcp(task) => {
+            let samples = task.outputs().samples(&task.output_schema);
+            let samples = samples.take_while(|_| !task.output_schema.is_null());
+            let of = |value: &Value| response(200, HeaderMap::new(), &json(), &tool_result(value));
+            Box::new(samples.filter_map(move |value| of(&value)))
+        }
+    }
+}
+
+fn of_operation<'t>(
+    task: &'t OpenApiTask,
+    outputs: &'t [Output],
+) -> Box<dyn Iterator<Item = RawResponse> + 't> {
+    let (status, declared) = success(task);
+    let headers = headers_of(task, declared, outputs);
+    let content = declared.get("content").and_then(Value::as_object);
+    let Some((media_type, media)) = content.and_then(|content| best(content)) else {
+        let bodiless = RawResponse { status, headers, body: Vec::new().into(), redirects: 0 };
+        return Box::new(std::iter::once(bodiless));
+    };
+    let schema = media.get("schema").unwrap_or(&Value::Null);
+    let shown = shown(task, media);
+    let values = shown.into_iter().chain(Schemas::from(task).samples(schema));
+    Box::new(values.filter_map(move |value| response(status, headers.clone(), &media_type, &value)))
+}
+
+fn response(
+    status: u16,
+    headers: HeaderMap,
+    media_type: &MediaType,
+    value: &Value,
+) -> Option<RawResponse> {
+    let body = to_bytes(media_type, value).ok()?.into();
+    let mut response = RawResponse { status, headers, body, redirects: 0 };
+    name_type(&mut response, media_type);
+    Some(response)
+}
+
+/// The first success that is declared, else what is declared for every status.
+fn success(task: &OpenApiTask) -> (u16, &Value) {
+    let named = task.responses.iter().filter_map(|(status, response)| {
+        let status = status.parse::<u16>().ok().filter(|status| (200..300).contains(status));
+        Some((status?, response))
+    });
+    let named = named.min_by_key(|(status, _)| *status);
+    let other = |name: &str| {
+        let found = task.responses.iter().find(|(status, _)| status.eq_ignore_ascii_case(name));
+        found.map(|(_, response)| (200, response))
+    };
+    named.or_else(|| other("2XX")).or_else(|| other("default")).unwrap_or((200, &Value::Null))
+}
+
+/// The media type of an answer, JSON if possible, and what is said of it.
+fn best(content: &serde_json::Map<String, Value>) -> Option<(MediaType, &Value)> {
+    let json = json();
+    let types = || {
+        let types = content.iter();
+        types.filter_map(|(text, media)| Some((MediaType::parse(text)?, media)))
+    };
+    let declared = types().find(|(one, _)| one.is_json());
+    let ranged =
+        || types().find(|(one, _)| one.covers(&json)).map(|(_, media)| (json.clone(), media));
+    declared.or_else(ranged).or_else(|| types().find(|(one, _)| !one.is_range()))
+}
+
+/// The examples of a description.
+fn shown(task: &OpenApiTask, media: &Value) -> Vec<Value> {
+    let several = media.get("examples").and_then(Value::as_object).into_iter().flatten();
+    let several = several.filter_map(|(_, example)| {
+        let target = example.get("$ref").and_then(Value::as_str);
+        let example = target.and_then(|target| task.schema_at(target)).unwrap_or(example);
+        example.get("value")
+    });
+    media.get("example").into_iter().chain(several).take(MAX_SHOWN).cloned().collect()
+}
+
+/// The headers that outputs are taken from, as far as they are declared.
+fn headers_of(task: &OpenApiTask, declared: &Value, outputs: &[Output]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let known = declared.get("headers").and_then(Value::as_object);
+    for output in outputs.iter().take(MAX_HEADERS) {
+        let OutputSource::Header(name) = &output.source else { continue };
+        let mut named = known.into_iter().flatten();
+        let Some((_, header)) = named.find(|(known, _)| known.eq_ignore_ascii_case(name)) else {
+            continue;
+        };
+        let target = header.get("$ref").and_then(Value::as_str);
+        let header = target.and_then(|target| task.schema_at(target)).unwrap_or(header);
+        let value = shown(task, header).into_iter().next();
+        let value = value.unwrap_or_else(|| {
+            let schema = header.get("schema").unwrap_or(&Value::Null);
+            Schemas::from(task).samples(schema).next().unwrap_or_default()
+        });
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::from_str(&text))
+            && name != CONTENT_TYPE
+        {
+            headers.insert(name, value);
+        }
+    }
+    headers
+}
+
+#[cfg(test)]
+mod tests;

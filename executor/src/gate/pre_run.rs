@@ -1,0 +1,112 @@
+//! Asks the guardian before a run begins.
+
+use a2s::Principal;
+use a2s::api::{CapabilityRef, GuardianChange, TriggerEvent};
+use aos::message::{
+    AgentTrigger, AgentTriggerEvent, AgentTriggerStep, Call, Data, DataPart, Part, Request,
+    Session, StepContext, TriggerKind,
+};
+use http::HeaderMap;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::apply_verdict::WITHHELD;
+use super::guardian_request::{agent, name_principal};
+use super::{Asked, Asking, Gate, Judged, Occasion};
+
+/// The run that is about to begin.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Beginning<'a> {
+    /// The principal that it belongs to.
+    pub(crate) principal: &'a Principal,
+    /// Its id.
+    pub(crate) run: Uuid,
+    /// Its session.
+    pub(crate) session: &'a str,
+    /// The capability that runs.
+    pub(crate) root: &'a CapabilityRef,
+    /// The headers that say which span the question belongs to.
+    pub(crate) trace: &'a HeaderMap,
+}
+
+impl Beginning<'_> {
+    /// The turn that its steps will have, at something that comes before them.
+    pub(super) fn context(&self, step: &str, now: Timestamp) -> StepContext {
+        let session = Session::new(self.session.to_owned());
+        let mut context = StepContext::new(agent(), session, self.run.to_string(), step, now);
+        let capability = json!({
+            "name": self.root.name, "version": self.root.version, "checksum": self.root.checksum,
+            "root": self.root, "run": self.run,
+        });
+        if let Value::Object(capability) = capability {
+            context.extra.insert("capability".to_owned(), capability);
+        }
+        name_principal(&mut context, self.principal);
+        context
+    }
+}
+
+impl Gate {
+    /// Asks whether an event may start a run with `inputs` (`steps/agentTrigger`), which are without
+    /// secrets. The guardians may want others, which `follow` takes, or says why it cannot.
+    pub(crate) async fn ask_trigger(
+        &self,
+        beginning: Beginning<'_>,
+        event: &TriggerEvent,
+        inputs: Map<String, Value>,
+        mut follow: impl FnMut(&Map<String, Value>) -> Result<(), String>,
+    ) -> Asked<()> {
+        let asking = Asking::TRIGGER;
+        let Some(guardians) = self.guardians() else {
+            return self.unguarded(asking, Occasion::Run, Ok(())).permit();
+        };
+        let content =
+            DataPart { data: Data::Object(inputs.clone()), metadata: None, extra: Map::new() };
+        let TriggerEvent { kind, id } = event.clone();
+        let event = AgentTriggerEvent::new(kind, id);
+        let trigger = AgentTrigger::new(TriggerKind::Autonomous, event, vec![Part::Data(content)]);
+        let context = beginning.context("trigger", self.clock.now());
+        let call = Call::AgentTrigger(Box::new(AgentTriggerStep::new(context, trigger)));
+        let mut inputs = inputs;
+        let take = |modified: &_| {
+            let made = modified_content(modified)?;
+            follow(made)?;
+            let changes = changes_of(&inputs, made);
+            inputs.clone_from(made);
+            Ok(changes)
+        };
+        let call = (call, beginning.trace);
+        let said = self.consult(guardians, asking, Occasion::Run, call, take).await;
+        let (decisions, verdict) = said;
+        Judged { decisions, verdict }.permit()
+    }
+}
+
+/// The inputs that a guardian wants instead of those of an event.
+fn modified_content(modified: &Request) -> Result<&Map<String, Value>, String> {
+    let Call::AgentTrigger(step) = &modified.call else {
+        return Err("it is not about an event".to_owned());
+    };
+    match step.trigger.content.as_slice() {
+        [Part::Data(DataPart { data: Data::Object(inputs), .. })] => Ok(inputs),
+        _ => Err("the content is not one object with the inputs".to_owned()),
+    }
+}
+
+/// What differs between values by name. What stood there before is not told: a journal that kept it
+/// would undo a redaction.
+pub(super) fn changes_of(
+    before: &Map<String, Value>,
+    after: &Map<String, Value>,
+) -> Vec<GuardianChange> {
+    let change = |name: &String, to: Option<&Value>| GuardianChange {
+        name: name.clone(),
+        from: before.get(name).map_or(Value::Null, |_| WITHHELD.into()),
+        to: to.cloned().unwrap_or_default(),
+    };
+    let added = after.iter().filter(|(name, _)| !before.contains_key(*name));
+    let changed = before.iter().filter(|(name, value)| after.get(*name) != Some(value));
+    let changed = changed.map(|(name, _)| change(name, after.get(name)));
+    changed.chain(added.map(|(name, value)| change(name, Some(value)))).collect()
+}

@@ -1,0 +1,176 @@
+//! Asks the guardian about what is remembered: before a run uses it, and before it is written.
+
+use a2s::Principal;
+use a2s::api::GuardianChange;
+use aos::message::{Call, MemoryStep, Request, Session, StepContext};
+use http::HeaderMap;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::apply_verdict::MAX_SHOWN;
+use super::guardian_request::{agent, name_principal};
+use super::pre_run::{Beginning, changes_of};
+use super::{Asked, Asking, Gate, Judged, Occasion};
+use crate::request::one_line;
+use crate::session_state::Holder;
+
+/// One memory: a value, and the input that it is remembered for. Its JSON text is what travels.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Memory {
+    name: String,
+    value: Value,
+}
+
+impl Gate {
+    /// Asks whether a run may use `values` (`steps/memoryContextRetrieval`). The guardians may change
+    /// them and take some away; `follow` is shown what each makes of them, and says when it cannot
+    /// be used.
+    pub(crate) async fn ask_recalled(
+        &self,
+        beginning: Beginning<'_>,
+        values: Map<String, Value>,
+        follow: impl FnMut(&Map<String, Value>) -> Result<(), String>,
+    ) -> Asked<Map<String, Value>> {
+        let context = beginning.context("inputs", self.clock.now());
+        let names: Vec<_> = values.keys().map(String::as_str).collect();
+        let reasoning =
+            format!("{} needs {}, which nobody gave.", beginning.root.name, names.join(", "));
+        let step = memory_step(context, &values, reasoning);
+        let call = Call::MemoryContextRetrieval(Box::new(step));
+        let call = (call, beginning.trace);
+        self.judge_memory(Asking::RECALLED, call, values, follow).await.permit()
+    }
+
+    /// Asks whether `principal` may have a value remembered for `holder` (`steps/memoryStore`). The
+    /// guardians may change it.
+    pub(crate) async fn ask_remembered(
+        &self,
+        principal: &Principal,
+        holder: &Holder,
+        name: &str,
+        value: Value,
+    ) -> Asked<Value> {
+        let turn = self.new_message_id();
+        let session = Session::new(holder.session_id());
+        let mut context = StepContext::new(agent(), session, turn, name, self.clock.now());
+        name_principal(&mut context, principal);
+        let mut value = value;
+        let values = Map::from_iter([(name.to_owned(), value.clone())]);
+        let reasoning = match holder {
+            Holder::Session(..) => "Remember a value for the runs of this session.",
+            Holder::Principal(_) => "Remember a value for the runs of this user.",
+            Holder::Everybody => "Remember a value for all runs.",
+        };
+        let step = memory_step(context, &values, reasoning.to_owned());
+        let call = (Call::MemoryStore(Box::new(step)), &HeaderMap::new());
+        let follow = |made: &Map<String, Value>| {
+            // To remember nothing is what a denial is for.
+            value = made.get(name).ok_or("it leaves nothing to be remembered")?.clone();
+            Ok(())
+        };
+        let judged = self.judge_memory(Asking::REMEMBERED, call, values, follow).await;
+        let Judged { decisions, verdict } = judged;
+        Judged { decisions, verdict: verdict.map(|_| value) }.permit()
+    }
+
+    async fn judge_memory(
+        &self,
+        asking: Asking,
+        call: (Call, &HeaderMap),
+        mut values: Map<String, Value>,
+        mut follow: impl FnMut(&Map<String, Value>) -> Result<(), String>,
+    ) -> Judged<Map<String, Value>> {
+        let Some(guardians) = self.guardians() else {
+            return self.unguarded(asking, Occasion::Run, Ok(values));
+        };
+        let take = |modified: &_| {
+            let (made, changes) = modified_memory(&values, modified)?;
+            follow(&made)?;
+            values = made;
+            Ok(changes)
+        };
+        let said = self.consult(guardians, asking, Occasion::Run, call, take).await;
+        let (decisions, verdict) = said;
+        Judged { decisions, verdict: verdict.map(|()| values) }
+    }
+}
+
+fn memory_step(context: StepContext, values: &Map<String, Value>, reasoning: String) -> MemoryStep {
+    let memory = values.iter().map(|(name, value)| {
+        json!(Memory { name: name.clone(), value: value.clone() }).to_string()
+    });
+    let mut step = MemoryStep::new(context, memory.collect::<Vec<_>>());
+    step.reasoning = Some(reasoning);
+    step
+}
+
+/// What a guardian makes of values, and what differs. Its list is whole: a value that it leaves out is
+/// not used.
+fn modified_memory(
+    values: &Map<String, Value>,
+    modified: &Request,
+) -> Result<(Map<String, Value>, Vec<GuardianChange>), String> {
+    let (Call::MemoryStore(step) | Call::MemoryContextRetrieval(step)) = &modified.call else {
+        return Err("it is not about memory".to_owned());
+    };
+    let mut new = Map::new();
+    for text in &step.memory {
+        let memory: Memory = serde_json::from_str(text).map_err(|_| {
+            "a memory is not the JSON text of an object with `name` and `value`".to_owned()
+        })?;
+        let Memory { name, value } = memory;
+        if !values.contains_key(&name) {
+            let name = one_line(&name, MAX_SHOWN);
+            return Err(format!("nothing is remembered by the name `{name}`"));
+        }
+        if new.contains_key(&name) {
+            return Err(format!("`{name}` is there twice"));
+        }
+        new.insert(name, value);
+    }
+    let changes = changes_of(values, &new);
+    Ok((new, changes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn modified(memory: &[&str]) -> Request {
+        let context = StepContext::new(
+            agent(),
+            Session::new("s".to_owned()),
+            "t",
+            "s",
+            jiff::Timestamp::UNIX_EPOCH,
+        );
+        let memory = memory.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let call = Call::MemoryContextRetrieval(Box::new(MemoryStep::new(context, memory)));
+        Request::new("1", call)
+    }
+
+    #[track_caller]
+    fn check(memory: &[&str], expected: Result<Value, &str>) {
+        let values = Map::from_iter([("a".to_owned(), json!(1)), ("b".to_owned(), json!("x"))]);
+        let made = modified_memory(&values, &modified(memory));
+        let made = made.map(|(values, _)| Value::Object(values));
+        match (made, expected) {
+            (Ok(made), Ok(expected)) => assert_eq!(made, expected),
+            (Err(message), Err(part)) => assert!(message.contains(part), "{message}"),
+            (made, expected) => panic!("{made:?} instead of {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn a_guardian_changes_what_is_remembered_and_adds_nothing() {
+        let (a, b) = (r#"{"name": "a", "value": 2}"#, r#"{"value": "x", "name": "b"}"#);
+        check(&[a, b], Ok(json!({"a": 2, "b": "x"})));
+        check(&[b], Ok(json!({"b": "x"})));
+        check(&[], Ok(json!({})));
+        check(&[a, a], Err("`a` is there twice"));
+        check(&[r#"{"name": "c", "value": 2}"#], Err("by the name `c`"));
+        check(&[r#"{"name": "a", "value": 2, "scope": 1}"#], Err("object with `name` and `value`"));
+        check(&["a is 2"], Err("object with `name` and `value`"));
+    }
+}

@@ -1,0 +1,50 @@
+//! The request for a token, which a permitted request needs to be let in. It belongs to the same
+//! step, so the same verdict covers it; and it is made here, from what the permitted request itself
+//! says, so that nothing else can get the mark.
+
+use a2s::SecurityRequirement;
+
+use super::Permitted;
+use crate::credential_requirements::Grant;
+use crate::error::{Error, Kind};
+use crate::request::{PreparedRequest, one_line, token_request};
+
+impl Permitted<PreparedRequest> {
+    /// The request for a token that one of the own requirements wants, without the client's
+    /// credentials.
+    ///
+    /// # Errors
+    /// [`Kind::CredentialRefused`] when the document does not say where such a token is got, or
+    /// that is not among its domains.
+    pub(crate) fn token_request(
+        &self,
+        wanted: &SecurityRequirement,
+        grant: Grant,
+    ) -> Result<Self, Error> {
+        let name = one_line(&wanted.name, 100);
+        let access = self.access();
+        let url = access.and_then(|access| access.token_url(wanted, grant)).ok_or_else(|| {
+            let (what, hint) = match grant {
+                Grant::Client => (
+                    "without a refresh token",
+                    "Store the credential with a refresh token, or a token of your own with \
+                     `--kind bearer`.",
+                ),
+                Grant::Refresh => {
+                    ("with a refresh token", "Store a token of your own with `--kind bearer`.")
+                }
+            };
+            let message = format!("the document says of `{name}` no address for tokens {what}");
+            Error::new(Kind::CredentialRefused, message).hint(hint)
+        })?;
+        if !access.is_some_and(|access| access.covers(url)) {
+            let host = one_line(url.host_str().unwrap_or_default(), 100);
+            let message = format!(
+                "tokens for `{name}` are got from {host}, which the document's `domains` do not name"
+            );
+            let hint = "Ask its author to add the host to `domains`.";
+            return Err(Error::new(Kind::CredentialRefused, message).hint(hint));
+        }
+        Ok(Self(token_request(url, grant, &wanted.scopes)))
+    }
+}

@@ -1,0 +1,639 @@
+//! Where capabilities come from: the registry, and what is checked when they arrive.
+//!
+//! A registry is asked, not trusted. The digest that it lists, the digest in the `ETag`, the
+//! checksum in the document and the digest of what arrived must all be one.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use a2s::api::{
+    CapabilityRef, CapabilitySummary, CapabilityVersions, OutcomeReport, OwnerList, PlanRequest,
+    Problem, RunNotice, YAML,
+};
+use a2s::{CapabilityName, Dependency, Diagnostic, Digest, Document, Secret, Subject, lock};
+use indexmap::IndexMap;
+use reqwest::header::{ACCEPT, ETAG};
+use reqwest::{RequestBuilder, Response, StatusCode};
+use semver::{Version, VersionReq};
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::control_plane;
+use crate::error::{Error, Kind};
+
+/// The largest list of versions that is read.
+const MAX_LIST_BYTES: usize = 4 << 20;
+/// The largest document (design of the language: 1 MiB).
+const MAX_DOCUMENT_BYTES: usize = 1 << 20;
+/// Compiled documents that are kept.
+const MAX_COMPILED: usize = 256;
+/// How long one answer of the registry may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The documents of one run.
+#[derive(Debug, Clone)]
+pub(crate) struct Library {
+    /// The one that runs.
+    pub(crate) root: Digest,
+    /// It and all that it uses, directly or not.
+    pub(crate) documents: BTreeMap<Digest, Arc<Document>>,
+    /// The same, as they were sent.
+    pub(crate) sources: BTreeMap<Digest, Vec<u8>>,
+    /// What each dependency of each document means.
+    pub(crate) choices: Choices,
+    /// Which of them were yanked or are deprecated, in order of name and version.
+    pub(crate) notices: Vec<RunNotice>,
+    /// The pins whose checksum the executor does not remember yet.
+    pub(crate) unknown: Vec<CapabilityRef>,
+}
+
+impl Library {
+    /// The pins of all documents, as they state them.
+    pub(crate) fn pins(&self) -> Vec<CapabilityRef> {
+        let pin = |(checksum, document): (&Digest, &Arc<Document>)| {
+            let capability = document.capability();
+            let (name, version) = (capability.name.clone(), capability.version.clone());
+            CapabilityRef { name, version, checksum: *checksum }
+        };
+        self.documents.iter().map(pin).collect()
+    }
+}
+
+/// Which digest a dependency means, by the digest of the document that has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Choices(pub(crate) BTreeMap<Digest, BTreeMap<CapabilityName, Digest>>);
+
+/// What somebody wants to run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// The name.
+    pub(crate) name: &'a CapabilityName,
+    /// A version or range.
+    pub(crate) version: Option<&'a str>,
+    /// The digest that it must have.
+    pub(crate) digest: Option<Digest>,
+    /// The only contents that what it uses may have.
+    pub(crate) lock: Option<&'a [CapabilityRef]>,
+}
+
+impl<'a> From<&'a PlanRequest> for Wanted<'a> {
+    fn from(request: &'a PlanRequest) -> Self {
+        let PlanRequest { name, version, digest, lock, .. } = request;
+        Self { name, version: version.as_deref(), digest: *digest, lock: lock.as_deref() }
+    }
+}
+
+/// What became of a report.
+#[derive(Debug)]
+pub(crate) enum Reported {
+    /// It counts.
+    Taken,
+    /// It never will: the version is gone, or the registry knows it by another digest.
+    Refused(Error),
+}
+
+/// Asks a registry. This is a client of the control plane: it talks to the configured registry
+/// and to nobody else.
+#[derive(Debug)]
+pub(crate) struct RegistryClient {
+    base: Url,
+    token: Option<Secret>,
+    /// Whether the registry has asked for a token where documents are read.
+    asks_readers: AtomicBool,
+    http: reqwest::Client,
+    /// Documents by the digest of their bytes as sent: the same bytes need not be compiled twice.
+    /// Nothing is saved by knowing a version's digest: its bytes are fetched for every run, so that
+    /// a change in the registry is seen.
+    compiled: Mutex<IndexMap<Digest, Arc<Document>>>,
+}
+
+impl RegistryClient {
+    /// A client of the registry at `base`.
+    ///
+    /// # Errors
+    /// When the address is no HTTP address.
+    pub(crate) fn new(base: &Url, token: Option<Secret>) -> Result<Self, Error> {
+        let unusable =
+            |why: String| Error::new(Kind::Configuration, format!("registry `{base}`: {why}"));
+        if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
+            return Err(unusable("it is no HTTP address".to_owned()));
+        }
+        if !base.username().is_empty() || base.password().is_some() {
+            let message =
+                "the registry's address has a user or password in it; set its token instead";
+            return Err(Error::new(Kind::Configuration, message));
+        }
+        let mut base = base.clone();
+        if !base.path().ends_with('/') {
+            base.set_path(&format!("{}/", base.path()));
+        }
+        let http = control_plane::client(TIMEOUT).build();
+        let http = http.map_err(|error| unusable(error.to_string()))?;
+        let asks_readers = AtomicBool::new(false);
+        Ok(Self { base, token, asks_readers, http, compiled: Mutex::default() })
+    }
+
+    /// Finds what is wanted, and all that it uses.
+    ///
+    /// # Errors
+    /// When something is not there, does not fit, or is not what its digest says.
+    pub(crate) async fn resolve(
+        &self,
+        wanted: Wanted<'_>,
+        max_documents: usize,
+    ) -> Result<Library, Error> {
+        if let Some(pins) = wanted.lock {
+            lock::check(pins).map_err(|error| lock_error(&error))?;
+        }
+        let mut listed = BTreeMap::new();
+        let versions = self.list_versions(wanted.name, &mut listed).await?;
+        let chosen = to_pin(choose(wanted, versions)?);
+        let root = chosen.checksum;
+        let mut library = Library {
+            notices: Vec::new(),
+            unknown: Vec::new(),
+            root,
+            documents: BTreeMap::new(),
+            sources: BTreeMap::new(),
+            choices: Choices::default(),
+        };
+        let mut waiting = VecDeque::from([chosen]);
+        while let Some(pin) = waiting.pop_front() {
+            if library.documents.contains_key(&pin.checksum) {
+                continue;
+            }
+            if library.documents.len() == max_documents {
+                return Err(Error::new(
+                    Kind::BudgetExceeded,
+                    format!("`{}` needs more than {max_documents} documents", wanted.name),
+                ));
+            }
+            let (document, source) = self.fetch(&pin).await?;
+            let mut choices = BTreeMap::new();
+            for dependency in &document.capability().dependencies {
+                let chosen = match wanted.lock {
+                    Some(pins) => {
+                        lock::choose(dependency, pins).cloned().map_err(|error| lock_error(&error))
+                    }
+                    None => self.find(dependency, &mut listed).await,
+                };
+                let chosen = chosen.map_err(|error| dependency_error(&pin, error))?;
+                choices.insert(dependency.capability.clone(), chosen.checksum);
+                waiting.push_back(chosen);
+            }
+            library.choices.0.insert(pin.checksum, choices);
+            library.documents.insert(pin.checksum, document);
+            library.sources.insert(pin.checksum, source);
+        }
+        library.notices = self.notices(&library, &mut listed, wanted.lock.is_some()).await;
+        Ok(library)
+    }
+
+    /// Which documents were yanked or are deprecated, by the lists of versions. A lock asks for no
+    /// list; when the registry gives none here, nothing is told.
+    async fn notices(
+        &self,
+        library: &Library,
+        listed: &mut BTreeMap<CapabilityName, Vec<CapabilitySummary>>,
+        is_locked: bool,
+    ) -> Vec<RunNotice> {
+        if is_locked {
+            for document in library.documents.values() {
+                let name = &document.capability().name;
+                if let Err(error) = self.list_versions(name, listed).await {
+                    tracing::debug!(%error, %name, "no list of versions to tell of");
+                }
+            }
+        }
+        let summaries = listed.values().flatten();
+        let told = summaries.filter(|summary| {
+            let is_used = library.documents.contains_key(&summary.checksum);
+            is_used && (summary.yanked || summary.deprecated.is_some())
+        });
+        let to_notice = |summary: &CapabilitySummary| RunNotice {
+            capability: to_pin(summary),
+            yanked: summary.yanked,
+            deprecated: summary.deprecated.clone(),
+        };
+        let mut notices: Vec<_> = told.map(to_notice).collect();
+        notices.sort_by(|a, b| {
+            let key = |notice: &RunNotice| {
+                (notice.capability.name.clone(), notice.capability.version.clone())
+            };
+            key(a).cmp(&key(b))
+        });
+        notices
+    }
+
+    /// The published version that a dependency means.
+    async fn find(
+        &self,
+        dependency: &Dependency,
+        listed: &mut BTreeMap<CapabilityName, Vec<CapabilitySummary>>,
+    ) -> Result<CapabilityRef, Error> {
+        let name = &dependency.capability;
+        let versions = self.list_versions(name, listed).await?;
+        dependency.choose(versions).map(to_pin).ok_or_else(|| {
+            let message = match dependency.checksum {
+                Some(pin) => format!("no version of `{name}` has the pinned checksum {pin}"),
+                None => format!("no live version of `{name}` lies in `{}`", dependency.range),
+            };
+            Error::new(Kind::DependencyRefused, message)
+        })
+    }
+
+    /// Tells the registry how a run ended.
+    ///
+    /// # Errors
+    /// When it does not answer, or cannot take reports now: it may later.
+    pub(crate) async fn report(&self, outcome: &OutcomeReport) -> Result<Reported, Error> {
+        let request = self.http.post(self.address(&["v1", "outcomes"])).json(outcome);
+        let response = self.send(request, self.token.as_ref()).await?;
+        match response.status() {
+            status if status.is_success() => Ok(Reported::Taken),
+            // The token may be mended, and there may be room later.
+            StatusCode::UNAUTHORIZED
+            | StatusCode::FORBIDDEN
+            | StatusCode::REQUEST_TIMEOUT
+            | StatusCode::TOO_MANY_REQUESTS => Err(self.refused(response).await),
+            status if status.is_client_error() => {
+                Ok(Reported::Refused(self.refused(response).await))
+            }
+            _ => Err(self.refused(response).await),
+        }
+    }
+
+    async fn list_versions<'l>(
+        &self,
+        name: &CapabilityName,
+        listed: &'l mut BTreeMap<CapabilityName, Vec<CapabilitySummary>>,
+    ) -> Result<&'l [CapabilitySummary], Error> {
+        if !listed.contains_key(name) {
+            let address = self.address(&["v1", "capabilities", name.as_str()]);
+            let response = self.get(address, "application/json").await?;
+            if response.status() == StatusCode::NOT_FOUND {
+                return Err(Error::new(
+                    Kind::CapabilityNotFound,
+                    format!("`{name}` is not published in {}", self.base),
+                ));
+            }
+            if !response.status().is_success() {
+                return Err(self.refused(response).await);
+            }
+            let body = self.read(response, MAX_LIST_BYTES).await?;
+            let answer: CapabilityVersions = serde_json::from_slice(&body).map_err(|error| {
+                Error::new(
+                    Kind::RegistryAnswer,
+                    format!("the versions of `{name}` cannot be read: {error}"),
+                )
+            })?;
+            listed.insert(name.clone(), answer.versions);
+        }
+        Ok(listed.get(name).map_or(&[], Vec::as_slice))
+    }
+
+    /// The owners of a capability's name; none when the registry does not know it.
+    ///
+    /// # Errors
+    /// When the registry does not answer, or not as it should.
+    pub(crate) async fn list_owners(&self, name: &CapabilityName) -> Result<Vec<Subject>, Error> {
+        let address = self.address(&["v1", "capabilities", name.as_str(), "owners"]);
+        let response = self.get(address, "application/json").await?;
+        if response.status() == StatusCode::NOT_FOUND {
+            return Ok(Vec::new());
+        }
+        if !response.status().is_success() {
+            return Err(self.refused(response).await);
+        }
+        let body = self.read(response, MAX_LIST_BYTES).await?;
+        let answer: OwnerList = serde_json::from_slice(&body).map_err(|error| {
+            let message = format!("the owners of `{name}` cannot be read: {error}");
+            Error::new(Kind::RegistryAnswer, message)
+        })?;
+        Ok(answer.owners)
+    }
+
+    /// Gets a document and checks that it is what `pin` says.
+    async fn fetch(&self, pin: &CapabilityRef) -> Result<(Arc<Document>, Vec<u8>), Error> {
+        let CapabilityRef { name, version, checksum } = pin;
+        let address = self.address(&["v1", "capabilities", name.as_str(), &version.to_string()]);
+        let response = self.get(address, YAML).await?;
+        if response.status() == StatusCode::NOT_FOUND {
+            return Err(Error::new(
+                Kind::CapabilityNotFound,
+                format!("`{name}` {version} is not published in {}", self.base),
+            ));
+        }
+        if !response.status().is_success() {
+            return Err(self.refused(response).await.at(format_args!("`{name}` {version}")));
+        }
+        let etag = response.headers().get(ETAG).and_then(|etag| etag.to_str().ok());
+        if let Some(stated) = etag.and_then(parse_etag)
+            && stated != *checksum
+        {
+            return Err(mismatch(pin, &format!("its `ETag` says {stated}")));
+        }
+        let source = self.read(response, MAX_DOCUMENT_BYTES).await?;
+        let document = self.open(&source, name, version).await?;
+        verify(&document, pin)?;
+        Ok((document, source))
+    }
+
+    /// Compiles a document, or finds that these bytes were compiled before.
+    pub(crate) async fn open(
+        &self,
+        source: &[u8],
+        name: &CapabilityName,
+        version: &Version,
+    ) -> Result<Arc<Document>, Error> {
+        let key = Digest::of_bytes(source);
+        if let Some(document) = self.compiled().get(&key) {
+            return Ok(Arc::clone(document));
+        }
+        // A large document keeps a processor busy for a while: not one that serves others.
+        let owned = source.to_vec();
+        let opened = tokio::task::spawn_blocking(move || Document::open(&owned)).await;
+        let opened = opened.map_err(|_| {
+            Error::new(Kind::Internal, format!("the compiler failed on `{name}` {version}"))
+        })?;
+        let document = opened.map(Arc::new).map_err(|found| refusal(name, version, &found))?;
+        let mut compiled = self.compiled();
+        if compiled.len() >= MAX_COMPILED {
+            // The one that was compiled first.
+            compiled.shift_remove_index(0);
+        }
+        compiled.insert(key, Arc::clone(&document));
+        Ok(document)
+    }
+
+    /// Nothing panics while it holds this lock; if it did, a part of a cache would be left.
+    fn compiled(&self) -> MutexGuard<'_, IndexMap<Digest, Arc<Document>>> {
+        self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn address(&self, path: &[&str]) -> Url {
+        let mut address = self.base.clone();
+        if let Ok(mut segments) = address.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
+        }
+        address
+    }
+
+    async fn get(&self, address: Url, accept: &str) -> Result<Response, Error> {
+        let request = || self.http.get(address.clone()).header(ACCEPT, accept);
+        let Some(token) = &self.token else { return self.send(request(), None).await };
+        if self.asks_readers.load(Ordering::Relaxed) {
+            return self.send(request(), Some(token)).await;
+        }
+        let response = self.send(request(), None).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Ok(response);
+        }
+        // A registry that others reach asks for a token where documents are read, too.
+        self.asks_readers.store(true, Ordering::Relaxed);
+        self.send(request(), Some(token)).await
+    }
+
+    async fn send(
+        &self,
+        mut request: RequestBuilder,
+        token: Option<&Secret>,
+    ) -> Result<Response, Error> {
+        if let Some(token) = token {
+            request = request.bearer_auth(token.reveal());
+        }
+        request.send().await.map_err(|error| self.unreachable(&error))
+    }
+
+    async fn read(&self, mut response: Response, limit: usize) -> Result<Vec<u8>, Error> {
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
+            if body.len() + chunk.len() > limit {
+                return Err(Error::new(
+                    Kind::RegistryAnswer,
+                    format!("the registry's answer has more than {limit} bytes"),
+                ));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Error {
+        let why = if error.is_timeout() {
+            "no answer in time"
+        } else if error.is_connect() {
+            "no connection"
+        } else {
+            "the answer broke off"
+        };
+        tracing::warn!(%error, "the registry did not answer");
+        Error::new(Kind::RegistryUnreachable, format!("the registry at {}: {why}", self.base))
+    }
+
+    /// An answer that is no success, in the registry's words when it has any.
+    async fn refused(&self, response: Response) -> Error {
+        let status = response.status();
+        let body = self.read(response, MAX_LIST_BYTES).await.unwrap_or_default();
+        let Ok(problem) = serde_json::from_slice::<Problem>(&body) else {
+            return Error::new(
+                Kind::RegistryAnswer,
+                format!("the registry answered with status {}", status.as_u16()),
+            );
+        };
+        let kind = match problem.code.as_str() {
+            DOCUMENT_DAMAGED => Kind::DigestMismatch,
+            _ => Kind::RegistryAnswer,
+        };
+        let error = Error::new(kind, format!("the registry says {problem}"));
+        match problem.hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    }
+}
+
+/// Code of a document whose stated checksum is not its digest.
+const CHECKSUM_MISMATCH: &str = "A2S031";
+/// The registry's code for a stored document that was changed behind its back.
+const DOCUMENT_DAMAGED: &str = "A2S222";
+
+/// The version that is wanted, of all there are.
+fn choose<'v>(
+    wanted: Wanted<'_>,
+    versions: &'v [CapabilitySummary],
+) -> Result<&'v CapabilitySummary, Error> {
+    let name = wanted.name;
+    let not_found = |what: String| {
+        let known: Vec<_> = versions.iter().map(|v| v.version.to_string()).collect();
+        Error::new(
+            Kind::CapabilityNotFound,
+            format!("`{name}` has no {what}; there are {}", known.join(", ")),
+        )
+    };
+    let exact = wanted.version.and_then(|text| Version::parse(text).ok());
+    let chosen = if let Some(version) = exact {
+        let of_version = versions.iter().find(|v| v.version == version);
+        of_version.ok_or_else(|| not_found(format!("version {version}")))?
+    } else {
+        let text = wanted.version.unwrap_or("*");
+        let range = VersionReq::parse(text).map_err(|error| {
+            Error::new(Kind::BadRange, format!("`{text}` is no version or range: {error}"))
+        })?;
+        if let Some(digest) = wanted.digest {
+            let pinned = versions.iter().find(|v| v.checksum == digest);
+            let pinned = pinned.ok_or_else(|| {
+                Error::new(Kind::DigestMismatch, format!("no version of `{name}` has {digest}"))
+            })?;
+            if wanted.version.is_some() && !range.matches(&pinned.version) {
+                return Err(Error::new(
+                    Kind::DigestMismatch,
+                    format!("{digest} is `{name}` {}, which is not in `{text}`", pinned.version),
+                ));
+            }
+            pinned
+        } else {
+            let live = versions.iter().filter(|v| !v.yanked && range.matches(&v.version));
+            live.max_by_key(|v| (v.version.pre.is_empty(), &v.version))
+                .ok_or_else(|| not_found(format!("live version in `{text}`")))?
+        }
+    };
+    match wanted.digest {
+        Some(digest) if digest != chosen.checksum => {
+            Err(mismatch(&to_pin(chosen), &format!("{digest} was asked for")))
+        }
+        _ => Ok(chosen),
+    }
+}
+
+/// The exact content that an entry of a list stands for.
+fn to_pin(CapabilitySummary { name, version, checksum, .. }: &CapabilitySummary) -> CapabilityRef {
+    CapabilityRef { name: name.clone(), version: version.clone(), checksum: *checksum }
+}
+
+/// A lock that cannot be used.
+fn lock_error(error: &lock::Error) -> Error {
+    Error::new(Kind::LockRefused, format!("the lock cannot be used: {error}"))
+}
+
+/// Why a document cannot be used. A checksum that does not match is not a mistake of its author,
+/// but says that the document was changed.
+fn refusal(name: &CapabilityName, version: &Version, found: &[Diagnostic]) -> Error {
+    let errors: Vec<_> = found.iter().filter(|diagnostic| diagnostic.is_error()).collect();
+    if let Some(changed) = errors.iter().find(|error| error.code == CHECKSUM_MISMATCH) {
+        let message = format!("`{name}` {version} was changed: {}", changed.message);
+        return Error::new(Kind::DigestMismatch, message);
+    }
+    let message = match errors.first() {
+        Some(first) => format!("`{name}` {version} has {} errors, first: {first}", errors.len()),
+        None => format!("`{name}` {version} cannot be compiled"),
+    };
+    Error::new(Kind::DocumentRefused, message)
+}
+
+/// Whether what arrived is what was announced.
+fn verify(document: &Document, pin: &CapabilityRef) -> Result<(), Error> {
+    let computed = document.digest();
+    if computed != pin.checksum {
+        return Err(mismatch(pin, &format!("what arrived has {computed}")));
+    }
+    let capability = document.capability();
+    if capability.name != pin.name || capability.version != pin.version {
+        let arrived = format!("`{}` {} arrived", capability.name, capability.version);
+        return Err(mismatch(pin, &arrived));
+    }
+    Ok(())
+}
+
+fn mismatch(CapabilityRef { name, version, checksum }: &CapabilityRef, but: &str) -> Error {
+    Error::new(
+        Kind::DigestMismatch,
+        format!("`{name}` {version} is listed with {checksum}, but {but}"),
+    )
+}
+
+/// A dependency that cannot be found or used is a fault of the capability that has it; a registry
+/// that does not answer is not.
+fn dependency_error(parent: &CapabilityRef, error: Error) -> Error {
+    let kind = match error.kind {
+        Kind::CapabilityNotFound => Kind::DependencyRefused,
+        other => other,
+    };
+    Error { kind, ..error }.at(format_args!("dependency of `{}` {}", parent.name, parent.version))
+}
+
+/// The digest in a weak or strong entity tag.
+fn parse_etag(text: &str) -> Option<Digest> {
+    text.trim().trim_start_matches("W/").trim_matches('"').parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(version: &str, yanked: bool) -> CapabilitySummary {
+        CapabilitySummary {
+            name: CapabilityName::new("Dogs").unwrap(),
+            version: version.parse().unwrap(),
+            checksum: Digest::of_bytes(version.as_bytes()),
+            description: String::new(),
+            domains: Vec::new(),
+            published_at: "2025-01-01T00:00:00Z".parse().unwrap(),
+            yanked,
+            deprecated: None,
+        }
+    }
+
+    #[track_caller]
+    fn check(version: Option<&str>, digest_of: Option<&str>, expected: Result<&str, Kind>) {
+        let versions = [
+            summary("2.0.0-beta.1", false),
+            summary("1.10.0", true),
+            summary("1.9.0", false),
+            summary("1.2.0", false),
+        ];
+        let name = CapabilityName::new("Dogs").unwrap();
+        let digest = digest_of.map(|text| Digest::of_bytes(text.as_bytes()));
+        let chosen = choose(Wanted { name: &name, version, digest, lock: None }, &versions);
+        let chosen = chosen.map(|summary| summary.version.to_string()).map_err(|e| e.kind);
+        assert_eq!(chosen.as_deref().map_err(|kind| *kind), expected, "{version:?} {digest_of:?}");
+    }
+
+    #[test]
+    fn the_newest_live_stable_version_is_chosen_unless_another_is_named() {
+        check(None, None, Ok("1.9.0"));
+        check(Some("^1.2"), None, Ok("1.9.0"));
+        check(Some("~1.2.0"), None, Ok("1.2.0"));
+        check(Some("1.2.0"), None, Ok("1.2.0"));
+        check(Some("2.0.0-beta.1"), None, Ok("2.0.0-beta.1"));
+        check(Some(">=2.0.0-beta.1"), None, Ok("2.0.0-beta.1"));
+        // Withdrawn versions are there for those who name them exactly.
+        check(Some("1.10.0"), None, Ok("1.10.0"));
+        check(None, Some("1.10.0"), Ok("1.10.0"));
+        check(Some(">=1.10"), None, Err(Kind::CapabilityNotFound));
+        check(Some("3.0.0"), None, Err(Kind::CapabilityNotFound));
+        check(Some("new"), None, Err(Kind::BadRange));
+    }
+
+    #[test]
+    fn a_digest_must_be_that_of_the_version() {
+        check(Some("1.2.0"), Some("1.2.0"), Ok("1.2.0"));
+        check(Some("^1"), Some("1.2.0"), Ok("1.2.0"));
+        check(Some("1.2.0"), Some("1.9.0"), Err(Kind::DigestMismatch));
+        check(Some("^2"), Some("1.9.0"), Err(Kind::DigestMismatch));
+        check(None, Some("never published"), Err(Kind::DigestMismatch));
+    }
+
+    #[test]
+    fn entity_tags_are_read_weak_and_strong() {
+        let digest = Digest::of_bytes(b"x");
+        for text in
+            [format!("W/\"{digest}\""), format!("\"{digest}\""), format!("\"{}\"", digest.to_hex())]
+        {
+            assert_eq!(parse_etag(&text), Some(digest));
+        }
+        assert_eq!(parse_etag("\"abc\""), None);
+    }
+}

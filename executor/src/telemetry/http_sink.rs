@@ -1,0 +1,131 @@
+//! Posting to a receiver over HTTP, again where it may take the same later.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use url::Url;
+
+use crate::config::Export;
+use crate::control_plane;
+use crate::error::{Error, Kind};
+
+/// How long one batch may take, as OpenTelemetry's exporters wait.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a batch is sent, when the receiver may take it later.
+const ATTEMPTS: u32 = 3;
+/// The pause behind the first attempt; the next is twice as long.
+const PAUSE: Duration = Duration::from_millis(500);
+/// The most of an answer that is read.
+const MAX_ANSWER: usize = 64 * 1024;
+
+/// A receiver.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    http: reqwest::Client,
+    endpoint: Url,
+    headers: HeaderMap,
+}
+
+impl Receiver {
+    /// The receiver of the configuration, which is called `what` and gets bodies of this type.
+    /// Nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`Kind::Configuration`] when its address or a header cannot be used, or no client can be made.
+    pub(super) fn new(
+        export: &Export,
+        what: &str,
+        content_type: &'static str,
+    ) -> Result<Self, Error> {
+        let unusable =
+            |why: String| Error::new(Kind::Configuration, format!("the receiver of {what}: {why}"));
+        if !matches!(export.endpoint.scheme(), "http" | "https") || !export.endpoint.has_host() {
+            let scheme = export.endpoint.scheme();
+            return Err(unusable(format!(
+                "an address that begins with `{scheme}:` is no HTTP address"
+            )));
+        }
+        let mut headers = HeaderMap::new();
+        for (name, value) in &export.headers {
+            let header = HeaderName::from_bytes(name.as_bytes());
+            let header = header.map_err(|_| unusable(format!("`{name}` is no header")))?;
+            let mut value = HeaderValue::from_str(value.reveal())
+                .map_err(|_| unusable(format!("the value of `{name}` fits into no header")))?;
+            value.set_sensitive(true);
+            headers.insert(header, value);
+        }
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        let http = control_plane::client(TIMEOUT)
+            .user_agent(concat!("a2s-executor/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| unusable(error.to_string()))?;
+        Ok(Self { http, endpoint: export.endpoint.clone(), headers })
+    }
+
+    /// Sends a body, and gives the answer to it.
+    ///
+    /// # Errors
+    /// Why the receiver did not take it.
+    pub(super) async fn send(&self, body: Vec<u8>) -> Result<Vec<u8>, String> {
+        let body = Bytes::from(body);
+        let mut attempt = 1;
+        loop {
+            let (why, later) = match self.post(body.clone()).await {
+                Ok((status, answer)) if status.is_success() => return Ok(answer),
+                Ok((status, _)) => (format!("the receiver answered {status}"), may_pass(status)),
+                // The address may have a name and a password in it.
+                Err(error) => (error.without_url().to_string(), true),
+            };
+            if !later || attempt >= ATTEMPTS {
+                return Err(why);
+            }
+            tokio::time::sleep(PAUSE * 2_u32.pow(attempt - 1)).await;
+            attempt += 1;
+        }
+    }
+
+    async fn post(&self, body: Bytes) -> reqwest::Result<(StatusCode, Vec<u8>)> {
+        let request = self.http.post(self.endpoint.clone()).headers(self.headers.clone());
+        let mut response = request.body(body).send().await?;
+        let status = response.status();
+        let mut answer = Vec::new();
+        while let Some(chunk) = response.chunk().await? {
+            if MAX_ANSWER < answer.len() + chunk.len() {
+                // Whatever it is, the receiver has taken the body.
+                answer.clear();
+                break;
+            }
+            answer.extend_from_slice(&chunk);
+        }
+        Ok((status, answer))
+    }
+}
+
+/// Whether a receiver that answers so may take the same later (OTLP over HTTP, retryable codes).
+fn may_pass(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 429 | 502 | 503 | 504)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_sent_to_is_refused_at_the_start() {
+        let new = |endpoint: &str, name: &str, value: &str| {
+            let export = Export {
+                endpoint: endpoint.parse().unwrap(),
+                headers: vec![(name.to_owned(), a2s::Secret::new(value))],
+            };
+            let error = Receiver::new(&export, "traces", "text/plain").unwrap_err();
+            assert!(!error.message.contains("s3cret"), "{error}");
+            error.kind
+        };
+        let refused = Kind::Configuration;
+        assert_eq!(new("ftp://me:s3cret@a.example/", "a", "b"), refused);
+        assert_eq!(new("http://a.example/", "a b", "s3cret"), refused);
+        assert_eq!(new("http://a.example/", "a", "s3cret\nc"), refused);
+    }
+}

@@ -1,0 +1,486 @@
+//! The chained files: open, append, rotate. The one place that writes the log.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::audit_record::Entry;
+use super::checkpoint::Checkpoints;
+use super::records::{MAX_LINE, digest_of, read_link, segment_of};
+use super::segments::{Segments, name_of, open_private};
+use crate::error::Error;
+
+/// How a log is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    /// Whether each record is flushed to the disk itself, not to the system only.
+    pub(crate) sync: bool,
+    /// The segments together are not made longer than this.
+    pub(crate) max_bytes: Option<u64>,
+    /// A segment that is as long as this is closed.
+    pub(crate) segment_bytes: u64,
+}
+
+/// A log that is open for writing. It holds a lock on the log and one on the segment in use.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    checkpoints: Checkpoints,
+    _lock: File,
+    segments: Segments,
+    file: File,
+    options: Options,
+    /// The number of the segment in use.
+    segment: u64,
+    /// Whether the segment in use was closed and the next is not there yet.
+    is_closed: bool,
+    /// How long the closed segments are.
+    closed_bytes: u64,
+    /// How much of the file is whole records.
+    length: u64,
+    /// Whether the file may hold more than that, since a write failed.
+    is_torn: bool,
+    /// The number of the last record.
+    number: u64,
+    /// The digest of the last record.
+    head: Option<String>,
+}
+
+impl Drop for Chain {
+    fn drop(&mut self) {
+        self.checkpoints.finish();
+    }
+}
+
+/// Where a chain ends.
+struct End {
+    segment: u64,
+    number: u64,
+    head: Option<String>,
+}
+
+impl Chain {
+    /// Open or make the log. What a crash left unfinished at its end is moved to a file with
+    /// `.torn` added to the name; the second value is its length.
+    pub(crate) fn open(path: &Path, options: Options) -> Result<(Self, Option<u64>), Error> {
+        let segments = Segments::of(path);
+        let unavailable = |source| Error::AuditUnavailable { path: path.to_owned(), source };
+        let lock = open_private(&segments.lock_path()).map_err(unavailable)?;
+        lock_file(&lock, path)?;
+        let mut file = open_private(path).map_err(unavailable)?;
+        // A guardian of a version without segments locks this one alone.
+        lock_file(&file, path)?;
+        let tail = Tail::read(&mut file, path)?;
+        let end = match tail.last(path)? {
+            Some((number, head)) => {
+                let segment = first_segment(&mut file).map_err(unavailable)?;
+                End { segment, number, head: Some(head) }
+            }
+            None => end_of_closed(&segments)?,
+        };
+        let length = tail.whole_length();
+        let torn = tail.torn();
+        let torn_length = (!torn.is_empty()).then_some(torn.len() as u64);
+        if torn_length.is_some() {
+            set_aside(path, torn)
+                .and_then(|()| file.set_len(length))
+                .and_then(|()| file.sync_all())
+                .map_err(unavailable)?;
+        }
+        let closed_bytes = closed_bytes(&segments).map_err(unavailable)?;
+        let End { segment, number, head } = end;
+        let chain = Self {
+            checkpoints: Checkpoints::default(),
+            _lock: lock,
+            segments,
+            file,
+            options,
+            segment,
+            is_closed: false,
+            closed_bytes,
+            length,
+            is_torn: false,
+            number,
+            head,
+        };
+        Ok((chain, torn_length))
+    }
+
+    /// Brings the checkpoint up to the closed segments, beside what goes on.
+    pub(crate) fn write_checkpoint(&mut self) {
+        if 1 < self.segment {
+            self.checkpoints.start(&self.segments);
+        }
+    }
+
+    /// Whether a record is on the disk itself when it is appended.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.options.sync
+    }
+
+    /// Append entries, all or none. Each is the text of a JSON object that is not empty, on one line.
+    /// When this returns `Ok`, they are where [`Options::sync`] says.
+    pub(crate) fn append(&mut self, entries: &[impl AsRef<[u8]>]) -> io::Result<()> {
+        if self.is_torn {
+            self.file.set_len(self.length)?;
+            self.is_torn = false;
+        }
+        if self.options.segment_bytes <= self.length {
+            self.close_segment()?;
+        }
+        if self.is_closed {
+            self.begin_segment()?;
+        }
+        let is_later_segment = 1 < self.segment && self.length == 0;
+        let header = is_later_segment.then(|| Entry::of_segment(self.segment, entries));
+        let texts = header.iter().map(Entry::as_ref).chain(entries.iter().map(AsRef::as_ref));
+        let (lines, number, head) = self.chained(texts)?;
+        let length = self.length + lines.len() as u64;
+        self.check_room(length)?;
+        self.is_torn = true;
+        self.file.write_all(&lines)?;
+        if self.options.sync {
+            self.file.sync_data()?;
+        }
+        self.is_torn = false;
+        (self.number, self.head, self.length) = (number, head, length);
+        Ok(())
+    }
+
+    /// The lines of records that follow the last one.
+    fn chained<'e>(
+        &self,
+        texts: impl Iterator<Item = &'e [u8]>,
+    ) -> io::Result<(Vec<u8>, u64, Option<String>)> {
+        let (mut number, mut head) = (self.number, self.head.clone());
+        let mut lines = Vec::new();
+        for text in texts {
+            number += 1;
+            let start = lines.len();
+            match &head {
+                Some(head) => {
+                    write!(lines, r#"{{"v":1,"seq":{number},"previous":"{head}","#)?;
+                }
+                None => write!(lines, r#"{{"v":1,"seq":{number},"previous":null,"#)?,
+            }
+            lines.extend_from_slice(&text[1..]);
+            let digest = digest_of(&lines[start..]);
+            lines.pop();
+            writeln!(lines, r#","digest":"{digest}"}}"#)?;
+            head = Some(digest);
+        }
+        Ok((lines, number, head))
+    }
+
+    fn check_room(&mut self, length: u64) -> io::Result<()> {
+        let Some(most) = self.options.max_bytes else { return Ok(()) };
+        if most < self.closed_bytes + length {
+            // Segments may have been archived since.
+            self.closed_bytes = closed_bytes(&self.segments)?;
+        }
+        if most < self.closed_bytes + length {
+            return Err(io::Error::other("the audit log has reached its largest size"));
+        }
+        Ok(())
+    }
+
+    /// Gives the segment in use the name of a closed one. A crash after it leaves no segment in use,
+    /// and the next start begins one.
+    fn close_segment(&mut self) -> io::Result<()> {
+        let path = self.segments.closed_path(self.segment);
+        if path.try_exists()? {
+            let name = name_of(&path);
+            return Err(io::Error::other(format!("the segment {name} is there already")));
+        }
+        self.file.sync_all()?;
+        std::fs::rename(self.segments.active(), &path)?;
+        self.is_closed = true;
+        self.segment += 1;
+        self.closed_bytes += self.length;
+        self.length = 0;
+        self.segments.sync_folder()
+    }
+
+    fn begin_segment(&mut self) -> io::Result<()> {
+        let file = open_private(self.segments.active())?;
+        file.try_lock()?;
+        // What a failed start of this segment has left is no record yet.
+        file.set_len(0)?;
+        self.segments.sync_folder()?;
+        self.file = file;
+        self.is_closed = false;
+        self.checkpoints.start(&self.segments);
+        Ok(())
+    }
+}
+
+fn lock_file(file: &File, path: &Path) -> Result<(), Error> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(Error::AuditInUse { path: path.to_owned() }),
+        Err(TryLockError::Error(source)) => {
+            Err(Error::AuditUnavailable { path: path.to_owned(), source })
+        }
+    }
+}
+
+/// The end of a file: its last records, and what a crash left unfinished after them.
+struct Tail {
+    bytes: Vec<u8>,
+    /// How many of the bytes are whole lines.
+    whole: usize,
+    /// How long the file is.
+    end: u64,
+}
+
+impl Tail {
+    fn read(file: &mut File, path: &Path) -> Result<Self, Error> {
+        let read = |file: &mut File| -> io::Result<Self> {
+            let end = file.metadata()?.len();
+            let bytes = read_tail(file, end)?;
+            let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+            Ok(Self { bytes, whole, end })
+        };
+        let unavailable = |source| Error::AuditUnavailable { path: path.to_owned(), source };
+        let tail = read(file).map_err(unavailable)?;
+        if tail.whole == 0 && (tail.bytes.len() as u64) < tail.end {
+            let reason = "its last line is too long to be a record".to_owned();
+            return Err(Error::AuditBroken { path: path.to_owned(), reason });
+        }
+        Ok(tail)
+    }
+
+    fn torn(&self) -> &[u8] {
+        &self.bytes[self.whole..]
+    }
+
+    fn whole_length(&self) -> u64 {
+        self.end - self.torn().len() as u64
+    }
+
+    /// Number and digest of the last record.
+    fn last(&self, path: &Path) -> Result<Option<(u64, String)>, Error> {
+        let lines = self.bytes[..self.whole].strip_suffix(b"\n");
+        let last = lines.and_then(|lines| lines.rsplit(|&byte| byte == b'\n').next());
+        let Some(line) = last else { return Ok(None) };
+        let link = read_link(line).map_err(|reason| Error::AuditBroken {
+            path: path.to_owned(),
+            reason: format!("its last record {reason}"),
+        })?;
+        Ok(Some((link.number, link.digest)))
+    }
+}
+
+/// The number of the segment that a file with records is.
+fn first_segment(file: &mut File) -> io::Result<u64> {
+    use std::io::BufRead as _;
+    let mut line = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    io::BufReader::new(file.take(MAX_LINE)).read_until(b'\n', &mut line)?;
+    let record: Value = serde_json::from_slice(&line).unwrap_or_default();
+    Ok(segment_of(&record).unwrap_or(1))
+}
+
+/// Where the closed segments end, when the one in use has no record yet.
+fn end_of_closed(segments: &Segments) -> Result<End, Error> {
+    let unavailable =
+        |source| Error::AuditUnavailable { path: segments.active().to_owned(), source };
+    let Some(&last) = segments.closed().map_err(unavailable)?.last() else {
+        return Ok(match super::checkpoint::Checkpoint::load(segments) {
+            // Everything but the checkpoint was archived.
+            checkpoint if 0 < checkpoint.segment => End {
+                segment: checkpoint.segment + 1,
+                number: checkpoint.records,
+                head: checkpoint.head,
+            },
+            _ => End { segment: 1, number: 0, head: None },
+        });
+    };
+    let path = segments.closed_path(last);
+    let mut file = File::open(&path).map_err(unavailable)?;
+    let tail = Tail::read(&mut file, &path)?;
+    match tail.last(&path)? {
+        Some((number, head)) if tail.torn().is_empty() => {
+            Ok(End { segment: last + 1, number, head: Some(head) })
+        }
+        _ => {
+            let reason = "its last line is unfinished".to_owned();
+            Err(Error::AuditBroken { path, reason })
+        }
+    }
+}
+
+fn closed_bytes(segments: &Segments) -> io::Result<u64> {
+    let paths = segments.closed()?.into_iter().map(|number| segments.closed_path(number));
+    paths.map(|path| Ok(std::fs::metadata(path)?.len())).sum()
+}
+
+/// The last bytes of the file, at most [`MAX_LINE`] of them twice over.
+fn read_tail(file: &mut File, end: u64) -> io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(end.saturating_sub(2 * MAX_LINE)))?;
+    let mut tail = Vec::new();
+    file.take(2 * MAX_LINE).read_to_end(&mut tail)?;
+    Ok(tail)
+}
+
+fn set_aside(path: &Path, torn: &[u8]) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".torn");
+    let mut file = open_private(&PathBuf::from(name))?;
+    file.write_all(torn)?;
+    file.write_all(b"\n")?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::records::verify;
+    use super::*;
+    use serde_json::json;
+
+    const OPTIONS: Options = Options { sync: false, max_bytes: None, segment_bytes: u64::MAX };
+
+    fn open(path: &Path) -> (Chain, Option<u64>) {
+        Chain::open(path, OPTIONS).unwrap()
+    }
+
+    fn log_of(entries: u32) -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.jsonl");
+        let entries = (0..entries).map(|n| json!({"n": n, "text": "a\nb"}).to_string());
+        open(&path).0.append(&entries.collect::<Vec<_>>()).unwrap();
+        (dir, path)
+    }
+
+    #[track_caller]
+    fn check_broken(path: &Path, line: u64, reason: &str) {
+        let broken = verify(path).unwrap_err().to_string();
+        assert!(
+            broken.starts_with(&format!("line {line} ")) && broken.contains(reason),
+            "{broken}"
+        );
+    }
+
+    #[test]
+    fn the_chain_goes_on_after_reopening() {
+        let (_dir, path) = log_of(3);
+        let before = verify(&path).unwrap();
+        assert_eq!(before.records, 3);
+        let (mut chain, torn) = open(&path);
+        assert_eq!(torn, None);
+        chain.append(&[r#"{"n":3}"#]).unwrap();
+        let after = verify(&path).unwrap();
+        assert_eq!(after.records, 4);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        assert_eq!(last["previous"].as_str(), before.head.as_deref());
+        assert_eq!(last["digest"].as_str(), after.head.as_deref());
+    }
+
+    #[test]
+    fn every_change_of_one_byte_is_found() {
+        let (_dir, path) = log_of(3);
+        let whole = std::fs::read(&path).unwrap();
+        for place in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[place] ^= 1;
+            std::fs::write(&path, &changed).unwrap();
+            assert!(verify(&path).is_err(), "byte {place}");
+        }
+    }
+
+    #[test]
+    fn a_record_cannot_be_taken_out_or_moved() {
+        let (_dir, path) = log_of(3);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        let write = |lines: &[&str]| std::fs::write(&path, lines.join("\n") + "\n").unwrap();
+        write(&[lines[0], lines[2]]);
+        check_broken(&path, 2, "another number");
+        write(&[lines[1], lines[0], lines[2]]);
+        check_broken(&path, 1, "another number");
+        write(&[lines[1], lines[2]]);
+        check_broken(&path, 1, "another number");
+    }
+
+    /// A forger who computes digests anew still has to change every record after the one he changed.
+    #[test]
+    fn a_forged_record_does_not_fit_its_neighbour() {
+        let (_dir, path) = log_of(3);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        let (body, _) = lines[1].split_once(",\"digest\"").unwrap();
+        let forged = body.replace("\"n\":1", "\"n\":7") + "}";
+        let digest = digest_of(forged.as_bytes());
+        lines[1] = format!("{},\"digest\":\"{digest}\"}}", forged.strip_suffix('}').unwrap());
+        std::fs::write(&path, lines.join("\n") + "\n").unwrap();
+        check_broken(&path, 3, "does not follow");
+    }
+
+    /// A disk that was full for a while leaves no half of a record between two.
+    #[test]
+    fn what_a_failed_write_has_left_is_taken_away() {
+        let (_dir, path) = log_of(2);
+        let (mut chain, _) = open(&path);
+        chain.file.write_all(b"{\"v\":1,\"seq\":3").unwrap();
+        chain.is_torn = true;
+        chain.append(&[r#"{"n":2}"#]).unwrap();
+        assert_eq!(verify(&path).unwrap().records, 3);
+    }
+
+    #[test]
+    fn a_torn_line_is_set_aside_and_the_chain_goes_on() {
+        let (_dir, path) = log_of(2);
+        let whole = std::fs::read(&path).unwrap();
+        let first = whole.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+        for cut in first + 1..whole.len() {
+            std::fs::write(&path, &whole[..cut]).unwrap();
+            let _ = std::fs::remove_file(path.with_extension("jsonl.torn"));
+            check_broken(&path, 2, "unfinished");
+            let (mut chain, torn) = open(&path);
+            assert_eq!(torn, Some((cut - first) as u64));
+            chain.append(&[r#"{"n":9}"#]).unwrap();
+            assert_eq!(verify(&path).unwrap().records, 2);
+            let aside = std::fs::read(path.with_extension("jsonl.torn")).unwrap();
+            assert_eq!(aside, [&whole[first..cut], b"\n"].concat());
+        }
+    }
+
+    #[test]
+    fn a_changed_last_record_is_not_built_upon() {
+        let (_dir, path) = log_of(2);
+        let text = std::fs::read_to_string(&path).unwrap().replace("\"n\":1", "\"n\":2");
+        std::fs::write(&path, text).unwrap();
+        assert!(matches!(Chain::open(&path, OPTIONS), Err(Error::AuditBroken { .. })));
+    }
+
+    #[test]
+    fn only_one_writes() {
+        let (_dir, path) = log_of(1);
+        let (_chain, _) = open(&path);
+        assert!(matches!(Chain::open(&path, OPTIONS), Err(Error::AuditInUse { .. })));
+    }
+
+    #[test]
+    fn a_refused_append_leaves_the_log_as_it_was() {
+        let (_dir, path) = log_of(1);
+        let length = std::fs::metadata(&path).unwrap().len();
+        let (mut chain, _) =
+            Chain::open(&path, Options { max_bytes: Some(length + 10), ..OPTIONS }).unwrap();
+        assert!(chain.append(&[r#"{"n":1}"#]).is_err());
+        assert_eq!(verify(&path).unwrap().records, 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nobody_else_may_read_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let (_dir, path) = log_of(1);
+        let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(), 0o600);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let _ = open(&path);
+        assert_eq!(mode(), 0o600);
+    }
+}

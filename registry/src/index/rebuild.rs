@@ -1,0 +1,130 @@
+//! A new index in the making: reading every capability and embedding it, beside the indexer.
+//!
+//! It gives [`Step`]s, one at a time, and waits until each is taken; so an index that is built by a
+//! slow embedder holds up nothing. An embedder that does not answer is waited for. What it gave is
+//! remembered in the store, so that a build that is cut short costs nothing twice.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use super::backoff::Pause;
+use super::point_builder::Points;
+use crate::Error;
+use crate::embed::{Embedder, Patience, Scale};
+use crate::store::indexes::IndexId;
+use crate::store::{Heads, Seq};
+use crate::vectors::Point;
+
+/// Capabilities that are read in one go; their documents are in memory together.
+const BATCH: u32 = 64;
+
+/// What comes next in the making of an index.
+pub(super) enum Step {
+    /// It begins; vectors are so long, and their cosines are worth so much.
+    Begin { dimensions: usize, scale: Scale },
+    /// These belong into it, and `read` capabilities were looked at for them.
+    Points { points: Vec<Point>, read: u64 },
+    /// The embedder does not answer; it will be asked again.
+    Waiting(Error),
+    /// That was all.
+    Done,
+    /// The store does not answer.
+    Failed(Error),
+}
+
+/// An index in the making. It stops when this is dropped.
+#[derive(Debug)]
+pub(super) struct Build {
+    pub(super) embedder: Arc<Embedder>,
+    /// What its store calls it, as soon as it has begun.
+    pub(super) id: Option<IndexId>,
+    /// It holds every change up to this one; later ones have to be followed.
+    pub(super) from: Seq,
+    /// Who waits for it.
+    pub(super) waiting: Vec<oneshot::Sender<Result<usize, Error>>>,
+    steps: mpsc::Receiver<Step>,
+    _task: JoinSet<()>,
+}
+
+impl Build {
+    pub(super) fn start(points: Points, embedder: Arc<Embedder>, from: Seq) -> Self {
+        let (sender, steps) = mpsc::channel(1);
+        let mut task = JoinSet::new();
+        let reader = Reader { points, embedder: Arc::clone(&embedder), steps: sender };
+        task.spawn(async move {
+            // Nobody listens any more when the build was dropped.
+            let _ = reader.read_all().await;
+        });
+        Self { embedder, id: None, from, waiting: Vec::new(), steps, _task: task }
+    }
+
+    /// The next step. Can be cut short at any time.
+    pub(super) async fn next(&mut self) -> Step {
+        let ended = || Step::Failed(Error::Internal("the builder ended badly".into()));
+        self.steps.recv().await.unwrap_or_else(ended)
+    }
+
+    /// Tells those that wait what has gone wrong.
+    pub(super) fn fail(&mut self, why: impl Fn() -> Error) {
+        for waiting in self.waiting.drain(..) {
+            let _ = waiting.send(Err(why()));
+        }
+    }
+}
+
+struct Reader {
+    points: Points,
+    embedder: Arc<Embedder>,
+    steps: mpsc::Sender<Step>,
+}
+
+impl Reader {
+    /// Gives every step. Ends early when nobody takes them any more.
+    async fn read_all(&self) -> Option<()> {
+        let dimensions = self.ask(|| self.embedder.dimensions()).await?;
+        let scale = self.ask(|| self.points.meaning.scale(&self.embedder)).await?;
+        self.give(Step::Begin { dimensions, scale }).await?;
+        let mut after = None::<String>;
+        loop {
+            let heads = Heads::After(after.as_deref(), BATCH);
+            let entries = match self.points.store.heads(heads).await {
+                Ok(entries) => entries,
+                Err(error) => return self.give(Step::Failed(error.into())).await,
+            };
+            let Some(last) = entries.last() else { break };
+            after = Some(last.name.to_string());
+            let embed = || self.points.of(&entries, &self.embedder, Patience::Long);
+            let points = self.ask(embed).await?;
+            self.give(Step::Points { points, read: entries.len() as u64 }).await?;
+        }
+        self.give(Step::Done).await
+    }
+
+    /// Asks until there is an answer. Nothing when the store failed, or nobody waits any more.
+    async fn ask<T, E: Into<Error>, F: Future<Output = Result<T, E>>>(
+        &self,
+        question: impl Fn() -> F,
+    ) -> Option<T> {
+        let mut pause = Pause::default();
+        loop {
+            match question().await.map_err(Into::into) {
+                Ok(answer) => return Some(answer),
+                Err(error @ Error::Embedder(_)) => self.give(Step::Waiting(error)).await?,
+                Err(error) => {
+                    self.give(Step::Failed(error)).await?;
+                    return None;
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause.next()) => {}
+                () = self.steps.closed() => return None,
+            }
+        }
+    }
+
+    async fn give(&self, step: Step) -> Option<()> {
+        self.steps.send(step).await.ok()
+    }
+}

@@ -1,0 +1,177 @@
+//! What the indexer does for a new index beside the one that answers.
+
+use std::sync::Arc;
+
+use a2s::api::IndexBuilding;
+
+use super::pending_embeddings::Owed;
+use super::rebuild::{Build, Step};
+use super::{BATCH, Indexer, PATIENCE, capabilities_of};
+use crate::Error;
+use crate::embed::Embedder;
+use crate::store::Seq;
+use crate::vectors::{self, Change, Identity};
+
+impl Indexer {
+    /// Begins to build a new index where that is called for and none is under way.
+    pub(super) async fn start_build(&mut self) -> Result<(), Error> {
+        if self.build.is_none()
+            && let Some(embedder) = self.find_target()
+        {
+            // Read before the documents are: what changes meanwhile is followed afterwards.
+            let outbox = self.points.store.outbox(Seq::default(), 0).await?;
+            let (name, total) = (embedder.id().to_owned(), outbox.live);
+            tracing::info!(embedder = name, total, "a search index is built from the documents");
+            self.build = Some(Build::start(self.points.clone(), embedder, outbox.latest));
+            let building = IndexBuilding { embedder: name, done: 0, total, waiting: false };
+            self.note_building(Some(building));
+        }
+        if self.build.is_none() {
+            self.note_building(None);
+        }
+        // An index that is in the making is as new as one that would be begun now.
+        if let Some(build) = &mut self.build
+            && build.embedder.id() == self.points.meaning.wanted().id()
+        {
+            build.waiting.append(&mut self.asked);
+        }
+        Ok(())
+    }
+
+    /// The embedder that a new index has to be built with, when one has to.
+    fn find_target(&self) -> Option<Arc<Embedder>> {
+        let meaning = &self.points.meaning;
+        let answers = if self.applied.is_some() { self.embedder_of_live() } else { None };
+        match answers {
+            None => Some(Arc::clone(meaning.built_in())),
+            Some(embedder) => {
+                let is_wanted = embedder.id() == meaning.wanted().id();
+                let is_good = is_wanted && !self.is_worn && self.asked.is_empty();
+                (!is_good).then(|| Arc::clone(meaning.wanted()))
+            }
+        }
+    }
+
+    /// Takes a step in the making of the new index.
+    pub(super) async fn take(&mut self, step: Step) -> Result<(), Error> {
+        let result = self.try_take(step).await;
+        if let Err(error) = &result
+            && let Some(mut build) = self.build.take()
+        {
+            build.fail(|| match error {
+                Error::Vectors(error) => Error::Vectors(error.again()),
+                _ => Error::IndexNotReady,
+            });
+        }
+        result
+    }
+
+    async fn try_take(&mut self, step: Step) -> Result<(), Error> {
+        let Some(build) = &mut self.build else { return Ok(()) };
+        match step {
+            Step::Begin { dimensions, scale } => {
+                let id = self.points.store.name_index().await?;
+                build.id = Some(id.clone());
+                let identity = Identity {
+                    id,
+                    store: self.identity.clone(),
+                    embedder: build.embedder.id().to_owned(),
+                    dimensions,
+                    scale,
+                    format: vectors::FORMAT,
+                };
+                self.vectors.begin(identity).await?;
+            }
+            Step::Points { points, read } => {
+                let changes = points.into_iter().map(Box::new).map(Change::Upsert).collect();
+                self.vectors.stage(changes, build.from).await?;
+                self.note_read(read);
+            }
+            Step::Waiting(error) => {
+                let cause = std::error::Error::source(&error).map(ToString::to_string);
+                tracing::warn!(%error, cause, "the new search index waits for its embedder");
+                build.fail(|| match &error {
+                    Error::Embedder(error) => Error::Embedder(error.clone()),
+                    _ => Error::IndexNotReady,
+                });
+                self.progress.send_modify(|progress| {
+                    if let Some(building) = &mut progress.building {
+                        building.waiting = true;
+                    }
+                });
+            }
+            Step::Failed(error) => return Err(error),
+            Step::Done => self.finish_build().await?,
+        }
+        Ok(())
+    }
+
+    /// Follows what has changed since the build began, and puts the new index in the place of the
+    /// old one.
+    async fn finish_build(&mut self) -> Result<(), Error> {
+        let Some(build) = &self.build else { return Ok(()) };
+        let id = build.id.clone().ok_or_else(|| Error::Internal("an index has no name".into()))?;
+        let (embedder, mut at) = (Arc::clone(&build.embedder), build.from);
+        let mut owed = Owed::default();
+        loop {
+            let outbox = self.points.store.outbox(at, BATCH).await?;
+            let Some((last, _)) = outbox.changes.last().copied() else { break };
+            let capabilities = capabilities_of(&outbox.changes);
+            self.live.changed_all(&capabilities);
+            let first = outbox.changes.first().map_or(last, |(first, _)| *first);
+            let (changes, is_whole) =
+                self.points.changes_now(&capabilities, &embedder, PATIENCE).await?;
+            self.vectors.stage(changes, outbox.latest).await?;
+            owed.note(&capabilities, first, is_whole);
+            at = last;
+        }
+        // Noted ahead: an index that answers has all that is said of it.
+        self.points.store.advance(&id, owed.settled(at)).await?;
+        self.vectors.commit().await?;
+        // From here on the new index answers, whatever happens.
+        let replaced = self.index.replace(id);
+        self.settled = Seq::default();
+        (self.unflushed, self.unchecked, self.flush_at) = (0, 0, None);
+        (self.failures, self.is_worn, self.is_broken) = (0, false, false);
+        self.owed = owed;
+        self.note_applied(at);
+        self.metrics.index_rebuilds.inc();
+        let build = self.build.take();
+        if let Some(replaced) = replaced {
+            self.points.store.forget_index(&replaced).await?;
+        }
+        let points = self.vectors.status().await?.points.unwrap_or(0);
+        tracing::info!(points, embedder = embedder.id(), "the search index is built");
+        for waiting in build.into_iter().flat_map(|build| build.waiting) {
+            let _ = waiting.send(Ok(points));
+        }
+        Ok(())
+    }
+
+    fn note_building(&self, building: Option<IndexBuilding>) {
+        let (done, total) = building.as_ref().map_or((0, 0), |b| (b.done, b.total));
+        self.metrics.index_build_done.set(done.cast_signed());
+        self.metrics.index_build_size.set(total.cast_signed());
+        self.progress.send_if_modified(|progress| {
+            let is_new = progress.building != building;
+            progress.building = building;
+            is_new
+        });
+    }
+
+    /// Notes that so many more capabilities are in the new index; says so at every tenth.
+    fn note_read(&self, read: u64) {
+        let mut building = self.progress.borrow().building.clone();
+        if let Some(building) = &mut building {
+            let tenth = |done: u64| done * 10 / building.total.max(1);
+            let before = tenth(building.done);
+            building.done += read;
+            building.waiting = false;
+            if tenth(building.done) != before {
+                let IndexBuilding { embedder, done, total, .. } = building;
+                tracing::info!(embedder, done, total, "the search index is being built");
+            }
+        }
+        self.note_building(building);
+    }
+}

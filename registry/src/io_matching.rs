@@ -1,0 +1,77 @@
+//! What a capability gives and another can take. Pure.
+
+use a2s::{InputField, Kinds};
+
+use crate::store::dependency_rows::port_name;
+
+/// A value that a capability gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Port {
+    pub(crate) name: String,
+    pub(crate) types: Kinds,
+}
+
+/// An output that fits an input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fit<'a> {
+    pub(crate) output: &'a Port,
+    pub(crate) input: &'a InputField,
+    /// Whether the types of both are known, so that more than the names speak for it.
+    pub(crate) typed: bool,
+}
+
+/// Every output that an input can take: their names are the same but for case and separators, and
+/// some value is of both types.
+pub(crate) fn fits<'a>(outputs: &'a [Port], inputs: &'a [InputField]) -> Vec<Fit<'a>> {
+    let mut fits = Vec::new();
+    for input in inputs.iter().filter(|input| !input.secret) {
+        let (name, takes) = (port_name(&input.name), Kinds::of_schema(&input.schema));
+        // A name of separators alone says nothing.
+        let same = outputs.iter().filter(|port| !name.is_empty() && port_name(&port.name) == name);
+        fits.extend(same.filter(|output| output.types.meets(takes)).map(|output| Fit {
+            output,
+            input,
+            typed: output.types.is_known() && takes.is_known(),
+        }));
+    }
+    fits
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn port(name: &str, schema: &Value) -> Port {
+        Port { name: name.to_owned(), types: Kinds::of_schema(schema) }
+    }
+
+    fn field(name: &str, schema: &Value) -> InputField {
+        serde_json::from_value(json!({"name": name, "required": true, "schema": schema})).unwrap()
+    }
+
+    #[test]
+    fn an_output_fits_an_input_of_its_name_and_type() {
+        let outputs = [
+            port("city_name", &json!({"type": "string"})),
+            port("count", &json!({"type": "integer"})),
+            port("anything", &json!({})),
+        ];
+        let fit = |name: &str, schema: Value| {
+            let inputs = [field(name, &schema)];
+            let found: Vec<_> = fits(&outputs, &inputs)
+                .into_iter()
+                .map(|fit| (fit.output.name.clone(), fit.typed))
+                .collect();
+            found
+        };
+        let named = |name: &str, typed| vec![(name.to_owned(), typed)];
+        assert_eq!(fit("cityName", json!({"type": "string"})), named("city_name", true));
+        assert_eq!(fit("CITY-NAME", json!({})), named("city_name", false));
+        assert_eq!(fit("count", json!({"type": ["number", "null"]})), named("count", true));
+        assert_eq!(fit("anything", json!({"type": "object"})), named("anything", false));
+        assert_eq!(fit("count", json!({"enum": ["a", "b"]})), []);
+        assert_eq!(fit("city", json!({"type": "string"})), []);
+    }
+}

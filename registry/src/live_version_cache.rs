@@ -1,0 +1,220 @@
+//! The live versions that searches have asked for, in memory.
+//!
+//! A search weighs a hundred candidates and more, and reading their rows takes longer than finding
+//! them: so they are read ahead at the start, and kept. Whoever changes a row says so here behind
+//! it, and the indexer says so of every change that it follows and of what was reported to others: so
+//! what another process has written is known within seconds. Whether a document still is what was
+//! published is not decided by this: [`crate::documents`] reads it anew.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use a2s::CapabilityName;
+
+use crate::Error;
+use crate::store::{CapabilityId, Entry, Heads, Store};
+
+/// How many are kept; beyond that all are forgotten.
+const MOST: usize = 131_072;
+/// How many are read in one go ahead of searches.
+const BATCH: u32 = 1_000;
+
+/// Reads live versions, and remembers them until they change.
+#[derive(Debug)]
+pub(crate) struct Live {
+    store: Arc<dyn Store>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    entries: BTreeMap<CapabilityId, Arc<Entry>>,
+    ids: BTreeMap<CapabilityName, CapabilityId>,
+    /// Grows with every change: what was read before one may be old behind it.
+    changes: u64,
+}
+
+impl Live {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, kept: Mutex::default() }
+    }
+
+    /// The live versions of these capabilities. One of which all versions are yanked has none.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(crate) async fn of(
+        &self,
+        capabilities: impl IntoIterator<Item = CapabilityId>,
+    ) -> Result<BTreeMap<CapabilityId, Arc<Entry>>, Error> {
+        let (mut found, mut missing) = (BTreeMap::new(), Vec::new());
+        let changes = {
+            let kept = self.lock();
+            for capability in capabilities {
+                match kept.entries.get(&capability) {
+                    Some(entry) => drop(found.insert(capability, Arc::clone(entry))),
+                    None => missing.push(capability),
+                }
+            }
+            kept.changes
+        };
+        if missing.is_empty() {
+            return Ok(found);
+        }
+        let read = self.store.heads(Heads::Of(&missing)).await?;
+        let read: Vec<_> = read.into_iter().map(Arc::new).collect();
+        let mut kept = self.lock();
+        if !kept.has_room_for(read.len()) {
+            kept.forget_all();
+        }
+        kept.keep(&read, changes);
+        found.extend(read.into_iter().map(|entry| (entry.capability, entry)));
+        Ok(found)
+    }
+
+    /// Reads all of them, as long as they can be kept, ahead of the searches that ask for them.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(crate) async fn fill(&self) -> Result<(), Error> {
+        let mut after = None::<CapabilityName>;
+        loop {
+            let changes = self.lock().changes;
+            let name = after.as_ref().map(CapabilityName::as_str);
+            let read = self.store.heads(Heads::After(name, BATCH)).await?;
+            let Some(last) = read.last() else { return Ok(()) };
+            after = Some(last.name.clone());
+            let mut kept = self.lock();
+            if !kept.has_room_for(read.len()) {
+                return Ok(());
+            }
+            kept.keep(&read.into_iter().map(Arc::new).collect::<Vec<_>>(), changes);
+        }
+    }
+
+    /// Something about a capability of this name was written.
+    pub(crate) fn changed(&self, name: &CapabilityName) {
+        let mut kept = self.lock();
+        kept.changes += 1;
+        if let Some(capability) = kept.ids.remove(name) {
+            kept.entries.remove(&capability);
+        }
+    }
+
+    /// Something about these capabilities was written.
+    pub(crate) fn changed_all(&self, capabilities: &[CapabilityId]) {
+        let mut kept = self.lock();
+        kept.changes += 1;
+        for capability in capabilities {
+            if let Some(entry) = kept.entries.remove(capability) {
+                kept.ids.remove(&entry.name);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        // Nothing panics while it is held, and what is missing is read.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn has_room_for(&self, more: usize) -> bool {
+        self.entries.len() + more <= MOST
+    }
+
+    /// Keeps what was read since there had been so many changes. What was read beside one is read
+    /// again by the search that asks for it.
+    fn keep(&mut self, read: &[Arc<Entry>], changes: u64) {
+        if self.changes != changes {
+            return;
+        }
+        for entry in read {
+            self.ids.insert(entry.name.clone(), entry.capability);
+            self.entries.insert(entry.capability, Arc::clone(entry));
+        }
+    }
+
+    fn forget_all(&mut self) {
+        self.entries.clear();
+        self.ids.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use a2s::{Complexity, Digest};
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::store::dependency_rows::Relations;
+    use crate::store::life::Actor;
+    use crate::store::{self, NewVersion, Publication};
+    use crate::tests::database::Folder;
+
+    async fn live() -> (Live, Folder) {
+        let folder = Folder::new().await;
+        let store = store::open(&folder.config(None).database).await.unwrap();
+        (Live::new(store), folder)
+    }
+
+    async fn publish(live: &Live, name: &str, version: &str) {
+        let actor = Actor::of(&a2s::Caller::owner(), Timestamp::UNIX_EPOCH);
+        let new = NewVersion {
+            name: name.parse().unwrap(),
+            version: version.parse().unwrap(),
+            digest: Digest::of_bytes(version.as_bytes()),
+            source: String::new(),
+            complexity: Complexity::Low,
+            permissions: 0,
+            relations: Relations::default(),
+        };
+        let published = live.store.publish(&new, &actor).await.unwrap();
+        assert!(matches!(published, Publication::Created(_)));
+    }
+
+    async fn versions(live: &Live) -> Vec<String> {
+        let found = live.of((1..=3).map(CapabilityId)).await.unwrap();
+        found.values().map(|entry| format!("{} {}", entry.name, entry.version)).collect()
+    }
+
+    #[tokio::test]
+    async fn what_changed_is_read_again_and_nothing_else_is() {
+        let (live, _folder) = live().await;
+        publish(&live, "Alpha", "1.0.0").await;
+        publish(&live, "Bravo", "1.0.0").await;
+        assert_eq!(versions(&live).await, ["Alpha 1.0.0", "Bravo 1.0.0"]);
+        publish(&live, "Alpha", "1.1.0").await;
+        publish(&live, "Bravo", "1.1.0").await;
+        assert_eq!(versions(&live).await, ["Alpha 1.0.0", "Bravo 1.0.0"], "nobody has said so");
+        live.changed(&"Alpha".parse().unwrap());
+        assert_eq!(versions(&live).await, ["Alpha 1.1.0", "Bravo 1.0.0"]);
+        live.changed_all(&[CapabilityId(2), CapabilityId(3)]);
+        assert_eq!(versions(&live).await, ["Alpha 1.1.0", "Bravo 1.1.0"]);
+    }
+
+    #[tokio::test]
+    async fn what_was_read_beside_a_change_is_not_kept() {
+        let (live, _folder) = live().await;
+        publish(&live, "Alpha", "1.0.0").await;
+        let changes = live.lock().changes;
+        let read = live.store.heads(Heads::Of(&[CapabilityId(1)])).await.unwrap();
+        let read: Vec<_> = read.into_iter().map(Arc::new).collect();
+        publish(&live, "Alpha", "1.1.0").await;
+        live.changed(&"Alpha".parse().unwrap());
+        live.lock().keep(&read, changes);
+        assert_eq!(versions(&live).await, ["Alpha 1.1.0"]);
+    }
+
+    #[tokio::test]
+    async fn what_was_read_ahead_is_not_read_again() {
+        let (live, _folder) = live().await;
+        publish(&live, "Alpha", "1.0.0").await;
+        publish(&live, "Bravo", "1.0.0").await;
+        live.fill().await.unwrap();
+        publish(&live, "Alpha", "1.1.0").await;
+        assert_eq!(versions(&live).await, ["Alpha 1.0.0", "Bravo 1.0.0"], "nobody has said so");
+        live.changed(&"Alpha".parse().unwrap());
+        assert_eq!(versions(&live).await, ["Alpha 1.1.0", "Bravo 1.0.0"]);
+    }
+}

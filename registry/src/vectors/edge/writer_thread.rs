@@ -1,0 +1,382 @@
+//! The thread that makes every change and every flush.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use qdrant_edge::{
+    CountRequest, CreateIndex, Distance, EdgeConfig, EdgeShard, EdgeSparseVectorParams,
+    EdgeVectorParams, FieldIndexOperations, JsonPath, Modifier, PayloadFieldSchema,
+    PointInsertOperations, PointOperations, PointStruct, UpdateOperation, Vector, Vectors,
+    WalOptions,
+};
+use tokio::sync::oneshot;
+
+use super::super::filter::{FIELDS, payload};
+use super::filter::to_type;
+use super::hnsw_rebuild::{Graph, Habits};
+use super::index_dir::Folder;
+use super::space::{Disk, NEW_INDEX, graph_size, size_of};
+use super::{
+    Change, Current, DENSE, Error, Generation, Identity, Point, SPARSE, Status, failed, guard,
+    point_id, to_sparse,
+};
+use crate::store::Seq;
+
+/// A segment of the engine's log; it is made in full size at once.
+const LOG_SEGMENT: usize = 4 * 1024 * 1024;
+/// The engine's log may grow to this, and by as much again for each point, before the index
+/// counts as worn: about five changes of every point.
+const LOG_ALLOWANCE: u64 = 64 * 1024 * 1024;
+const LOG_ALLOWANCE_PER_POINT: u64 = 16 * 1024;
+
+/// Where the engine keeps what it has not finished.
+const UNFINISHED: &str = "temp_segments";
+
+/// How long queries that are under way are waited for at the end.
+const READER_ATTEMPTS: u32 = 1000;
+const READER_PAUSE: Duration = Duration::from_millis(5);
+
+pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
+
+/// What the owner can be told to do.
+pub(super) enum Order {
+    Apply(Vec<Change>, Seq, Reply<()>),
+    Flush(Reply<bool>),
+    Begin(Identity, Reply<()>),
+    Stage(Vec<Change>, Seq, Reply<()>),
+    Commit(Reply<()>),
+    Status(Reply<Status>),
+    Close(Reply<()>),
+}
+
+/// The way to the thread. When it is dropped, the thread lets the files go and ends.
+#[derive(Debug)]
+pub(super) struct Owner {
+    orders: Option<mpsc::Sender<Order>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Owner {
+    /// Loads what the folder has and starts the thread.
+    pub(super) fn start(folder: Folder, current: Current, habits: Habits, disk: Disk) -> Self {
+        let (orders, inbox) = mpsc::channel();
+        let graph = Graph::new(habits);
+        let mut state = State {
+            as_of: folder.as_of(),
+            next_as_of: Seq::default(),
+            folder,
+            disk,
+            current,
+            next: None,
+            graph,
+            retired: Vec::new(),
+        };
+        state.load();
+        let thread = std::thread::Builder::new()
+            .name("search-index".to_owned())
+            .spawn(move || state.run(&inbox))
+            .inspect_err(|error| tracing::error!(%error, "the search index has no thread"))
+            .ok();
+        Self { orders: Some(orders), thread: Mutex::new(thread) }
+    }
+
+    /// Gives an order and waits until it is carried out.
+    pub(super) async fn tell<T>(&self, order: impl FnOnce(Reply<T>) -> Order) -> Result<T, Error> {
+        let closed = || Error::Failed("the search index is closed".to_owned());
+        let (reply, answer) = oneshot::channel();
+        self.orders.as_ref().ok_or_else(closed)?.send(order(reply)).map_err(|_| closed())?;
+        answer.await.map_err(|_| closed())?
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.orders = None;
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // It ends with the last order; its panics were reported where they happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct State {
+    folder: Folder,
+    disk: Disk,
+    current: Current,
+    /// The last change of the store that the current generation knows of.
+    as_of: Seq,
+    /// The same of the next one.
+    next_as_of: Seq,
+    /// The generation being built.
+    next: Option<Generation>,
+    /// Of the current generation.
+    graph: Graph,
+    /// Generations out of use that a query may still hold.
+    retired: Vec<Arc<Generation>>,
+}
+
+impl State {
+    /// Takes orders until nobody is left to give any.
+    fn run(mut self, inbox: &mpsc::Receiver<Order>) {
+        loop {
+            let order = match inbox.recv_timeout(self.graph.look_again()) {
+                Ok(order) => order,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.tend();
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            // Nobody waits for an answer whose asker was cancelled.
+            match order {
+                Order::Apply(changes, as_of, reply) => {
+                    drop(reply.send(self.apply(changes, as_of)));
+                }
+                Order::Flush(reply) => drop(reply.send(self.flush())),
+                Order::Begin(identity, reply) => drop(reply.send(self.begin(identity))),
+                Order::Stage(changes, as_of, reply) => {
+                    drop(reply.send(self.stage(changes, as_of)));
+                }
+                Order::Commit(reply) => drop(reply.send(self.commit())),
+                Order::Status(reply) => drop(reply.send(self.status())),
+                Order::Close(reply) => {
+                    let result = self.close();
+                    drop(reply.send(result));
+                    return;
+                }
+            }
+            self.tend();
+        }
+        self.let_go();
+    }
+
+    /// Does what nobody has to wait for.
+    fn tend(&mut self) {
+        let (folder, disk) = (&self.folder, &self.disk);
+        let has_room = |number| disk.check(graph_size(&folder.generation(number))).is_ok();
+        self.graph.tend(&self.current, has_room);
+        self.remove_retired();
+    }
+
+    /// Loads the current generation. One that cannot be loaded is as good as none.
+    fn load(&mut self) {
+        let Some((number, identity)) = self.folder.current.clone() else { return };
+        let path = self.folder.generation(number);
+        // What a crash has left of a graph in the making.
+        if let Err(error) = fs::remove_dir_all(path.join(UNFINISHED))
+            && error.kind() != ErrorKind::NotFound
+        {
+            tracing::warn!(%error, "rubbish in the search index could not be removed");
+        }
+        let config = config(identity.dimensions);
+        let load = || {
+            self.disk.prepare(&path)?;
+            guard(|| EdgeShard::load(&path, Some(config)))
+        };
+        match load() {
+            Ok(shard) => {
+                let generation = Generation { number, identity, shard };
+                self.graph.look(&generation.shard);
+                drop(self.current.replace(Some(Arc::new(generation))));
+            }
+            Err(error) => tracing::warn!(%error, "the search index on disk cannot be used"),
+        }
+    }
+
+    fn apply(&mut self, changes: Vec<Change>, as_of: Seq) -> Result<(), Error> {
+        let generation = self.current.get().ok_or(Error::NotReady)?;
+        let count = changes.len();
+        self.change(&generation, changes)?;
+        self.graph.changed(count);
+        self.as_of = self.as_of.max(as_of);
+        Ok(())
+    }
+
+    /// Makes changes in a generation, as far as the disk has room.
+    fn change(&self, generation: &Generation, changes: Vec<Change>) -> Result<(), Error> {
+        let path = self.folder.generation(generation.number);
+        // Files that the engine has made since the last change.
+        self.disk.allocate(&path)?;
+        self.disk.check(0)?;
+        change(&generation.shard, changes).map_err(|error| self.disk.judge(error))?;
+        self.disk.allocate(&path)
+    }
+
+    fn flush(&self) -> Result<bool, Error> {
+        match self.current.get() {
+            // The engine's graph is being made, and what is flushed meanwhile may be lost.
+            Some(_) if self.graph.is_in_the_making() => Ok(false),
+            Some(generation) => flush(&generation.shard)
+                .and_then(|()| self.folder.note_as_of(self.as_of))
+                .map(|()| true)
+                .map_err(|error| self.disk.judge(error)),
+            None => Ok(true),
+        }
+    }
+
+    fn close(mut self) -> Result<(), Error> {
+        self.graph.wait();
+        let result = self.flush();
+        self.let_go();
+        result.map(drop)
+    }
+
+    fn begin(&mut self, identity: Identity) -> Result<(), Error> {
+        if let Some(abandoned) = self.next.take() {
+            let_shard_go(abandoned.shard);
+            self.folder.remove(abandoned.number);
+        }
+        self.disk.check(NEW_INDEX)?;
+        let number = self.folder.begin()?;
+        let path = self.folder.generation(number);
+        let config = config(identity.dimensions);
+        let shard = guard(|| EdgeShard::new(&path, config))?;
+        for (field, kind) in FIELDS {
+            let index = CreateIndex {
+                field_name: field.parse::<JsonPath>().map_err(|()| failed("malformed field"))?,
+                field_schema: Some(PayloadFieldSchema::FieldType(to_type(kind))),
+            };
+            let operation = FieldIndexOperations::CreateIndex(index);
+            guard(|| shard.update(UpdateOperation::FieldIndexOperation(operation)))?;
+        }
+        self.next = Some(Generation { number, identity, shard });
+        self.next_as_of = Seq::default();
+        self.disk.allocate(&path)
+    }
+
+    fn stage(&mut self, changes: Vec<Change>, as_of: Seq) -> Result<(), Error> {
+        let next = self.next.as_ref().ok_or_else(|| failed("nothing is being built"))?;
+        self.change(next, changes)?;
+        self.next_as_of = self.next_as_of.max(as_of);
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), Error> {
+        let next = self.next.as_ref().ok_or_else(|| failed("nothing is being built"))?;
+        let path = self.folder.generation(next.number);
+        self.disk.check(graph_size(&path))?;
+        guard(|| next.shard.optimize()).map_err(|error| self.disk.judge(error))?;
+        flush(&next.shard).map_err(|error| self.disk.judge(error))?;
+        self.disk.allocate(&path)?;
+        let next = self.next.take().ok_or_else(|| failed("nothing is being built"))?;
+        self.graph.look(&next.shard);
+        self.folder.note_as_of(self.next_as_of)?;
+        let before = self.folder.current.as_ref().map(|(number, _)| *number);
+        self.folder.commit(next.number, &next.identity)?;
+        self.as_of = self.next_as_of;
+        match (before, self.current.replace(Some(Arc::new(next)))) {
+            (_, Some(retired)) => self.retired.push(retired),
+            // It could not be loaded.
+            (Some(number), None) => self.folder.remove(number),
+            (None, None) => {}
+        }
+        Ok(())
+    }
+
+    fn status(&self) -> Result<Status, Error> {
+        let Some(generation) = self.current.get() else {
+            return Ok(Status { points: None, fresh: 0, is_worn: false, as_of: None });
+        };
+        let count = CountRequest { filter: None, exact: true };
+        let points = guard(|| generation.shard.count(count))?;
+        let log = size_of(&self.folder.generation(generation.number).join("wal"));
+        let allowed = LOG_ALLOWANCE + LOG_ALLOWANCE_PER_POINT * points as u64;
+        let fresh = self.graph.fresh();
+        let as_of = Some(self.as_of).filter(|as_of| *as_of != Seq::default());
+        Ok(Status { points: Some(points), fresh, is_worn: log > allowed, as_of })
+    }
+
+    /// Deletes generations that no query holds any more.
+    fn remove_retired(&mut self) {
+        for generation in std::mem::take(&mut self.retired) {
+            match Arc::try_unwrap(generation) {
+                Ok(generation) => {
+                    let_shard_go(generation.shard);
+                    self.folder.remove(generation.number);
+                }
+                Err(held) => self.retired.push(held),
+            }
+        }
+    }
+
+    fn let_go(&mut self) {
+        if let Some(next) = self.next.take() {
+            let_shard_go(next.shard);
+        }
+        self.remove_retired();
+        // A query that is still under way holds its generation until it is answered; files must
+        // not be open any more when the lock on the folder is given up.
+        let mut held = self.current.replace(None);
+        for _ in 0..READER_ATTEMPTS {
+            match held.map(Arc::try_unwrap) {
+                Some(Err(generation)) => held = Some(generation),
+                Some(Ok(generation)) => return let_shard_go(generation.shard),
+                None => return,
+            }
+            std::thread::sleep(READER_PAUSE);
+        }
+    }
+}
+
+fn config(dimensions: usize) -> EdgeConfig {
+    EdgeConfig::builder()
+        .vector(DENSE, EdgeVectorParams::builder(dimensions, Distance::Dot).build())
+        .sparse_vector(SPARSE, EdgeSparseVectorParams::builder().modifier(Modifier::Idf).build())
+        .wal_options(WalOptions { segment_capacity: LOG_SEGMENT, ..WalOptions::default() })
+        .build()
+}
+
+/// Makes changes in their order; points that follow one another go in together.
+fn change(shard: &EdgeShard, changes: Vec<Change>) -> Result<(), Error> {
+    let make = |operation| guard(|| shard.update(UpdateOperation::PointOperation(operation)));
+    let upsert = |points: &mut Vec<_>| match std::mem::take(points) {
+        points if points.is_empty() => Ok(()),
+        points => make(PointOperations::UpsertPoints(PointInsertOperations::PointsList(points))),
+    };
+    let mut points = Vec::new();
+    for change in changes {
+        match change {
+            Change::Upsert(point) => points.push(to_point(*point)?.into()),
+            Change::Remove(capability) => {
+                upsert(&mut points)?;
+                make(PointOperations::DeletePoints { ids: vec![point_id(capability)] })?;
+            }
+        }
+    }
+    upsert(&mut points)
+}
+
+fn to_point(point: Point) -> Result<PointStruct, Error> {
+    let payload = payload(&point);
+    let mut vectors: Vec<(String, Vector)> = Vec::new();
+    if let Some(dense) = point.dense {
+        vectors.push((DENSE.to_owned(), Vector::new_dense(dense)));
+    }
+    if !point.sparse.is_empty() {
+        vectors.push((SPARSE.to_owned(), to_sparse(&point.sparse)?.into()));
+    }
+    Ok(PointStruct::new(point_id(point.capability), Vectors::new_named(vectors), payload))
+}
+
+fn flush(shard: &EdgeShard) -> Result<(), Error> {
+    guard(|| {
+        shard.flush();
+        Ok(())
+    })
+}
+
+/// Dropping a shard flushes it, and that can panic.
+fn let_shard_go(shard: EdgeShard) {
+    let result = guard(|| {
+        drop(shard);
+        Ok(())
+    });
+    if let Err(error) = result {
+        tracing::warn!(%error, "a search index was not let go cleanly");
+    }
+}

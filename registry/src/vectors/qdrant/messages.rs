@@ -1,0 +1,205 @@
+//! What is told in the words of Qdrant's API: indexes as collections, points, filters, queries. Pure.
+
+use qdrant_client::Payload;
+use qdrant_client::qdrant::quantization_config::Quantization;
+use qdrant_client::qdrant::query::Variant;
+use qdrant_client::qdrant::vectors::VectorsOptions;
+use qdrant_client::qdrant::vectors_config::Config;
+use qdrant_client::qdrant::{
+    CollectionInfo, Condition, CreateCollection, Direction, Distance, FieldType, Filter, Modifier,
+    NamedVectors, OrderBy, PointId, PointStruct, QuantizationConfig, QuantizationSearchParams,
+    QuantizationType, Query, QueryPoints, Range, ScalarQuantization, ScrollPoints, SearchParams,
+    SparseVectorConfig, SparseVectorParams, Value, Vector, VectorInput, VectorParams,
+    VectorParamsMap, Vectors, VectorsConfig,
+};
+
+use super::super::filter::{Kind, payload};
+use super::super::{Error, Identity, Point};
+use super::QdrantConfig;
+use crate::bm25::SparseVector;
+use crate::store::{CapabilityId, Seq};
+
+pub(super) const DENSE: &str = "dense";
+const SPARSE: &str = "sparse";
+/// What a collection is, beside it.
+const IDENTITY: &str = "a2s";
+/// The last change that a point knows of.
+pub(super) const AS_OF: &str = "as_of";
+/// So many times as many as are wanted are found by their small numbers, and then compared by their
+/// large ones.
+const OVERSAMPLING: f64 = 2.0;
+
+/// A collection that is to be an index.
+pub(super) fn to_collection(
+    name: &str,
+    identity: &Identity,
+    config: &QdrantConfig,
+) -> Result<CreateCollection, Error> {
+    let dense = VectorParams {
+        size: identity.dimensions as u64,
+        // Of vectors of length one it is the cosine.
+        distance: Distance::Dot.into(),
+        // What is compared first has one byte a number.
+        quantization_config: Some(QuantizationConfig {
+            quantization: Some(Quantization::Scalar(ScalarQuantization {
+                r#type: QuantizationType::Int8.into(),
+                ..ScalarQuantization::default()
+            })),
+        }),
+        ..VectorParams::default()
+    };
+    let sparse = SparseVectorParams { index: None, modifier: Some(Modifier::Idf.into()) };
+    let told = serde_json::to_string(identity).map_err(failed)?;
+    Ok(CreateCollection {
+        collection_name: name.to_owned(),
+        vectors_config: Some(VectorsConfig {
+            config: Some(Config::ParamsMap(VectorParamsMap {
+                map: [(DENSE.to_owned(), dense)].into(),
+            })),
+        }),
+        sparse_vectors_config: Some(SparseVectorConfig {
+            map: [(SPARSE.to_owned(), sparse)].into(),
+        }),
+        shard_number: config.shards,
+        replication_factor: config.replicas,
+        metadata: [(IDENTITY.to_owned(), Value::from(told))].into(),
+        ..CreateCollection::default()
+    })
+}
+
+/// What a collection says that it is; nothing when it is no index of this store and format, or is not
+/// made as it should be.
+pub(super) fn to_identity(info: &CollectionInfo, store: &str) -> Option<Identity> {
+    let config = info.config.as_ref()?;
+    let told = config.metadata.get(IDENTITY)?.as_str()?;
+    let identity: Identity = serde_json::from_str(told).ok()?;
+    if identity.store != store || identity.format != super::super::FORMAT {
+        return None;
+    }
+    let params = config.params.as_ref()?;
+    let Some(Config::ParamsMap(dense)) = params.vectors_config.as_ref()?.config.as_ref() else {
+        return None;
+    };
+    let dense = dense.map.get(DENSE)?;
+    let sparse = params.sparse_vectors_config.as_ref()?.map.get(SPARSE)?;
+    let is_sound = dense.size == identity.dimensions as u64
+        && dense.distance() == Distance::Dot
+        && sparse.modifier() == Modifier::Idf;
+    is_sound.then_some(identity)
+}
+
+pub(super) fn to_field_type(kind: Kind) -> FieldType {
+    match kind {
+        Kind::Keyword => FieldType::Keyword,
+        Kind::Bool => FieldType::Bool,
+        Kind::Integer => FieldType::Integer,
+    }
+}
+
+pub(super) fn to_point(point: Point, as_of: Seq) -> Result<PointStruct, Error> {
+    let mut payload = Payload::try_from(payload(&point)).map_err(failed)?;
+    payload.insert(AS_OF, as_of.0);
+    let mut vectors: Vec<(String, Vector)> = Vec::new();
+    if let Some(dense) = point.dense {
+        vectors.push((DENSE.to_owned(), Vector::new_dense(dense)));
+    }
+    if !point.sparse.is_empty() {
+        let SparseVector { indices, values } = point.sparse;
+        vectors.push((SPARSE.to_owned(), Vector::new_sparse(indices, values)));
+    }
+    let vectors = NamedVectors { vectors: vectors.into_iter().collect() };
+    Ok(PointStruct {
+        id: Some(point_id(point.capability)),
+        payload: payload.into(),
+        vectors: Some(Vectors { vectors_options: Some(VectorsOptions::Vectors(vectors)) }),
+    })
+}
+
+/// About how long a point is on its way, in bytes.
+pub(super) fn length(point: &Point) -> usize {
+    let texts = [&point.domains, &point.permissions, &point.authors];
+    let texts: usize = texts.into_iter().flatten().map(|text| text.len() + 8).sum();
+    point.dense.as_ref().map_or(0, Vec::len) * 4
+        + point.sparse.indices.len() * 8
+        + point.card.as_ref().map_or(0, String::len)
+        + texts
+        + 256
+}
+
+/// What knows of no later change.
+pub(super) fn older(as_of: Seq) -> Filter {
+    // A range is of numbers that are exact up to 2^53: there are fewer changes.
+    let later = Range { gt: Some(as_of.0 as f64), ..Range::default() };
+    Filter::must_not([Condition::range(AS_OF, later)])
+}
+
+/// The point that knows of the last change.
+pub(super) fn last(collection: &str) -> ScrollPoints {
+    ScrollPoints {
+        collection_name: collection.to_owned(),
+        limit: Some(1),
+        with_payload: Some(vec![AS_OF].into()),
+        with_vectors: Some(false.into()),
+        order_by: Some(OrderBy {
+            key: AS_OF.to_owned(),
+            direction: Some(Direction::Desc.into()),
+            start_from: None,
+        }),
+        ..ScrollPoints::default()
+    }
+}
+
+pub(super) fn any_of(field: &str, values: Vec<String>) -> Condition {
+    Condition::matches(field, values)
+}
+
+pub(super) fn is(field: &str, value: bool) -> Condition {
+    Condition::matches(field, value)
+}
+
+pub(super) fn at_most(field: &str, most: u8) -> Condition {
+    Condition::range(field, Range { lte: Some(f64::from(most)), ..Range::default() })
+}
+
+/// The nearest by cosine.
+pub(super) fn nearest(vector: Vec<f32>) -> QueryPoints {
+    let quantization = QuantizationSearchParams {
+        ignore: None,
+        rescore: Some(true),
+        oversampling: Some(OVERSAMPLING),
+    };
+    let params = SearchParams { quantization: Some(quantization), ..SearchParams::default() };
+    let query = query(VectorInput::new_dense(vector), DENSE);
+    QueryPoints { params: Some(params), ..query }
+}
+
+/// The best by BM25.
+pub(super) fn best(vector: SparseVector) -> QueryPoints {
+    query(VectorInput::new_sparse(vector.indices, vector.values), SPARSE)
+}
+
+fn query(vector: VectorInput, using: &str) -> QueryPoints {
+    QueryPoints {
+        query: Some(Query { variant: Some(Variant::Nearest(vector)) }),
+        using: Some(using.to_owned()),
+        with_payload: Some(false.into()),
+        with_vectors: Some(false.into()),
+        ..QueryPoints::default()
+    }
+}
+
+pub(super) fn point_id(capability: CapabilityId) -> PointId {
+    capability.0.unsigned_abs().into()
+}
+
+pub(super) fn to_capability(id: Option<PointId>) -> Result<CapabilityId, Error> {
+    use qdrant_client::qdrant::point_id::PointIdOptions;
+    match id.and_then(|id| id.point_id_options) {
+        Some(PointIdOptions::Num(id)) => i64::try_from(id).map(CapabilityId).map_err(failed),
+        Some(PointIdOptions::Uuid(_)) | None => Err(failed("a foreign point")),
+    }
+}
+
+pub(super) fn failed(error: impl std::fmt::Display) -> Error {
+    Error::Failed(error.to_string())
+}

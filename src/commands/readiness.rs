@@ -1,0 +1,26 @@
+//! `a2s ready`: whether the services at an address can work.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::cli::ReadyArgs;
+use crate::cli_error::Failure;
+use crate::client::Client;
+use crate::output::Output;
+
+pub(super) async fn ready(
+    arguments: &ReadyArgs,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let request = client.request(Method::GET, &["readyz"]);
+    let request = if arguments.deep { request.query(&[("deep", "1")]) } else { request };
+    client.bytes(request).await?;
+    if output.is_json() {
+        output.json_line(&json!({ "ready": true }));
+    } else {
+        let and = if arguments.deep { ", and so is all that it works with" } else { "" };
+        output.line(format_args!("{} is ready{and}", client.url()));
+    }
+    Ok(())
+}

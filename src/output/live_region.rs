@@ -1,0 +1,94 @@
+//! Lines at the end of a terminal that are written anew, in place of those before.
+//!
+//! The cursor stays below them, so whatever ends the program leaves a whole picture behind.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use anstream::adapter::strip_str;
+use console::{Term, measure_text_width};
+
+use super::{Output, terminal_escape};
+
+/// Rows and columns of a terminal that does not say how many it has.
+const USUAL: (u16, u16) = (24, 80);
+
+/// The lines that were written last.
+#[derive(Debug, Default)]
+pub(crate) struct Painter {
+    /// How many columns each of them takes.
+    widths: Vec<usize>,
+}
+
+/// How much there is to write on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    /// Lines that are seen at once.
+    pub(crate) height: usize,
+    /// Columns of a line that are safe to use: in the last one, terminals differ.
+    pub(crate) width: usize,
+}
+
+impl Size {
+    /// What the terminal has now.
+    pub(crate) fn now() -> Self {
+        let (rows, columns) = Term::stdout().size_checked().unwrap_or(USUAL);
+        Self {
+            height: usize::from(rows.saturating_sub(1)),
+            width: usize::from(columns.saturating_sub(1)),
+        }
+    }
+}
+
+impl Output {
+    /// Whether lines can be written anew: a person watches, on a terminal that has a cursor to move.
+    pub(crate) fn is_live(&self) -> bool {
+        let named = std::env::var_os("TERM");
+        self.is_terminal() && named.is_some_and(|name| !name.is_empty() && name != "dumb")
+    }
+}
+
+impl Painter {
+    /// Writes lines in place of those before.
+    pub(crate) fn paint(&mut self, lines: &[String], size: Size, output: &mut Output) {
+        let shown: Vec<_> = lines.iter().map(|line| terminal_escape::disarm(line)).collect();
+        let mut text = self.go_back(size);
+        for line in &shown {
+            let line = if output.colored { line.to_string() } else { strip_str(line).to_string() };
+            // Writing to a string never fails.
+            let _ = writeln!(text, "{line}\u{1b}[K");
+        }
+        text.push_str("\u{1b}[J");
+        self.widths = shown.iter().map(|line| measure_text_width(line)).collect();
+        output.write_to_terminal(&text);
+    }
+
+    /// Takes the lines away, to make room for something else.
+    pub(crate) fn erase(&mut self, size: Size, output: &mut Output) {
+        if !self.widths.is_empty() {
+            let text = self.go_back(size) + "\u{1b}[J";
+            self.widths.clear();
+            output.write_to_terminal(&text);
+        }
+    }
+
+    /// Moves the cursor to where the lines begin. A terminal that has become narrower since has
+    /// broken them into several; what has left it at the top cannot be reached.
+    fn go_back(&self, size: Size) -> String {
+        let columns = size.width + 1;
+        let rows: usize = self.widths.iter().map(|width| width.div_ceil(columns).max(1)).sum();
+        match rows.min(size.height) {
+            0 => String::new(),
+            rows => format!("\r\u{1b}[{rows}A"),
+        }
+    }
+}
+
+impl Output {
+    /// Writes what moves the cursor, which is never written to anything but a terminal.
+    fn write_to_terminal(&mut self, text: &str) {
+        let mut stdout = io::stdout().lock();
+        let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+        self.gone |= written.is_err();
+    }
+}

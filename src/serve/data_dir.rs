@@ -1,0 +1,237 @@
+//! The data folder: one process at a time, the owner's token, and nothing that others can read.
+
+mod privacy;
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
+use crate::clock;
+
+pub(crate) use privacy::set_private_umask;
+
+/// The length of a token that this program has made, in hexadecimal digits.
+const TOKEN_DIGITS: usize = 64;
+
+/// A data folder that this process alone uses.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    /// Held until the process ends.
+    _lock: File,
+}
+
+impl Folder {
+    /// Opens the folder, which is made when it is missing, for the service `name`: different
+    /// services may share a folder, two of one kind may not.
+    pub(crate) fn open(path: &Path, name: &str) -> Result<Self, Failure> {
+        let fail = |error: io::Error| Failure::file(path, &error);
+        privacy::create_folder(path).map_err(fail)?;
+        privacy::protect(path)?;
+        let lock_path = path.join(format!("{name}.lock"));
+        let lock = privacy::options().create(true).truncate(false).open(&lock_path);
+        let lock = lock.map_err(|error| Failure::file(&lock_path, &error))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Err(std::fs::TryLockError::WouldBlock) => {
+                let message = format!("{} is in use by another process", path.display());
+                Err(Failure::new(Exit::Bad, CANNOT_SERVE, message).with_hint(
+                    "Stop that process, or give this one a folder of its own with --data-dir.",
+                ))
+            }
+            Err(std::fs::TryLockError::Error(error)) => Err(fail(error)),
+        }
+    }
+
+    /// The folder itself.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A file or folder below.
+    pub(crate) fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// The owner's token: the given one, else that of the folder, else a new one. It is written to
+    /// the file `token`, which only the owner can read.
+    pub(crate) fn token(&self, given: Option<&str>) -> Result<String, Failure> {
+        let path = self.join("token");
+        let fail = |error: io::Error| Failure::file(&path, &error);
+        let kept = match std::fs::read_to_string(&path) {
+            Ok(text) if is_complete(&text) => Some(text.trim().to_owned()),
+            // It is written anew.
+            Ok(_) if given.is_some() => None,
+            Ok(_) => {
+                let message = format!("{}: the token is empty or incomplete", path.display());
+                let hint = format!(
+                    "Restore the file from a copy, or remove it for a new token: rm '{}'",
+                    path.display()
+                );
+                return Err(Failure::new(Exit::Bad, CANNOT_SERVE, message).with_hint(hint));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(fail(error)),
+        };
+        let token = match (given, &kept) {
+            (Some(given), _) => given.to_owned(),
+            (None, Some(kept)) => kept.clone(),
+            (None, None) => clock::random_token(),
+        };
+        if kept.as_ref() != Some(&token) {
+            write_private(&path, &token).map_err(fail)?;
+        }
+        Ok(token)
+    }
+}
+
+/// Whether a token file has its full length: all digits of a token that was made here, and the end
+/// of the line of one that somebody has chosen.
+fn is_complete(text: &str) -> bool {
+    let token = text.trim();
+    let has_digits_only = token.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match has_digits_only {
+        true => token.len() == TOKEN_DIGITS,
+        false => text.ends_with('\n'),
+    }
+}
+
+/// Writes a file that only its owner can read; the old one stays until the new one is complete.
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_extension("new");
+    // One that a crash has left.
+    match std::fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = privacy::options().create_new(true).open(&new)?;
+    writeln!(file, "{text}")?;
+    file.sync_all()?;
+    std::fs::rename(&new, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_has_one_owner_and_keeps_its_token() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || Folder::open(folder.path(), "up");
+        let first = open().unwrap();
+        let token = first.token(None).unwrap();
+        assert_eq!(token.len(), 64);
+        assert!(open().is_err());
+        assert!(Folder::open(folder.path(), "guardian").is_ok());
+        drop(first);
+        let again = open().unwrap();
+        assert_eq!(again.token(None).unwrap(), token);
+        assert_eq!(again.token(Some("mine")).unwrap(), "mine");
+        assert_eq!(again.token(None).unwrap(), "mine");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = std::fs::metadata(folder.path().join("token")).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn a_token_file_needs_its_full_length() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = Folder::open(folder.path(), "up").unwrap();
+        let token = opened.token(None).unwrap();
+        let path = folder.path().join("token");
+        for cut in ["", "\n", &token[..1], &token[..63], "mi", "\0\0\0\0"] {
+            std::fs::write(&path, cut).unwrap();
+            let refused = opened.token(None).unwrap_err();
+            assert!(refused.message.contains("incomplete"), "{cut:?}: {}", refused.message);
+            assert!(refused.hint.is_some_and(|hint| hint.contains("rm '")), "{cut:?}");
+        }
+        std::fs::write(&path, &token).unwrap();
+        assert_eq!(opened.token(None).unwrap(), token);
+        std::fs::write(&path, "mi").unwrap();
+        assert_eq!(opened.token(Some("mine")).unwrap(), "mine");
+        assert_eq!(opened.token(None).unwrap(), "mine");
+    }
+
+    #[cfg(unix)]
+    mod modes {
+        use std::fs::{self, Permissions};
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+        use super::*;
+
+        fn set(path: &Path, mode: u32) {
+            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        }
+
+        fn mode(path: &Path) -> u32 {
+            fs::metadata(path).unwrap().permissions().mode() & 0o777
+        }
+
+        #[test]
+        fn what_is_made_is_for_its_owner_alone() {
+            let above = tempfile::tempdir().unwrap();
+            let path = above.path().join("a/data");
+            let folder = Folder::open(&path, "up").unwrap();
+            folder.token(None).unwrap();
+            assert_eq!(mode(&path), 0o700);
+            for file in ["token", "up.lock"] {
+                assert_eq!(mode(&path.join(file)), 0o600, "{file}");
+            }
+        }
+
+        #[test]
+        fn looser_permissions_are_removed() {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path();
+            fs::create_dir_all(path.join("index/generation-1")).unwrap();
+            let files = ["executor.sqlite", "executor.sqlite-wal", "index/generation-1/part"];
+            for file in files {
+                fs::write(path.join(file), "x").unwrap();
+                set(&path.join(file), 0o644);
+            }
+            for folder in ["", "index", "index/generation-1"] {
+                set(&path.join(folder), 0o755);
+            }
+            let elsewhere = tempfile::NamedTempFile::new().unwrap();
+            set(elsewhere.path(), 0o666);
+            symlink(elsewhere.path(), path.join("link")).unwrap();
+            Folder::open(path, "up").unwrap();
+            assert!(files.iter().all(|file| mode(&path.join(file)) == 0o600));
+            assert_eq!((mode(path), mode(&path.join("index/generation-1"))), (0o700, 0o700));
+            assert_eq!(mode(elsewhere.path()), 0o666);
+        }
+
+        #[test]
+        fn what_others_may_write_is_refused() {
+            for (name, bits) in [("", 0o770), ("", 0o707), ("token", 0o620), ("token", 0o602)] {
+                let folder = tempfile::tempdir().unwrap();
+                let path = folder.path().join(name);
+                if !name.is_empty() {
+                    fs::write(&path, "x").unwrap();
+                }
+                set(&path, bits);
+                let refused = Folder::open(folder.path(), "up").unwrap_err();
+                assert!(refused.message.contains("other users may write"), "{}", refused.message);
+                assert!(refused.hint.is_some_and(|hint| hint.contains("chmod")), "{name}");
+                assert_eq!(mode(&path), bits);
+            }
+        }
+
+        #[test]
+        fn no_link_is_written_through() {
+            let folder = tempfile::tempdir().unwrap();
+            let elsewhere = tempfile::NamedTempFile::new().unwrap();
+            fs::write(elsewhere.path(), "kept").unwrap();
+            symlink(elsewhere.path(), folder.path().join("up.lock")).unwrap();
+            Folder::open(folder.path(), "up").unwrap_err();
+            let opened = Folder::open(folder.path(), "other").unwrap();
+            symlink(elsewhere.path(), folder.path().join("token.new")).unwrap();
+            opened.token(None).unwrap();
+            assert_eq!(fs::read_to_string(elsewhere.path()).unwrap(), "kept");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Files that their owner alone can read.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::Path;
+
+use crate::cli_error::Failure;
+
+/// Folders below the data folder that are looked into; the index has three.
+const MAX_DEPTH: usize = 8;
+
+/// Makes every file that this process creates readable by its owner alone, whichever library
+/// creates it.
+pub(crate) fn set_private_umask() {
+    #[cfg(unix)]
+    rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o077));
+}
+
+/// Creates a folder, with those above it, for its owner alone.
+pub(super) fn create_folder(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// Options to write a file that its owner alone can read, and that is no link to another one.
+pub(super) fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let no_follow = rustix::fs::OFlags::NOFOLLOW.bits();
+        options.mode(0o600).custom_flags(i32::try_from(no_follow).unwrap_or_default());
+    }
+    options
+}
+
+/// Takes the permissions of others from a data folder and what is in it.
+///
+/// # Errors
+/// When others may write there: what they have changed cannot be told.
+#[cfg(unix)]
+pub(super) fn protect(path: &Path) -> Result<(), Failure> {
+    let mut tightened = 0;
+    protect_entry(path, MAX_DEPTH, &mut tightened)?;
+    if tightened != 0 {
+        tracing::warn!(
+            folder = %path.display(),
+            entries = tightened,
+            "other users could read data; their permissions were removed"
+        );
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+pub(super) fn protect(_: &Path) -> Result<(), Failure> {
+    Ok(())
+}
+
+#[cfg(unix)]
+fn protect_entry(path: &Path, depth: usize, tightened: &mut usize) -> Result<(), Failure> {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+    use crate::cli_error::{CANNOT_SERVE, Exit};
+
+    let fail = |error: io::Error| Failure::file(path, &error);
+    // The data folder itself may be a link; what is in it may not lead elsewhere.
+    let found = if depth == MAX_DEPTH { fs::metadata(path) } else { fs::symlink_metadata(path) };
+    let metadata = match found {
+        Ok(metadata) => metadata,
+        // Another service of this folder may have removed it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(fail(error)),
+    };
+    let is_folder = metadata.is_dir();
+    // The key file has a check of its own, which never repairs.
+    if !(is_folder || metadata.is_file()) || path.ends_with("secrets.key") {
+        return Ok(());
+    }
+    let mode = metadata.permissions().mode() & 0o777;
+    let user = rustix::process::geteuid().as_raw();
+    let refuse = |why: &str| {
+        let message = format!("{}: {why}", path.display());
+        let hint = format!(
+            "Check that nobody has changed it, then: chown -R $(id -u) '{0}'; chmod -R go= '{0}'",
+            path.display()
+        );
+        Err(Failure::new(Exit::Bad, CANNOT_SERVE, message).with_hint(hint))
+    };
+    if user != 0 && metadata.uid() != user {
+        if metadata.uid() != 0 {
+            return refuse("it belongs to another user");
+        }
+        // A volume of a container belongs to root; its mode is the operator's decision.
+        if mode & 0o007 != 0 {
+            tracing::warn!(path = %path.display(), "other users have access, and it is root's");
+        }
+    } else if mode & 0o022 != 0 {
+        return refuse("other users may write there");
+    } else if mode & 0o077 != 0 {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o700)).map_err(fail)?;
+        *tightened += 1;
+    }
+    if is_folder && let Some(depth) = depth.checked_sub(1) {
+        for entry in fs::read_dir(path).map_err(fail)? {
+            protect_entry(&entry.map_err(fail)?.path(), depth, tightened)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,364 @@
+//! What stands in front of every service: who may call it, its metrics, its description and the
+//! pages of its error codes.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use a2s::api::{PROBLEM_JSON, Problem};
+use a2s::{CallerHeaders, Door, Identified, Refusal};
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::http::header::{
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, ORIGIN, REFERRER_POLICY, RETRY_AFTER,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+use prometheus_client::registry::Registry;
+use url::Url;
+use utoipa::openapi::OpenApi;
+use utoipa_swagger_ui::SwaggerUi;
+
+use super::drain_body::read_rest;
+use super::metrics::{self, HttpMetrics};
+use crate::cli_error::{BAD_HOST, NO_ROUTE};
+use crate::errors;
+
+/// Who may call a service.
+#[derive(Debug)]
+pub(super) struct Access {
+    /// Whether the service listens on loopback alone.
+    loopback: bool,
+    hosts: Vec<String>,
+    door: Door,
+}
+
+impl Access {
+    pub(super) fn new(listen: SocketAddr, allow_hosts: &[String], door: Door) -> Self {
+        let hosts = allow_hosts.iter().cloned().chain([listen.ip().to_string()]);
+        Self { loopback: listen.ip().is_loopback(), hosts: hosts.collect(), door }
+    }
+
+    /// Whether a `Host` or the host of an `Origin` is this service. On loopback this stops pages of
+    /// other sites whose name was made to resolve to this machine (DNS rebinding).
+    fn allows_host(&self, host: &str) -> bool {
+        let bare = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((address, _)) => address,
+            None => host.split(':').next().unwrap_or(host),
+        };
+        let local = bare.eq_ignore_ascii_case("localhost")
+            || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+        let named = self.hosts.iter().any(|known| known.eq_ignore_ascii_case(bare));
+        // A service that others reach has names that only its operator knows; without a list of
+        // them, its token is what guards it.
+        local || named || (!self.loopback && self.hosts.len() == 1)
+    }
+
+    /// Beyond loopback nothing but the signs of life is open without a token. What it opens is for
+    /// each service to say, and whose it is, they need not find out again; where it is not looked at
+    /// here, they look at it themselves.
+    async fn admit(
+        &self,
+        path: &str,
+        shown: CallerHeaders<'_>,
+    ) -> Result<Option<Identified>, Refusal> {
+        const OPEN: [&str; 2] = ["/healthz", "/readyz"];
+        if self.loopback || OPEN.contains(&path) {
+            return Ok(None);
+        }
+        self.door.identify(None, shown).await.map(|caller| Some(Identified(caller)))
+    }
+}
+
+/// Puts metrics, description, error pages and the check of callers in front of `services`, which are
+/// `name`: "an executor".
+pub(super) fn front(
+    services: Router,
+    mut registry: Registry,
+    description: OpenApi,
+    access: Access,
+    name: &'static str,
+) -> Router {
+    let counted = HttpMetrics::register(&mut registry);
+    let registry = Arc::new(registry);
+    let own = Router::new()
+        .route("/metrics", get(metrics::show).with_state(registry))
+        .route("/errors", get(async || errors::list_page()))
+        .route("/errors/{code}", get(show_error))
+        .route("/", get(async || Redirect::temporary("/docs/")))
+        .merge(SwaggerUi::new("/docs").url("/openapi.json", description));
+    services
+        .merge(own)
+        .fallback(async move |uri: Uri| no_route(&uri, name))
+        .layer(from_fn_with_state(Arc::new(access), check_caller))
+        .layer(from_fn(protect_browser))
+        .layer(from_fn_with_state(counted, metrics::count))
+}
+
+/// The policy of pages and of everything else that a browser may show: nothing is loaded.
+const STRICT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
+                             form-action 'none'; frame-ancestors 'none'";
+/// The policy of Swagger UI, which styles by attributes, has its pictures in its own text, and sends
+/// requests to this service.
+const DOCS_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
+                           img-src 'self' data:; font-src 'self' data:; connect-src 'self'; \
+                           base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Adds the headers that restrict what a browser does with a response.
+async fn protect_browser(request: Request, next: Next) -> Response {
+    let is_docs = request.uri().path().starts_with("/docs/");
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    let policy = if is_docs { DOCS_POLICY } else { STRICT_POLICY };
+    for (name, value) in [
+        (CONTENT_SECURITY_POLICY, policy),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (X_FRAME_OPTIONS, "DENY"),
+        (REFERRER_POLICY, "no-referrer"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+async fn check_caller(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
+    // Also of what is refused here.
+    let mut request = request.map(read_rest);
+    let headers = request.headers();
+    let host = text(headers, HOST).or_else(|| request.uri().authority().map(Authority::as_str));
+    if !host.is_some_and(|host| access.allows_host(host)) {
+        return problem(StatusCode::FORBIDDEN, &BAD_HOST, "the header `Host` names another host");
+    }
+    if let Some(origin) = text(headers, ORIGIN) {
+        let url = Url::parse(origin).ok();
+        let allowed =
+            url.as_ref().and_then(Url::host_str).is_some_and(|host| access.allows_host(host));
+        if !allowed {
+            return problem(
+                StatusCode::FORBIDDEN,
+                &BAD_HOST,
+                "pages of other sites may not call this",
+            );
+        }
+    }
+    let identified = match access.admit(request.uri().path(), caller_headers(headers)).await {
+        Ok(identified) => identified,
+        Err(refusal) => return refuse(&refusal),
+    };
+    let extensions = request.extensions_mut();
+    extensions.remove::<Identified>();
+    identified.map(|identified| extensions.insert(identified));
+    next.run(request).await
+}
+
+/// The answer to a caller who is not let in.
+pub(super) fn refuse(refusal: &Refusal) -> Response {
+    let (status, kind) = match refusal {
+        Refusal::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, executor::Kind::CallerUnknown),
+        Refusal::Lacks { .. } => (StatusCode::FORBIDDEN, executor::Kind::Forbidden),
+        Refusal::BadEndUser(_) => (StatusCode::BAD_REQUEST, executor::Kind::BadRequest),
+        Refusal::Missing | Refusal::Unknown => {
+            (StatusCode::UNAUTHORIZED, executor::Kind::Unauthorized)
+        }
+    };
+    problem(status, kind.code(), &refusal.to_string())
+}
+
+fn caller_headers(headers: &HeaderMap) -> CallerHeaders<'_> {
+    CallerHeaders::read(|name| headers.get(name).map(HeaderValue::as_bytes))
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok()
+}
+
+pub(super) fn problem(status: StatusCode, code: &a2s::Code, detail: &str) -> Response {
+    let problem = Problem::new(status.as_u16(), code, detail);
+    let later = problem.retry_after().map(|seconds| [(RETRY_AFTER, seconds)]);
+    (status, [(CONTENT_TYPE, PROBLEM_JSON)], later, axum::Json(problem)).into_response()
+}
+
+fn no_route(uri: &Uri, name: &str) -> Response {
+    let detail = format!("there is no `{}` here: this is {name}", uri.path());
+    problem(StatusCode::NOT_FOUND, &NO_ROUTE, &detail)
+}
+
+async fn show_error(Path(code): Path<String>) -> Response {
+    match errors::page(&code) {
+        Some(page) => page.into_response(),
+        None => problem(StatusCode::NOT_FOUND, &NO_ROUTE, "there is no such code"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use a2s::{Caller, Identify, Later, Scope, Secret};
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::clock;
+    use crate::serve::agent::outside;
+
+    fn access(listen: &str, hosts: &[&str]) -> Access {
+        let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
+        let door = Door::new(Some(Secret::new("t")));
+        Access::new(listen.parse().unwrap(), &hosts, door)
+    }
+
+    fn shown(authorization: &'static [u8]) -> CallerHeaders<'static> {
+        CallerHeaders::read(|name| (name == "authorization").then_some(authorization))
+    }
+
+    #[test]
+    fn on_loopback_only_local_names_are_this_service() {
+        let access = access("127.0.0.1:8740", &["a2s.test"]);
+        for good in ["localhost:8740", "127.0.0.1", "[::1]:8740", "A2S.test:1", "127.9.9.9:80"] {
+            assert!(access.allows_host(good), "{good}");
+        }
+        for bad in ["evil.example", "localhost.evil.example", "", "10.0.0.1:8740", "[::2]"] {
+            assert!(!access.allows_host(bad), "{bad}");
+        }
+    }
+
+    #[tokio::test]
+    async fn beyond_loopback_the_token_is_needed() {
+        let open = access("0.0.0.0:8740", &[]);
+        assert!(open.allows_host("registry:8740"));
+        let owner = Identified(Caller::owner());
+        assert_eq!(open.admit("/v1/search", shown(b"Bearer t")).await, Ok(Some(owner)));
+        assert_eq!(open.admit("/v1/search", shown(b"Bearer u")).await, Err(Refusal::Unknown));
+        assert_eq!(open.admit("/v1/search", CallerHeaders::default()).await, Err(Refusal::Missing));
+        assert_eq!(open.admit("/healthz", CallerHeaders::default()).await, Ok(None));
+        assert!(!access("0.0.0.0:8740", &["a2s.test"]).allows_host("registry:8740"));
+        assert_eq!(
+            access("127.0.0.1:8740", &[]).admit("/v1/search", CallerHeaders::default()).await,
+            Ok(None)
+        );
+    }
+
+    /// Knows one guest, and counts how often it is asked.
+    #[derive(Debug, Default)]
+    struct Counter(AtomicUsize);
+
+    impl Identify for Counter {
+        fn identify<'a>(&'a self, token: &'a Secret) -> Later<'a, Result<Option<Caller>, String>> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            let guest = token.matches("guest").then(guest);
+            Box::pin(async move { Ok(guest) })
+        }
+    }
+
+    fn guest() -> Caller {
+        let scopes = [Scope::Execute].into();
+        Caller { subject: "guest".parse().unwrap(), end_user: None, scopes }
+    }
+
+    /// Registry, executor and agent, whose own doors know the owner alone.
+    async fn services(folder: &std::path::Path) -> Router {
+        let (owner, url) = (Some(Secret::new("owner")), "http://127.0.0.1:1".parse().unwrap());
+        let mut metrics = Registry::default();
+        let config = registry::Config::in_folder(folder, owner.clone());
+        let registry =
+            registry::App::open(config, Arc::new(clock::now), &mut metrics).await.unwrap();
+        let guardian = executor::Guardian::Off;
+        let config = executor::Config::new(folder.join("executor.sqlite"), url, guardian);
+        let config = executor::Config { token: owner.clone(), ..config };
+        let system = Arc::new(clock::System);
+        let executor = executor::App::open(config, system.clone(), system, &mut metrics).await;
+        let agent = agent::App::new(agent::Agent::new(outside()), owner);
+        registry.routes().merge(executor.unwrap().router()).merge(agent.routes())
+    }
+
+    #[tokio::test]
+    async fn a_token_is_looked_up_once_for_a_request() {
+        let folder = tempfile::tempdir().unwrap();
+        let services = services(folder.path()).await;
+        let ask = async |listen: &str, token: Option<&str>, forged: bool| {
+            let counter = Arc::new(Counter::default());
+            let door = Door::new(Some(Secret::new("owner"))).with(counter.clone());
+            let access = Access::new(listen.parse().unwrap(), &[], door);
+            let description = OpenApi::default();
+            let app = front(services.clone(), Registry::default(), description, access, "a test");
+            let mut statuses = Vec::new();
+            for (method, path) in [
+                ("GET", "/v1/executions"),
+                ("GET", "/v1/secrets"),
+                ("GET", "/v1/tokens"),
+                ("POST", "/v1/agent"),
+            ] {
+                let request = Request::builder().method(method).uri(path).header(HOST, "localhost");
+                let request = match token {
+                    Some(token) => request.header("authorization", format!("Bearer {token}")),
+                    None => request,
+                };
+                let mut request = request.body(axum::body::Body::empty()).unwrap();
+                if forged {
+                    request.extensions_mut().insert(Identified(Caller::owner()));
+                }
+                statuses.push(app.clone().oneshot(request).await.unwrap().status().as_u16());
+            }
+            (statuses, counter.0.load(Ordering::Relaxed))
+        };
+        // The agent takes no empty message. The registry looks at its own tokens all the same: one that
+        // it has revoked ends there at once.
+        assert_eq!(ask("0.0.0.0:1", Some("guest"), false).await, (vec![200, 403, 401, 400], 4));
+        assert_eq!(ask("0.0.0.0:1", Some("guest"), true).await, (vec![200, 403, 401, 400], 4));
+        assert_eq!(ask("0.0.0.0:1", Some("other"), true).await, (vec![401; 4], 4));
+        assert_eq!(ask("0.0.0.0:1", None, true).await, (vec![401; 4], 0));
+        // Where nobody is asked in front, each service asks.
+        assert_eq!(ask("127.0.0.1:1", Some("guest"), true).await, (vec![401; 4], 0));
+        assert_eq!(ask("127.0.0.1:1", None, true).await, (vec![401; 4], 0));
+        assert_eq!(ask("127.0.0.1:1", Some("owner"), false).await, (vec![200, 200, 200, 400], 0));
+    }
+
+    #[tokio::test]
+    async fn a_browser_is_told_what_it_may_do_with_every_response() {
+        let access = access("127.0.0.1:1", &[]);
+        let app = front(Router::new(), Registry::default(), OpenApi::default(), access, "a test");
+        for (path, host, status, policy) in [
+            ("/docs/", "localhost", 200, DOCS_POLICY),
+            ("/docs/swagger-ui-bundle.js", "localhost", 200, DOCS_POLICY),
+            ("/errors", "localhost", 200, STRICT_POLICY),
+            ("/errors/A2S500", "localhost", 200, STRICT_POLICY),
+            ("/", "localhost", 307, STRICT_POLICY),
+            ("/no", "localhost", 404, STRICT_POLICY),
+            ("/docs/", "evil.example", 403, DOCS_POLICY),
+        ] {
+            let request = Request::builder().uri(path).header(HOST, host);
+            let request = request.body(axum::body::Body::empty()).unwrap();
+            let response = app.clone().oneshot(request).await.unwrap();
+            assert_eq!(response.status(), status, "{path}");
+            let header = |name: &str| response.headers()[name].to_str().unwrap();
+            assert_eq!(header("content-security-policy"), policy, "{path}");
+            assert!(policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe-eval"));
+            assert_eq!(header("x-content-type-options"), "nosniff", "{path}");
+            assert_eq!(header("x-frame-options"), "DENY", "{path}");
+            assert_eq!(header("referrer-policy"), "no-referrer", "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_page_of_the_description_needs_no_more_than_its_policy_allows() {
+        let access = access("127.0.0.1:1", &[]);
+        let app = front(Router::new(), Registry::default(), OpenApi::default(), access, "a test");
+        let request = Request::builder().uri("/docs/").header(HOST, "localhost");
+        let response = app.oneshot(request.body(axum::body::Body::empty()).unwrap()).await;
+        let page = axum::body::to_bytes(response.unwrap().into_body(), 1 << 20).await.unwrap();
+        let page = String::from_utf8(page.to_vec()).unwrap();
+        // Every script is a file of this service, and none stands in the page.
+        let scripts: Vec<&str> = page.split("<script").skip(1).collect();
+        assert!(!scripts.is_empty());
+        for script in scripts {
+            assert!(script.starts_with(" src=\"./"), "{script}");
+            let (_, text) = script.split_once('>').unwrap();
+            let (text, _) = text.split_once("</script>").unwrap();
+            assert!(text.trim().is_empty(), "{script}");
+        }
+        assert!(!page.contains("http://") && !page.contains("https://"), "{page}");
+    }
+}

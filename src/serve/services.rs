@@ -1,0 +1,667 @@
+//! The services of one process, built in order: the parts list of `up`, `serve` and `demo`.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2s::api::{add_refusals, flatten_unions};
+use a2s::{Caller, Domain, Door, Identify, Secret, Subject};
+use axum::Router;
+use axum::routing::get;
+use indicatif::{ProgressBar, ProgressStyle};
+use prometheus_client::registry::Registry;
+use registry::embed::Embedder;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+use utoipa::OpenApi as _;
+
+use super::agent::{AgentPart, Elsewhere};
+use super::bundled_capabilities::shipped;
+use super::connections::{ConnectionLimits, ConnectionMetrics, Server};
+use super::data_dir::Folder;
+use super::dependencies::Dependencies;
+use super::examples::add_examples;
+use super::guardian_settings::Guardians;
+use super::identity::{Asking, RegistryAccess, check_not_owner, guard_protocol};
+use super::keyring;
+use super::middleware::{Access, front};
+use super::readiness::{self, Readiness};
+use super::shipping::{Publisher, Shipping, ship};
+use crate::cli::Certificate;
+use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
+use crate::client::{TokenTransport, client};
+use crate::clock::{self, System};
+use crate::commands::faulty;
+
+/// How long runs and answers under way get when the process is told to stop.
+const GRACE: Duration = Duration::from_secs(10);
+/// How often a person sees how far an index is.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+/// How often the policy file is looked at for changes.
+const POLICY_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Which services there are.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) registry: Option<RegistryPart>,
+    pub(crate) executor: Option<ExecutorPart>,
+    /// A guardian on its own.
+    pub(crate) guardian: Option<GuardianPart>,
+    /// The agent, beside registry and executor.
+    pub(crate) agent: Option<AgentPart>,
+    /// Whether the shipped documents are published, as far as the registry lacks them.
+    pub(crate) ship: bool,
+    /// The connections that tokens are sent over.
+    pub(crate) transport: TokenTransport,
+}
+
+/// What a registry is told.
+#[derive(Debug)]
+pub(crate) struct RegistryPart {
+    /// Where it keeps documents; none for the file in the data folder.
+    pub(crate) database: Option<registry::Database>,
+    /// The server of its search index; none for the folder in the data folder.
+    pub(crate) qdrant: Option<registry::QdrantConfig>,
+    pub(crate) embedder: Embedder,
+    /// How long a search waits for its vectors.
+    pub(crate) query_timeout: Duration,
+    /// A configured token of the scope `service`.
+    pub(crate) service_token: Option<Secret>,
+}
+
+impl Default for RegistryPart {
+    fn default() -> Self {
+        Self {
+            database: None,
+            qdrant: None,
+            embedder: Embedder::built_in(),
+            query_timeout: registry::QUERY_TIMEOUT,
+            service_token: None,
+        }
+    }
+}
+
+/// What an executor is told.
+#[derive(Debug)]
+pub(crate) struct ExecutorPart {
+    /// Where the registry answers; none for the one of this process.
+    pub(crate) registry: Option<RegistryAccess>,
+    /// Where it keeps runs; none for the file in the data folder.
+    pub(crate) database: Option<executor::Database>,
+    pub(crate) guardians: Guardians,
+    /// Those of the guardian of this process, when it is among them.
+    pub(crate) rules: Rules,
+    pub(crate) outbound: Outbound,
+    pub(crate) journal: Journal,
+}
+
+/// How an executor writes its journal, and who learns of its runs.
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    pub(crate) durability: executor::Durability,
+    pub(crate) telemetry: executor::Telemetry,
+}
+
+/// How an executor reaches services.
+#[derive(Debug, Default)]
+pub(crate) struct Outbound {
+    pub(crate) upstreams: BTreeMap<Domain, Url>,
+    pub(crate) allow_private_addresses: bool,
+    /// Further addresses, networks and host names.
+    pub(crate) allow_addresses: Vec<String>,
+    pub(crate) limits: executor::Limits,
+    pub(crate) tenants: BTreeMap<Subject, executor::TenantLimits>,
+    pub(crate) hosts: executor::Hosts,
+    pub(crate) secret_key: SecretKey,
+    pub(crate) client_certificates: BTreeMap<Domain, Certificate>,
+    pub(crate) check_answers: executor::CheckAnswers,
+}
+
+/// The key for stored credentials, or where it is.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum SecretKey {
+    Given(Secret),
+    /// In the data folder.
+    #[default]
+    File,
+    Keyring,
+}
+
+/// What a guardian on its own is told.
+#[derive(Debug)]
+pub(crate) struct GuardianPart {
+    pub(crate) rules: Rules,
+    /// The token of those who may ask and not approve.
+    pub(crate) asking: Option<Secret>,
+    /// The registry whose tokens of the scope `guard` may ask as well.
+    pub(crate) registry: Option<RegistryAccess>,
+}
+
+/// The files of our own guardian's rules.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rules {
+    /// Those in force; without a file everything is allowed, and recorded.
+    pub(crate) policy: Option<PathBuf>,
+    /// Those that are only tried.
+    pub(crate) shadow: Option<PathBuf>,
+    /// The longest response that it may be asked about, in bytes.
+    pub(crate) max_response_bytes: Option<usize>,
+    /// How long a segment of its audit log gets, in bytes.
+    pub(crate) segment_bytes: Option<u64>,
+}
+
+impl Rules {
+    pub(crate) fn is_some(&self) -> bool {
+        self.policy.is_some() || self.shadow.is_some()
+    }
+}
+
+impl Parts {
+    pub(crate) fn is_unguarded(&self) -> bool {
+        let apart = self.elsewhere();
+        let of_agent = apart.map(|services| &services.guardians);
+        let guardians = self.executor.as_ref().map(|part| &part.guardians).or(of_agent);
+        guardians.is_some_and(|guardians| matches!(guardians, Guardians::Off))
+    }
+
+    /// Checks that each token goes over a protected connection, and that none of those that go out is
+    /// the `owner`'s.
+    fn check_tokens(&self, owner: &str) -> Result<(), Failure> {
+        if let Some(part) = &self.registry {
+            check_not_owner(part.service_token.as_ref(), "--service-token", owner)?;
+        }
+        let registries = [
+            self.executor.as_ref().and_then(|part| part.registry.as_ref()),
+            self.guardian.as_ref().and_then(|part| part.registry.as_ref()),
+            self.elsewhere().map(|it| &it.registry),
+        ];
+        for RegistryAccess { url, token } in registries.into_iter().flatten() {
+            if token.is_some() {
+                self.transport.check(url, "the token of --registry-token")?;
+            }
+            check_not_owner(token.as_ref(), "--registry-token", owner)?;
+        }
+        if let Some(part) = &self.executor {
+            part.guardians.check_tokens(self.transport, owner)?;
+        }
+        if let Some(part) = &self.guardian {
+            check_not_owner(part.asking.as_ref(), "--guardian-token", owner)?;
+        }
+        self.agent.as_ref().map_or(Ok(()), |part| part.check_tokens(self.transport))
+    }
+
+    /// The services of other processes that an agent on its own works with.
+    fn elsewhere(&self) -> Option<&Elsewhere> {
+        self.agent.as_ref()?.services.as_ref()
+    }
+
+    /// The services of the process, as a sentence names them.
+    fn name(&self) -> &'static str {
+        match (&self.registry, &self.executor, &self.guardian) {
+            (Some(_), Some(_), _) => "a process with all services",
+            (Some(_), None, _) => "a registry",
+            (None, Some(_), _) => "an executor",
+            (None, None, Some(_)) => "a guardian",
+            (None, None, None) => "an agent",
+        }
+    }
+
+    /// Whether there is an owner, whose token opens everything. An agent on its own has none: its
+    /// callers are the registry's.
+    pub(crate) fn has_owner(&self) -> bool {
+        self.elsewhere().is_none()
+    }
+
+    /// Gives the services of one process a token for each other, which nothing else knows. What an
+    /// executor asks the registry beside it is asked with that one.
+    fn introduce(&mut self, url: &Url) {
+        let (Some(registry), Some(executor)) = (&mut self.registry, &mut self.executor) else {
+            return;
+        };
+        let token = Some(Secret::new(clock::random_token()));
+        registry.service_token.clone_from(&token);
+        executor.registry = Some(RegistryAccess { url: url.clone(), token });
+    }
+
+    /// The callers that a registry apart knows, and those of a guardian's own token.
+    fn callers_apart(&self) -> Result<Option<Arc<dyn Identify>>, Failure> {
+        if let Some(GuardianPart { asking, registry, .. }) = &self.guardian {
+            let others = registry.as_ref().map(RegistryAccess::callers).transpose()?.flatten();
+            return Ok(Some(Arc::new(Asking::new(asking.clone(), others))));
+        }
+        if let Some(services) = self.elsewhere() {
+            return services.callers().map(Some);
+        }
+        let registry = self.executor.as_ref().and_then(|part| part.registry.as_ref());
+        let callers = registry.map(RegistryAccess::callers).transpose()?.flatten();
+        if registry.is_some() && callers.is_none() {
+            tracing::warn!(
+                "there is no --registry-token: tokens of the registry open nothing here, and it \
+                 learns of no outcome (docs/operations.md)"
+            );
+        }
+        Ok(callers)
+    }
+
+    /// The services in other processes, each with its role, as they are shown the token of this one.
+    fn services_elsewhere(&self) -> Result<Vec<(&'static str, agent::Client)>, Failure> {
+        if let Some(services) = self.elsewhere() {
+            let executor = services.clients()?.executor;
+            return Ok(vec![("registry", services.registry.client()?), ("executor", executor)]);
+        }
+        // One in this process is a part of it.
+        let registry = self.executor.as_ref().and_then(|part| part.registry.as_ref());
+        let registry = registry.filter(|_| self.registry.is_none());
+        let of_guardian = self.guardian.as_ref().and_then(|part| part.registry.as_ref());
+        let registry = registry.or(of_guardian);
+        registry.map(|registry| Ok(("registry", registry.client()?))).into_iter().collect()
+    }
+
+    /// The guardians that executor and agent ask, where `own` is the one of this process.
+    fn guardians(&self, own: Option<&guardian::App>) -> Result<executor::Guardian, Failure> {
+        if let Some(part) = &self.executor {
+            let max_response_bytes = part.outbound.limits.max_response_bytes;
+            return part.guardians.clone().into_config(own, max_response_bytes);
+        }
+        let apart = self.elsewhere();
+        let guardians = apart.map_or(Guardians::Off, |services| services.guardians.clone());
+        guardians.into_config(own, executor::Limits::default().max_response_bytes)
+    }
+
+    /// The rules of the guardian that runs in this process, when one does.
+    fn own_guardian(&self) -> Option<Rules> {
+        let beside = self.executor.as_ref().filter(|part| part.guardians.has_builtin());
+        let beside = beside.map(|part| Rules {
+            max_response_bytes: Some(part.outbound.limits.max_response_bytes),
+            ..part.rules.clone()
+        });
+        self.guardian.as_ref().map(|part| part.rules.clone()).or(beside)
+    }
+}
+
+/// Running services.
+#[derive(Debug)]
+pub(crate) struct Stack {
+    url: Url,
+    services: Arc<Services>,
+    stop: CancellationToken,
+    server: JoinHandle<()>,
+    /// Held as long as the services run.
+    _folder: Arc<Folder>,
+}
+
+/// The services of one process.
+#[derive(Debug)]
+pub(super) struct Services {
+    pub(super) registry: Option<registry::App>,
+    pub(super) executor: Option<executor::App>,
+    pub(super) guardian: Option<guardian::App>,
+}
+
+impl Publisher for Arc<Services> {
+    async fn publish(&self, source: Vec<u8>) -> Result<bool, registry::Error> {
+        match &self.registry {
+            Some(registry) => Ok(registry.publish(source, &Caller::owner()).await?.created),
+            None => Ok(false),
+        }
+    }
+}
+
+impl Stack {
+    /// Opens every part and serves it on `listener`.
+    pub(crate) async fn start(
+        listener: TcpListener,
+        folder: Arc<Folder>,
+        mut parts: Parts,
+        token: String,
+        allow_hosts: &[String],
+        limits: ConnectionLimits,
+    ) -> Result<Self, Failure> {
+        let listen = listener.local_addr().map_err(|error| cannot_serve(&error))?;
+        let url = own_url(listen)?;
+        let stop = CancellationToken::new();
+        let mut metrics = Registry::with_prefix("a2s");
+        let mut description = Description::openapi();
+        let mut routes = Router::new();
+
+        parts.check_tokens(&token)?;
+        let name = parts.name();
+        parts.introduce(&url);
+        let apart = parts.callers_apart()?;
+        let elsewhere = parts.services_elsewhere()?;
+        let own_guardian = parts.own_guardian();
+        let registry = match parts.registry.take() {
+            Some(part) => {
+                let app = open_registry(&folder, part, &token, &mut metrics).await?;
+                routes = routes.merge(app.routes());
+                description.merge(registry::App::openapi());
+                Some(app)
+            }
+            None => None,
+        };
+        // A registry in this process is asked for callers without HTTP.
+        let others = registry.as_ref().map(registry::App::callers).or(apart);
+        let door = Door { owner: Some(Secret::new(token.as_str())), others: others.clone() };
+        let guardian = match own_guardian {
+            Some(rules) => {
+                // Beside an executor it is as careful as that is asked to be.
+                let journal = parts.executor.as_ref().map(|part| part.journal.durability);
+                let sync = journal.unwrap_or_default() == executor::Durability::Full;
+                let watched = rules.is_some();
+                let asking = parts.guardian.as_ref().and_then(|part| part.asking.as_ref());
+                let asking = asking.map(|asking| guardian::Token::new(asking.reveal()));
+                let app = open_guardian(&folder, rules, &token, asking, sync, &mut metrics)?;
+                let protocol = guard_protocol(app.protocol_routes(), door.clone());
+                routes = routes.merge(protocol).merge(app.approval_routes());
+                description.merge(guardian::App::openapi());
+                if watched {
+                    tokio::spawn(watch_policy(app.clone(), stop.clone()));
+                }
+                Some(app)
+            }
+            None => None,
+        };
+        let guardians = parts.guardians(guardian.as_ref())?;
+        let dependencies = Dependencies::new(elsewhere, open_remote(&guardians)?);
+        if let Some((agent, others)) = parts.agent.zip(others.clone()) {
+            let clients = match &agent.services {
+                Some(services) => services.clients()?,
+                None => client(&url, Some(token.clone()), None)?.into(),
+            };
+            let secret = Secret::new(token.as_str());
+            let (app, mcp) = agent.open(clients, &guardians, secret, others, &stop)?;
+            routes = routes.merge(app.routes()).merge(mcp);
+            description.merge(agent::App::openapi());
+        }
+        let executor = match parts.executor {
+            Some(part) => {
+                let door = door.clone();
+                let app = open_executor(&folder, part, guardians, &url, door, &mut metrics).await?;
+                routes = routes.merge(app.router());
+                description.merge(executor::App::openapi());
+                Some(app)
+            }
+            None => None,
+        };
+        let services = Arc::new(Services { registry, executor, guardian });
+        let shipping = (parts.ship && services.registry.is_some())
+            .then(|| ship(Arc::clone(&services), shipped(), stop.clone()));
+        let readiness = Readiness::of(Arc::clone(&services), shipping.clone(), dependencies);
+        let routes = routes.merge(
+            Router::new()
+                .route("/healthz", get(async || "ok\n"))
+                .route("/readyz", get(readiness::show))
+                .with_state(readiness),
+        );
+        let access = Access::new(listen, allow_hosts, door);
+        let connections = ConnectionMetrics::register(&mut metrics);
+        add_refusals(&mut description);
+        flatten_unions(&mut description);
+        add_examples(&mut description);
+        let router = front(routes, metrics, description, access, name);
+        let server = Server::new(router, limits, connections, stop.clone());
+        let server = tokio::spawn(server.serve(listener));
+        if let Some(mut shipping) = shipping {
+            // After a failure it goes on beside the services.
+            let _ = shipping.wait_for(|shipping| *shipping != Shipping::UnderWay).await;
+        }
+        Ok(Self { url, services, stop, server, _folder: folder })
+    }
+
+    /// How many capabilities the registry has; none without a registry.
+    pub(crate) async fn capabilities(&self) -> Option<usize> {
+        Some(self.services.registry.as_ref()?.index_status().await.ok()?.points)
+    }
+
+    /// Where the services answer.
+    pub(crate) fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// Stops everything: runs get [`GRACE`] to end, then their streams and the listener close.
+    pub(crate) async fn stop(self) {
+        // Runs may need the guardian and the registry of this process until they have left.
+        if let Some(executor) = &self.services.executor {
+            executor.shutdown(GRACE).await;
+        }
+        if let Some(registry) = &self.services.registry {
+            registry.end_streams();
+        }
+        self.stop.cancel();
+        let mut server = self.server;
+        // A client that keeps its connection open does not keep the process.
+        if tokio::time::timeout(GRACE, &mut server).await.is_err() {
+            server.abort();
+        }
+        if let Some(registry) = &self.services.registry {
+            registry.close().await;
+        }
+    }
+}
+
+/// The guardians of other processes among these.
+fn open_remote(guardians: &executor::Guardian) -> Result<Option<aos::Guardians>, Failure> {
+    let executor::Guardian::At(configs) = guardians else { return Ok(None) };
+    let is_remote =
+        |config: &&executor::GuardianConfig| matches!(config.endpoint, executor::Endpoint::Http(_));
+    let remote: Vec<_> = configs.iter().filter(is_remote).cloned().collect();
+    if remote.is_empty() {
+        return Ok(None);
+    }
+    executor::Guardian::At(remote).open().map_err(|error| executor_failed(&error))
+}
+
+/// Rebuilds the search index in a folder, and gives the number of capabilities in it. A person at a
+/// terminal sees how far it is.
+pub(super) async fn reindex(folder: &Folder, part: RegistryPart) -> Result<usize, Failure> {
+    let app = open_registry(folder, part, "", &mut Registry::default()).await?;
+    // It hides itself where nobody watches.
+    let bar = ProgressBar::new(0);
+    let bar = match ProgressStyle::with_template("{bar:40} {pos}/{len} {eta}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    };
+    let mut ticks = tokio::time::interval(PROGRESS_INTERVAL);
+    let reindexed = app.reindex();
+    tokio::pin!(reindexed);
+    let indexed = loop {
+        tokio::select! {
+            indexed = &mut reindexed => break indexed,
+            _ = ticks.tick() => if let Some(building) = app.building() {
+                bar.set_length(building.total);
+                bar.set_position(building.done);
+            },
+        }
+    };
+    bar.finish_and_clear();
+    let indexed = indexed.map_err(|error| registry_failed(&error));
+    app.close().await;
+    indexed
+}
+
+async fn open_registry(
+    folder: &Folder,
+    part: RegistryPart,
+    token: &str,
+    metrics: &mut Registry,
+) -> Result<registry::App, Failure> {
+    let secret = Some(Secret::new(token));
+    let usual = registry::Config::in_folder(folder.path(), secret);
+    let config = registry::Config {
+        database: part.database.unwrap_or(usual.database),
+        index: part.qdrant.map_or(usual.index, registry::IndexPlace::Qdrant),
+        embedder: part.embedder,
+        query_timeout: part.query_timeout,
+        service_token: part.service_token,
+        ..usual
+    };
+    let clock: registry::Clock = Arc::new(clock::now);
+    let metrics = metrics.sub_registry_with_prefix("registry");
+    registry::App::open(config, clock, metrics).await.map_err(|error| registry_failed(&error))
+}
+
+async fn open_executor(
+    folder: &Folder,
+    part: ExecutorPart,
+    guardian: executor::Guardian,
+    own_url: &Url,
+    door: Door,
+    metrics: &mut Registry,
+) -> Result<executor::App, Failure> {
+    let RegistryAccess { url: registry, token: registry_token } =
+        part.registry.unwrap_or_else(|| RegistryAccess { url: own_url.clone(), token: None });
+    let Outbound {
+        upstreams,
+        allow_private_addresses,
+        allow_addresses,
+        limits,
+        tenants,
+        hosts,
+        secret_key,
+        client_certificates,
+        check_answers,
+    } = part.outbound;
+    let private =
+        if allow_private_addresses { PRIVATE.map(str::to_owned).to_vec() } else { Vec::new() };
+    let secret_key = match secret_key {
+        SecretKey::Given(key) => executor::SecretKey::Given(key),
+        SecretKey::File => executor::SecretKey::File(folder.join("secrets.key")),
+        SecretKey::Keyring => {
+            let folder = folder.path().to_owned();
+            // It blocks, and may wait for a person.
+            let key = tokio::task::spawn_blocking(move || keyring::key(&folder)).await;
+            executor::SecretKey::Given(key.map_err(|error| cannot_serve(&error))??)
+        }
+    };
+    let certificate = |files: Certificate| executor::ClientCertificate {
+        certificate: files.certificate,
+        key: files.key,
+        authorities: files.authorities,
+    };
+    let certificates = client_certificates.into_iter();
+    let usual = executor::Config::new(folder.join("executor.sqlite"), registry, guardian);
+    let config = executor::Config {
+        database: part.database.unwrap_or(usual.database),
+        secret_key,
+        client_certificates: certificates.map(|(host, files)| (host, certificate(files))).collect(),
+        registry_token,
+        upstreams,
+        allowed_addresses: private.into_iter().chain(allow_addresses).collect(),
+        limits,
+        tenants,
+        hosts,
+        check_answers,
+        token: door.owner,
+        others: door.others,
+        durability: part.journal.durability,
+        telemetry: part.journal.telemetry,
+        ..usual
+    };
+    let metrics = metrics.sub_registry_with_prefix("executor");
+    Box::pin(executor::App::open(config, Arc::new(System), Arc::new(System), metrics))
+        .await
+        .map_err(|error| executor_failed(&error))
+}
+
+/// Everything that `--allow-private-addresses` allows. The executor keeps the metadata addresses of
+/// clouds in them shut.
+const PRIVATE: [&str; 9] = [
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+    "::1/128",
+    "fc00::/7",
+    "fe80::/10",
+];
+
+fn open_guardian(
+    folder: &Folder,
+    rules: Rules,
+    token: &str,
+    asking: Option<guardian::Token>,
+    sync: bool,
+    metrics: &mut Registry,
+) -> Result<guardian::App, Failure> {
+    use guardian::PolicySource;
+    let usual = guardian::Config::new(
+        rules.policy.map_or(PolicySource::AllowAll, PolicySource::File),
+        folder.path(),
+    );
+    let max_body_bytes = rules.max_response_bytes.map(guardian::Config::body_bytes);
+    let config = guardian::Config {
+        sync,
+        max_body_bytes: max_body_bytes.unwrap_or(usual.max_body_bytes),
+        max_segment_bytes: rules.segment_bytes.unwrap_or(usual.max_segment_bytes),
+        shadow: rules.shadow.map(PolicySource::File),
+        token: Some(guardian::Token::new(token)),
+        asking,
+        ..usual
+    };
+    let metrics = metrics.sub_registry_with_prefix("guardian");
+    guardian::App::open(config, clock::now, metrics).map_err(|error| match &error {
+        guardian::Error::PolicyInvalid { path: Some(path), faults } => faulty(path, faults),
+        error => cannot_serve(error),
+    })
+}
+
+/// Loads the policy again when its file changes. A policy with mistakes leaves the old one in force.
+async fn watch_policy(app: guardian::App, stop: CancellationToken) {
+    let mut interval = tokio::time::interval(POLICY_INTERVAL);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = interval.tick() => {}
+        }
+        match app.reload_policy().await {
+            Ok(true) => tracing::info!("the policy changed and is in force"),
+            Ok(false) => {}
+            Err(error) => {
+                let error = causes(&error);
+                tracing::error!(error, "the policy changed, but has mistakes; the old one stays")
+            }
+        }
+    }
+}
+
+/// Where this process reaches itself.
+fn own_url(listen: SocketAddr) -> Result<Url, Failure> {
+    let ip =
+        if listen.ip().is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { listen.ip() };
+    let address = SocketAddr::new(ip, listen.port());
+    Url::parse(&format!("http://{address}/")).map_err(|error| cannot_serve(&error))
+}
+
+/// What keeps a service from starting and has no code of its own.
+fn cannot_serve(error: &dyn std::error::Error) -> Failure {
+    Failure::new(Exit::Bad, CANNOT_SERVE, causes(error))
+}
+
+fn registry_failed(error: &registry::Error) -> Failure {
+    Failure::new(Exit::Bad, *error.code(), causes(error))
+}
+
+fn executor_failed(error: &executor::Error) -> Failure {
+    Failure::new(Exit::Bad, *error.kind.code(), causes(error)).with_hint(error.hint.as_str())
+}
+
+/// The operator who starts a service sees the causes, too, which callers of its API never do.
+pub(super) fn causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// The head of the API description; the services add their parts.
+#[derive(utoipa::OpenApi)]
+#[openapi(info(
+    title = "A2S",
+    description = "Publish capabilities, find them by intent, run them under a guardian's eyes.",
+    license(name = "MIT", identifier = "MIT")
+))]
+struct Description;
