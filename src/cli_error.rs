@@ -1,4 +1,4 @@
-//! Why a command ends badly: exit code, code, words and a remedy. The one table of the command.
+//! Errors of the command: exit code, code, message and fix. The one table of the command.
 
 use std::process::ExitCode;
 

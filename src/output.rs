@@ -1,4 +1,4 @@
-//! What a person or a machine reads on standard output and standard error.
+//! Output on standard output and standard error, for people and for machines.
 
 mod live_region;
 mod source_snippet;

@@ -1,4 +1,4 @@
-//! Who calls a service, and what they may do there: the one place that decides it, for all of them.
+//! Authentication and authorization of callers, for every service.
 //!
 //! A [`Door`] is shown the header `Authorization` and a [`Scope`]. The owner's token opens
 //! everything, and is compared without asking anybody. Every other token is looked up by whoever

@@ -1,4 +1,4 @@
-//! What the dependencies of a document lead to: choosing among versions, all that stands below a
+//! Resolution of the dependencies of a document: choosing among versions, all that stands below a
 //! capability, and whether it fits.
 //!
 //! A [`Shelf`] holds what is known of versions, wherever that came from: a registry, a folder, a

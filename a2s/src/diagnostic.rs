@@ -1,4 +1,4 @@
-//! What is wrong with a document, where, and how to mend it.
+//! Diagnostics of a document: the problem, its place and its fix.
 
 mod bounded;
 

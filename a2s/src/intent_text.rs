@@ -1,4 +1,4 @@
-//! What a person asks for, in a sentence: its words, and the requests that it is made of.
+//! The text of an intent: its words and the requests in it.
 //!
 //! Nothing here knows a language well. Words are told apart by white space and punctuation, quoted
 //! text is one piece, and a few English words tell where another request begins. All of it takes

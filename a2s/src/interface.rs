@@ -1,4 +1,4 @@
-//! What a capability takes, gives and needs, derived from its document.
+//! The interface of a capability, derived from its document: inputs, outputs and needs.
 
 mod agreement;
 mod answer;

@@ -1,4 +1,4 @@
-//! What `patterns` mean: the inputs of a capability that a sentence gives.
+//! Extraction of a capability's inputs from a sentence, by its `patterns`.
 //!
 //! The rules, which `docs/language.md` ("Patterns") tells to people:
 //!

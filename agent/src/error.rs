@@ -1,4 +1,4 @@
-//! What can go wrong with a request to an agent: one table of kinds with code and HTTP status.
+//! Errors of requests to an agent: one table of kinds with code and HTTP status.
 
 use a2s::api::Problem;
 use a2s::{Code, Refusal};

@@ -1,4 +1,4 @@
-//! What is known without being said: the `StateStore` of the A2S text.
+//! Values that are known without being said: the `StateStore` of the A2S text.
 
 use a2s::InputField;
 use a2s::api::CapabilityRef;

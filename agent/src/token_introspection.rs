@@ -1,4 +1,4 @@
-//! Whose token a service was shown, by asking a registry (RFC 7662).
+//! Introspection of tokens, by asking a registry (RFC 7662).
 //!
 //! What is known is remembered for a few seconds, so that a registry is not asked for every request
 //! of a caller; and no longer, so that what was revoked ends. That a token is not known is not

@@ -1,4 +1,4 @@
-//! What services share that keep their data in an SQLite file: its permissions and the lock file beside it.
+//! Shared parts of services with an SQLite file: its permissions and the lock file beside it.
 
 use std::ffi::OsString;
 use std::fs::File;

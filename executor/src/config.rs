@@ -1,4 +1,4 @@
-//! What an executor is told when it is opened. Read from flags, environment and files elsewhere.
+//! The configuration of an executor. Read from flags, environment and files elsewhere.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

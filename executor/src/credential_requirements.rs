@@ -1,4 +1,4 @@
-//! Which credentials a request wants, and which of them are there. Pure.
+//! The credentials that a request requires, and those that are available. Pure.
 //!
 //! A document names schemes; credentials are stored for a host and the name of a scheme. The first
 //! way to be let in that is complete is taken. When none is, nothing is sent at all.

@@ -1,4 +1,4 @@
-//! What can go wrong here: one table of kinds with code, HTTP status, blame, next
+//! Errors of the executor: one table of kinds with code, HTTP status, blame, next
 //! action and exit class.
 //!
 //! An [`Error`] is safe to show: its message names steps, places and hosts, never values of

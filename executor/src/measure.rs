@@ -1,4 +1,4 @@
-//! What `benches/requests.rs` measures. No part of the interface.
+//! The code that `benches/requests.rs` measures. No part of the interface.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is counted, for `/metrics`.
+//! The metrics of the executor, for `/metrics`.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Where capabilities come from: the registry, and what is checked when they arrive.
+//! The client of the registry, and the checks of what it sends.
 //!
 //! A registry is asked, not trusted. The digest that it lists, the digest in the `ETag`, the
 //! checksum in the document and the digest of what arrived must all be one.

@@ -1,4 +1,4 @@
-//! What is remembered between runs: values for inputs. They belong to a principal, in one session of
+//! State between runs: values for inputs. They belong to a principal, in one session of
 //! that principal or for all its runs; others are for the runs of all principals.
 //!
 //! A run that lacks a value for an input that it needs finds it here: in its session first, then among

@@ -1,4 +1,4 @@
-//! What runs look like to systems that trace and to systems that guard: W3C Trace Context,
+//! Telemetry of runs, for tracing and for security systems: W3C Trace Context,
 //! OpenTelemetry, and OCSF.
 //!
 //! Neither a trace nor a security event is a second account of a run. Both are told from the events

@@ -1,4 +1,4 @@
-//! What each thread has of its own.
+//! Clients that each thread has of its own.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};

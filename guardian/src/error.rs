@@ -1,4 +1,4 @@
-//! What can go wrong, and how it is told: one table for the wire, one type for the start.
+//! Errors of the guardian: one table for the wire, one type for the start.
 
 use std::path::PathBuf;
 

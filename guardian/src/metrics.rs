@@ -1,4 +1,4 @@
-//! What is counted.
+//! The metrics of the guardian.
 
 use aos::message::{Decision, Method};
 use prometheus_client::metrics::counter::Counter;

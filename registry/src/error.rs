@@ -1,4 +1,4 @@
-//! What can go wrong in the registry, and the one table that says what is told about it.
+//! Errors of the registry, and the one table of codes, statuses and messages.
 //!
 //! A variant maps to a stable code, an HTTP status and a text for the caller. What an engine said
 //! (a path, an SQL error) is the source of the error: it is logged once, where the answer is

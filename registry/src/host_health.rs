@@ -1,4 +1,4 @@
-//! How the hosts of services are doing, as executors tell. Kept in memory: it holds for minutes.
+//! The health of hosts, as executors report it. Kept in memory: it holds for minutes.
 //!
 //! One executor that has lost its network must not make every service look down, so what executors
 //! tell of a host is averaged, and each has one voice.

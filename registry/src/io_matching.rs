@@ -1,4 +1,4 @@
-//! What a capability gives and another can take. Pure.
+//! Matching of outputs of a capability with inputs of another. Pure.
 
 use a2s::{InputField, Kinds};
 

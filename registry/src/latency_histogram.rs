@@ -1,4 +1,4 @@
-//! How long runs took: a histogram of fixed size, fine enough for percentiles to within 10 %.
+//! The latency of runs: a histogram of fixed size, fine enough for percentiles to within 10 %.
 
 use a2s::api::Latency;
 use serde::{Deserialize, Serialize};

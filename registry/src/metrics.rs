@@ -1,4 +1,4 @@
-//! What the registry counts. The metrics live in the registry of whoever opened the [`crate::App`].
+//! The metrics of the registry. The metrics live in the registry of whoever opened the [`crate::App`].
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;

@@ -1,4 +1,4 @@
-//! What the runs of a version weigh. Pure arithmetic; times are milliseconds since 1970.
+//! The weights of a version's runs. Pure arithmetic; times are milliseconds since 1970.
 //!
 //! Three rules. *Time*: a run weighs half after [`HALF_LIFE_DAYS`]. All weights fall by the same
 //! factor, so sums are kept with the time they were made and are brought up to date by one

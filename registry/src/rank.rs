@@ -1,4 +1,4 @@
-//! Which of the capabilities that fit comes first, and why. Pure arithmetic.
+//! Ranking of the capabilities that fit, with reasons. Pure arithmetic.
 //!
 //! Six terms are weighed, each from 0 to 1: relevance (see [`crate::rank_fusion`]), success rate, usage,
 //! simplicity, how little has to be permitted, and whether the services are up. The weighed terms add

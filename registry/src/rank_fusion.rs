@@ -1,4 +1,4 @@
-//! What was found by meaning and by words becomes one list. Pure arithmetic.
+//! Fuses the hits by meaning and by words into one list. Pure arithmetic.
 //!
 //! *Fusion*: each probe (the whole intent, and each clause of it) gives points two scores, a cosine
 //! and a BM25; they become one relevance. *Fit*: a cosine says in absolute terms how near two texts

@@ -1,4 +1,4 @@
-//! Whether ranking by outcomes helps, what it costs, and who can bend it: simulations with a seed, for
+//! Simulations of ranking by outcomes, its benefit, cost and attacks, with a seed, for
 //! the test of this module and for `benches/outcomes.rs`. They go through the same tally and the
 //! same ranking as a search does. `docs/search.md` states the method and the figures.
 

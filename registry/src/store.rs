@@ -1,4 +1,4 @@
-//! Where documents, versions and outcomes are kept.
+//! The store of documents, versions and outcomes.
 //!
 //! One small trait, so that SQLite and a server database are the same to the rest of the crate.
 //! It knows nothing of documents beyond their bytes: whether stored bytes still are what was

@@ -1,4 +1,4 @@
-//! What turns texts into vectors for the search index.
+//! Arguments for the embedder of the search index.
 
 use std::path::PathBuf;
 

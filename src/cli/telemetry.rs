@@ -1,4 +1,4 @@
-//! How an executor writes its journal, and who learns of its runs.
+//! Arguments for the journal of an executor and its telemetry.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What the registry knows of the capabilities that a document uses.
+//! Loads the capabilities that a document uses from the registry.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What is left of a request's body when its answer is known.
+//! Drains the rest of a request's body when its response is known.
 //!
 //! A connection that is closed while its client still sends is reset, and with it the answer that
 //! says why (RFC 9112, section 9.6); one that was kept open for the next request would be closed

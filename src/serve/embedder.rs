@@ -1,4 +1,4 @@
-//! What turns texts into vectors: flags over environment over the TOML file.
+//! The settings of the embedder: flags over environment over the TOML file.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Who guards steps: flags over environment over the TOML file.
+//! The settings of guardians: flags over environment over the TOML file.
 
 use std::collections::BTreeMap;
 use std::fmt;

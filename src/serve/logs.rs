@@ -1,4 +1,4 @@
-//! What is logged, and what is not, whatever is asked for.
+//! The log: what is logged, and what never is.
 //!
 //! Libraries that carry requests show what they carry at their finest levels: headers, addresses,
 //! bodies, the messages of the keyring. A rule for one of their modules is more exact than one for

@@ -1,4 +1,4 @@
-//! What stands in front of every service: who may call it, its metrics, its description and the
+//! The middleware of every service: who may call it, its metrics, its description and the
 //! pages of its error codes.
 
 use std::net::SocketAddr;

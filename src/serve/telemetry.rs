@@ -1,5 +1,5 @@
-//! Who learns of runs: the flag over the environment (for traces, OpenTelemetry's own) over the TOML
-//! file.
+//! The settings of telemetry: the flag over the environment (for traces, OpenTelemetry's own) over
+//! the TOML file.
 
 use std::path::PathBuf;
 

@@ -98,7 +98,7 @@ fn the_core_touches_no_network_file_clock_or_environment() {
         "registry/src/simulate.rs",
         "registry/src/outcome_weighting.rs",
         "guardian/src/policy_tests.rs",
-        "guardian/src/cases",
+        "guardian/src/policy_tests",
         "guardian/src/policy.rs",
         "guardian/src/policy",
         "src/commands/run/tree.rs",

@@ -1,4 +1,4 @@
-//! What is said to and by an agent.
+//! Requests to an agent, its responses and events.
 
 use super::schema;
 use jiff::Timestamp;

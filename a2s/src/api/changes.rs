@@ -1,4 +1,4 @@
-//! What changed in a registry, in order: for mirrors, caches and auditors.
+//! Changes of a registry, in order, for mirrors, caches and auditors.
 
 use super::schema;
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! What the operations of all services share in the description of the HTTP API: the answers to requests
+//! The shared parts of the description of the HTTP API: the answers to requests
 //! that are refused, and unions in the form that generators of clients read.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! What the registry says of how capabilities hang together.
+//! The graph of capabilities, as the registry reports it.
 
 use super::schema;
 use semver::Version;

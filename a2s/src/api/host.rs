@@ -1,4 +1,4 @@
-//! How an executor treats the hosts of services.
+//! The state of the hosts that an executor sends to.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,4 +1,4 @@
-//! How a registry's search index is.
+//! The state of a registry's search index.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

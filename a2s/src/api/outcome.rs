@@ -1,4 +1,4 @@
-//! How runs end, as executors tell it and as registries sum it up.
+//! Outcomes of runs: reports of executors, and the sums of registries.
 
 use super::schema;
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! What is said to and by the registry.
+//! Requests to a registry and its responses.
 
 use super::schema;
 use jiff::Timestamp;

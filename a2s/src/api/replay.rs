@@ -1,4 +1,4 @@
-//! What is said to and by the executor about replays.
+//! Replays of runs: requests and responses.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What is said to and by the executor, and the events of a run.
+//! Requests to an executor, its responses, and the events of a run.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! How the description of the API shows types of other crates, and those whose JSON is another one than
-//! their fields.
+//! Schemas, for the description of the API, of types of other crates and of types whose JSON is
+//! another one than their fields.
 
 use std::borrow::Cow;
 

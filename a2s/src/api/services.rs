@@ -1,4 +1,4 @@
-//! What the registry says of services: the hosts that capabilities talk to.
+//! Services as the registry reports them: the hosts that capabilities talk to.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

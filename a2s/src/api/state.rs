@@ -1,4 +1,4 @@
-//! What an executor remembers between runs.
+//! Values that an executor keeps between runs.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

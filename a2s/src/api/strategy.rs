@@ -1,4 +1,4 @@
-//! How a search chooses among what fits.
+//! Strategies by which a search ranks its hits.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What reads variables, and where it does.
+//! References to variables and their places.
 
 use crate::decode::Site;
 use crate::document::{Action, Block, Capability, Step};

@@ -1,4 +1,4 @@
-//! What a condition may cost. CEL has no limit of its own, and a list from a service may be long:
+//! The cost of a condition. CEL has no limit of its own, and a list from a service may be long:
 //! `all`, `exists`, `map` and `filter` do their work once for each item.
 
 use cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue};

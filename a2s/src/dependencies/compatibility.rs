@@ -1,4 +1,4 @@
-//! Whether a capability fits those that it uses.
+//! Compatibility of a capability with its dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 

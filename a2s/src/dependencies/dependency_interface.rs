@@ -1,4 +1,4 @@
-//! What a document takes and needs, as those above it want to know.
+//! The interface of a document, as its dependents need it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What goes into a step and what comes out of it.
+//! Inputs and outputs of a step.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! How often a step runs, how long, and what happens when it fails: a2s 1.1.
+//! The control of a step, a2s 1.1: repetition, time limit and error handling.
 
 use std::time::Duration;
 

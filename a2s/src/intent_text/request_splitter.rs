@@ -1,4 +1,4 @@
-//! Where a request begins: a few English words.
+//! The beginnings of requests, by a few English words.
 
 use super::tokenizer::{Kind, Word};
 

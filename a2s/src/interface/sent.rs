@@ -1,4 +1,4 @@
-//! What a place of a request asks for beside its schema: a value at all, a file, a text.
+//! Demands of a request's places beside their schemas: a value at all, a file, a text.
 
 use std::collections::BTreeSet;
 

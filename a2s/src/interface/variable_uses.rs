@@ -1,4 +1,4 @@
-//! What the inputs of a capability are used for: the places of tasks where they end up.
+//! The uses of a capability's inputs: the places of tasks where they end up.
 
 use std::collections::BTreeMap;
 

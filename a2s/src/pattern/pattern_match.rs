@@ -1,4 +1,4 @@
-//! Where patterns are met in a sentence, and how far what stands in the place of `*` can reach.
+//! The matches of patterns in a sentence, and how far what stands in the place of `*` can reach.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What a query may cost. Neither evaluator counts its steps, and `jsonpath-rust` keeps the path of
+//! The cost of a query. Neither evaluator counts its steps, and `jsonpath-rust` keeps the path of
 //! each value that it visits, so the cost is bounded before they begin.
 
 use std::iter::Sum;

@@ -1,4 +1,4 @@
-//! What the `$ref`s of a task's schemas point into.
+//! The schemas that the `$ref`s of a task point into.
 
 use percent_encoding::percent_decode_str;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Whether a value can fit what a place takes.
+//! Assignability of a value to a place.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! How much may be looked at for one document.
+//! The budget of type checks for one document.
 
 use std::cell::Cell;
 

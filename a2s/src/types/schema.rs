@@ -1,4 +1,4 @@
-//! What schemas say of a value: its alternatives, each a [`Shape`].
+//! The type of a value by its schemas: its alternatives, each a [`Shape`].
 //!
 //! The dialects of OpenAPI 3.0 and 3.1 are read together: `nullable` and lists of types both count.
 //! A keyword that is not understood allows everything, and so does a schema that nothing can fit:

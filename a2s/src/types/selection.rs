@@ -1,4 +1,4 @@
-//! What a query selects: the members that its answer has.
+//! The selection of a query: the members of its response.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

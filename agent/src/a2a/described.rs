@@ -1,4 +1,4 @@
-//! What the door for other agents takes and answers, for the description of the API. What is read and
+//! Requests and responses of A2A, for the description of the API. What is read and
 //! written is in `wire` and `card`; this names the members on which both versions of A2A agree.
 #![expect(dead_code, reason = "these types are described, and not made")]
 

@@ -1,4 +1,4 @@
-//! What other agents ask of this one: every request and every answer is put to the guardians, a
+//! The server of A2A: every request and every answer is put to the guardians, a
 //! message is a turn of the agent, and a task is what comes of it.
 
 mod list;

@@ -1,4 +1,4 @@
-//! What a turn of the agent is in the words of A2A. Pure.
+//! A turn of the agent as status messages of A2A. Pure.
 
 use a2s::api::{
     AgentEvent, AgentQuestion, AgentResponse, AgentRun, AgentStatus, EventKind, RunStatus,

@@ -1,4 +1,4 @@
-//! What a registry knows for each request of a sentence.
+//! Candidates of a registry for each request of a sentence.
 
 use std::sync::Arc;
 

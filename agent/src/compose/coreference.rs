@@ -1,4 +1,4 @@
-//! What a request points at: something that was said, or comes of, a request before it.
+//! Coreference: a request points at something that an earlier request said or gives.
 
 use super::word_similarity;
 

@@ -1,4 +1,4 @@
-//! Which outputs of earlier capabilities feed which inputs of a later one.
+//! Inference of links from outputs of earlier capabilities to inputs of later ones.
 
 use a2s::authoring::{ChainStep, Feed, Given};
 use a2s::{Found, InputField, Kinds, OutputField};

@@ -1,4 +1,4 @@
-//! What is known of capabilities by their digest. A digest means one content for ever, so what was
+//! A cache of capabilities by checksum. A checksum means one content for ever, so what was
 //! read once is kept.
 
 use std::collections::BTreeMap;

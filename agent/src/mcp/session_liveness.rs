@@ -1,4 +1,4 @@
-//! Who is still there: a session without a connection is given up, and with it what runs for it.
+//! Liveness of sessions: a session without a connection is given up, and with it what runs for it.
 //!
 //! With MCP before 2026-07-28 a broken stream may be taken up again, so the transport lets calls go
 //! on whose stream is gone. A client that holds no connection at all for a while is gone for good.

@@ -1,4 +1,4 @@
-//! What tools answer: structured content with the same as text, and errors that say what to do.
+//! Results of tools: structured content with the same as text, and errors that say what to do.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What fits, from every registry, as far as the guardians let it be used.
+//! Candidates from every registry that the guardians let through.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What somebody wants, and what is known about it. Pure.
+//! The intent of a caller, and the inputs that are known for it. Pure.
 
 use a2s::api::{AgentRequest, CapabilityRef};
 use a2s::{Digest, InputField, find_inputs, split_requests};

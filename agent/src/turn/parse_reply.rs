@@ -1,4 +1,4 @@
-//! What the answer to a question says. Pure.
+//! The parser of a reply to a question. Pure.
 
 use a2s::{InputField, find_inputs};
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! What is answered where no language model writes it. Pure.
+//! The texts of responses that no language model writes. Pure.
 
 use a2s::InputField;
 use a2s::api::{

@@ -1,4 +1,4 @@
-//! Who the agent is to a guardian, and whom it believes to be one.
+//! TLS between agent and guardian: the client's certificate, and the roots that it trusts.
 
 use std::fmt;
 

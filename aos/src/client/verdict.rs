@@ -1,4 +1,4 @@
-//! What came of a question, and the one place where a silent guardian becomes a verdict.
+//! The verdict on a question, and the one place where a silent guardian becomes a verdict.
 
 use crate::message::{ErrorObject, Object, Request, code};
 

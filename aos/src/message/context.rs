@@ -1,4 +1,4 @@
-//! Who acts, in which session, at which step: `StepContext` and what it holds.
+//! `StepContext`: the actor, the session and the step of a message.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Why a message cannot be judged, and how that is answered (text section 6).
+//! Errors of messages that cannot be judged, and their responses (text section 6).
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What a guardian answers: a decision, a pong, or an error (text section 5 and 6).
+//! Responses of a guardian: a decision, a pong, or an error (text section 5 and 6).
 
 use jiff::Timestamp;
 use serde::ser::SerializeMap;

@@ -1,4 +1,4 @@
-//! What each method carries: the params of text section 4.
+//! The params of each method: of text section 4.
 
 use jiff::Timestamp;
 use serde::ser::SerializeMap;

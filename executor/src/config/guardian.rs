@@ -1,4 +1,4 @@
-//! Who is asked around every step, how, and what silence means.
+//! The guardians of an executor: addresses, and what happens without their response.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What one run may take in all, however its lists and answers turn out.
+//! The budget of one run, whatever its lists and responses are.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! What came of a step's work, and the outputs that are taken from it.
+//! The result of a step, and the outputs that are taken from it.
 
 use a2s::{Output, OutputSource};
 use http::HeaderMap;

@@ -1,4 +1,4 @@
-//! What differs between the result that is expected and the one that came.
+//! The difference between the expected result and the actual one.
 
 use serde_json::{Number, Value};
 

@@ -1,4 +1,4 @@
-//! Who says what in an example: the answers that it has, and made-up ones for the rest.
+//! The mocked services of an example: its own responses, and generated ones for the rest.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

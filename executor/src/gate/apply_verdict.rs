@@ -1,4 +1,4 @@
-//! What a guardian's `modify` makes of inputs and results. Pure.
+//! Application of a guardian's `modify` to inputs and results. Pure.
 
 use a2s::Place;
 use a2s::api::GuardianChange;

@@ -1,4 +1,4 @@
-//! What a guardian is asked. Pure.
+//! Requests to a guardian. Pure.
 
 use a2s::{CapabilityName, Place, Principal, Task};
 use aos::message::{

@@ -1,4 +1,4 @@
-//! What is remembered between runs, over HTTP.
+//! Values that are kept between runs, over HTTP.
 
 use a2s::api::{StateEntry, StateFor, StateList};
 use a2s::{Caller, Identified, Refusal, Scope};

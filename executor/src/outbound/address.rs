@@ -1,4 +1,4 @@
-//! Which addresses may be reached. Pure.
+//! The addresses that may be reached. Pure.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

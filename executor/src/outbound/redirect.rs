@@ -1,4 +1,4 @@
-//! Where a redirect leads, and the way to an upstream and back. Pure.
+//! The target of a redirect, and the way to an upstream and back. Pure.
 
 use http::{HeaderValue, Method, StatusCode};
 use url::Url;

@@ -1,4 +1,4 @@
-//! Whether and when a request is sent again. Pure.
+//! The retry policy of requests. Pure.
 
 use std::time::Duration;
 

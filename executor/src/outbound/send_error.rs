@@ -1,4 +1,4 @@
-//! Why there is no answer, told without more of an address than its host.
+//! Errors of sending, which show no more of an address than its host.
 
 use std::error::Error as _;
 use std::time::Duration;

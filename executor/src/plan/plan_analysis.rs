@@ -1,4 +1,4 @@
-//! What a capability takes, how many steps it has, and which of its variables are secret.
+//! The analysis of a capability: its inputs, the number of its steps, its secret variables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How values are written into the places of a request (OpenAPI 3.1.1, "Style Values"; RFC 6570).
+//! Styles of parameters in a request (OpenAPI 3.1.1, "Style Values"; RFC 6570).
 //!
 //! What the specification leaves open: in a query, arrays and objects inside others are written as
 //! JSON text, as most clients do, and elsewhere refused; below `deepObject`, names nest (`a[b][c]=1`) and scalars of arrays share

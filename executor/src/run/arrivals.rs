@@ -1,4 +1,4 @@
-//! Those who look at a run that waits for room, and are told when it is driven here.
+//! Watchers of a run that waits for room: they are told when it is driven here.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

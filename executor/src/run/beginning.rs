@@ -1,4 +1,5 @@
-//! What a guardian says before a run begins: of the event that starts it, and of what is remembered.
+//! Decisions of a guardian before a run begins: about the event that starts it, and of what is
+//! remembered.
 
 use a2s::Principal;
 use a2s::api::{

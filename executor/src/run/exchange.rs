@@ -1,4 +1,4 @@
-//! What a task step asked and was answered, as it is kept for replays.
+//! Exchanges of task steps, as they are kept for replays.
 
 use std::collections::BTreeMap;
 

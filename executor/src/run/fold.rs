@@ -1,4 +1,4 @@
-//! What events tell: the state of a run, and where to go on with it. Pure.
+//! The state of a run, folded from its events, and where to go on with it. Pure.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

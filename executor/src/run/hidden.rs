@@ -1,4 +1,4 @@
-//! What events do not tell, sealed beside them for as long as the run is not over.
+//! Values that events leave out, sealed beside them for as long as the run is not over.
 //!
 //! An event with a placeholder where a secret stood is all that anybody may read, and not enough to
 //! resume the run. So the values as they are lie sealed beside it, with the secrets that had been

@@ -1,4 +1,4 @@
-//! What a run and a plan begin with: documents, inputs and credentials, found and checked.
+//! The beginning of a run and a plan: documents, inputs and credentials, found and checked.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the guardian says of a plan's steps before there is a run. Nothing that it says here permits
+//! Previews of a guardian's decisions about a plan's steps. Nothing that it says here permits
 //! anything.
 
 use std::collections::BTreeMap;

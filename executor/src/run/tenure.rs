@@ -1,4 +1,4 @@
-//! How long a run is surely driven by this executor and no other.
+//! The lease of a run: how long no other executor drives it.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! What a guardian decides without a run: about the event that wants to start one, about what is
+//! Decisions of a guardian without a run: about the event that wants to start one, about what is
 //! remembered for its inputs, and about what is to be remembered.
 
 use a2s::Principal;

@@ -1,5 +1,5 @@
-//! Whether a credential can be stored: it has to fit where it will go, and to be found again where
-//! it turns up. Names fields, never values.
+//! Checks of a credential before it is stored: it has to fit where it will go, and to be found
+//! again where it turns up. Names fields, never values.
 
 use a2s::api::Credential;
 

@@ -1,4 +1,4 @@
-//! What a record says, and what it leaves out.
+//! Records of the audit log, and the parts that they leave out.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! What rules remember, made again of what the log says.
+//! Restores the state of rules from the log.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Who writes: one thread, so that whoever waits for it shares its flush; or, where nothing is
+//! The writer of the log: one thread, so that all who wait share its flush; or, where nothing is
 //! flushed, whoever comes, because that takes less time than handing a record over.
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! What waits for a person, over HTTP, for those who have the guardian's token.
+//! Approvals over HTTP, for callers with the guardian's token.
 
 mod follow;
 

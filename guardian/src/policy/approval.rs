@@ -1,4 +1,4 @@
-//! What a person has to approve: bound to what is done, good for one time, with an end.
+//! Approvals by a person: bound to what is done, good for one time, with an end.
 
 use aos::message::{Call, Request};
 use jiff::{SignedDuration, Timestamp};

@@ -1,4 +1,4 @@
-//! `when`: a CEL expression, bounded before it is parsed.
+//! The `when` of a rule: a CEL expression, bounded before it is parsed.
 //!
 //! The parser recurses about 100 KiB of stack per parenthesis and has no cost limit, so length,
 //! nesting and operators are counted in the source first. Loops over loops are refused, so that an

@@ -1,4 +1,4 @@
-//! What a condition can read of a message.
+//! The parts of a message that a condition can read.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

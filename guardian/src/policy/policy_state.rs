@@ -1,4 +1,4 @@
-//! What a policy remembers between messages: how much was used, and what people have approved.
+//! The state of a policy between messages: use of quotas, and approvals.
 //!
 //! Pure: time comes with each question. What changes is said in [`Traces`], which the audit log
 //! keeps, and `audit::replay` makes the same memory of it again.

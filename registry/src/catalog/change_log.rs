@@ -1,4 +1,4 @@
-//! What changed, in order: a feed for everybody, an audit for admins.
+//! The changes in order: a feed for everybody, an audit for admins.
 
 use a2s::api::{AuditEntry, AuditPage, ChangePage};
 use a2s::{Caller, CapabilityName};

@@ -1,4 +1,4 @@
-//! How capabilities hang together: who uses whom, who shares a service, who can feed whom.
+//! The graph of capabilities: dependencies, shared services, compatible inputs and outputs.
 //!
 //! Rows lead to versions, and their checked documents say the rest: what a dependency means is for
 //! the linker of `a2s` to say, here as when a document is published.

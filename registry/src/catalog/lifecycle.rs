@@ -1,4 +1,4 @@
-//! What becomes of names and versions after they were published.
+//! The lifecycle of names and versions after they were published.
 
 use a2s::api::{DeprecateRequest, Deprecation, LifecycleResponse, OwnerList, OwnerUpdate};
 use a2s::{Caller, CapabilityName};

@@ -1,4 +1,4 @@
-//! What executors tell of runs, and what is told of it.
+//! Outcomes that executors report, and the statistics of them.
 
 use a2s::CapabilityName;
 use a2s::Digest;

@@ -1,4 +1,4 @@
-//! Which version of a capability is meant.
+//! Selectors of a version of a capability.
 
 use a2s::CapabilityName;
 use semver::{Version, VersionReq};

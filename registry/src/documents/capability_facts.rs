@@ -1,4 +1,4 @@
-//! What the registry needs to know of a document.
+//! The facts of a document that the registry needs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What searches tell of documents, without compiling them where that can be helped.
+//! Summaries of documents for searches, without compiling them where possible.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

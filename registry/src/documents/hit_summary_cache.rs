@@ -1,4 +1,4 @@
-//! What searches tell of a document, and cards that bring it along.
+//! A cache of summaries for searches, and cards that carry them.
 
 use std::sync::Arc;
 

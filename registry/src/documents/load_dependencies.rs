@@ -1,4 +1,4 @@
-//! What a document's dependencies stand for, as the linker wants to know it.
+//! Loads the dependencies of a document for the resolver.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a cosine is worth, which every embedder gives another answer to.
+//! Calibration of cosines, which differ from embedder to embedder.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! How a document is given: in which form, and whether at all.
+//! Content negotiation of documents.
 
 use a2s::Digest;
 use a2s::api::YAML;

@@ -1,4 +1,4 @@
-//! How capabilities hang together, over HTTP.
+//! The graph of capabilities, over HTTP.
 
 #![expect(unused_qualifications, reason = "`params(Extent)` expands to one")]
 

@@ -1,4 +1,4 @@
-//! What changed, over HTTP: page by page, or as it happens.
+//! Changes over HTTP: page by page, or as it happens.
 
 #![expect(unused_qualifications, reason = "`params(Since)` expands to one")]
 

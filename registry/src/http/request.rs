@@ -1,4 +1,4 @@
-//! What handlers take out of a request. Every refusal is one of our errors.
+//! Extractors of requests. Every refusal is one of our errors.
 
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the index knows of a capability, made from its stored document.
+//! Builds the point of a capability in the index from its stored document.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the indexer does for a new index beside the one that answers.
+//! The new index beside the one that answers, and the cutover to it.
 
 use std::sync::Arc;
 

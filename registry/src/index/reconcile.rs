@@ -1,4 +1,4 @@
-//! What the indexer finds out of an index: how far it is, and what other registries did to it.
+//! Reconciles an index with the database: how far it is, and what other registries did to it.
 
 use std::time::Duration;
 

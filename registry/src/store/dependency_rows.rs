@@ -1,4 +1,4 @@
-//! What documents have to do with each other, in rows: who uses whom, who talks to which host, who
+//! Relations between documents, in rows: who uses whom, who talks to which host, who
 //! takes and gives values of which name.
 //!
 //! Rows find, documents decide: they lead to versions quickly, and what is told of a version is

@@ -1,4 +1,4 @@
-//! What embedders gave before: a cache that may lose anything at any time.
+//! Embeddings that were computed before: a cache that may lose anything at any time.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What becomes of names and versions after they were published, and the record of it.
+//! The lifecycle of names and versions, and its record.
 
 use a2s::api::{Action, AuditEntry, Deprecation, OwnerUpdate};
 use a2s::{Caller, CapabilityName, Digest, Scope, Subject};

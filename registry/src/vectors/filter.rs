@@ -1,4 +1,4 @@
-//! What points carry, most of it to be chosen by, and what a filter asks of that: the same for every
+//! The payload of points, and filters over it: the same for every
 //! engine.
 //!
 //! The engine evaluates it while it searches, so that a filter leaves as many hits as there are.

@@ -1,4 +1,4 @@
-//! Where the lines of a conversation come from: a person who edits them, or a pipe.
+//! The source of a conversation's lines: a person who edits them, or a pipe.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What a mirror tells of itself.
+//! The report of a mirror.
 
 use std::time::Duration;
 

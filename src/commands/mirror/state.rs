@@ -1,4 +1,4 @@
-//! How far a mirror came, in a file of the data folder.
+//! The position of a mirror, in a file of the data folder.
 
 use std::fs;
 use std::io;

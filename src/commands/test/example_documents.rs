@@ -1,4 +1,4 @@
-//! What documents are tried with: those that were named, and what the registry has besides.
+//! The documents of `a2s test`: those that were named, and those of the registry.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

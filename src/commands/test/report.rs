@@ -1,4 +1,4 @@
-//! What a person or a machine reads about examples.
+//! The report about examples, for people and for machines.
 
 use a2s::api::{EventKind, RunError};
 use a2s::{Document, Example};

@@ -1,4 +1,4 @@
-//! What a person or a machine reads about checked files.
+//! The report about checked files, for people and for machines.
 
 use a2s::Diagnostic;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What is wrong with the TOML file, without what stands in it: a value may be a password, or an
+//! Errors of the TOML file, without its content: a value may be a password, or an
 //! address that has one. Pure.
 
 /// Shorter words of a value are taken for none of it.

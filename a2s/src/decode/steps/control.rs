@@ -1,4 +1,4 @@
-//! What a step says about its running: `for_each`, `retry`, `timeout`, `on_error`, `catch`.
+//! The control of a step: `for_each`, `retry`, `timeout`, `on_error`, `catch`.
 
 use std::time::Duration;
 

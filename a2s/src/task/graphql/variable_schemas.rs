@@ -1,5 +1,5 @@
-//! What variables take: from their types alone, and from the schema of the service when the task
-//! carries it.
+//! The types of GraphQL variables: from their types alone, and from the schema of the service when
+//! the task carries it.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

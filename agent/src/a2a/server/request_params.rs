@@ -1,4 +1,4 @@
-//! What a request asks for, read from its parameters. Pure.
+//! Parameters of requests. Pure.
 
 use serde_json::Value;
 use uuid::Uuid;

@@ -1,4 +1,4 @@
-//! When a host that fails again and again is left alone. Pure: time is given.
+//! The circuit breaker: a host that fails again and again is left alone. Pure: time is given.
 
 use std::time::{Duration, Instant};
 

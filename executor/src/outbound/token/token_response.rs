@@ -1,4 +1,4 @@
-//! What an authorization server answers.
+//! Responses of an authorization server.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How much work it is to check a value, added up before it is done.
+//! The cost of checking a value, added up before it is checked.
 //!
 //! A schema whose `$ref`s lead back to it from several alternatives makes work that doubles with
 //! each level of a value; one that leads to itself without going deeper never ends. A schema that

@@ -1,4 +1,4 @@
-//! What is wrong with a value, in words. Values are never quoted: they may be secret, and whoever
+//! Messages about violations of a schema. Values are never quoted: they may be secret, and whoever
 //! gave them has them.
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What executors of one database tell each other: hints to look at once at what they would look at
+//! Notifications between executors of one database: hints to look at once at what they would look at
 //! after a while anyway. Whatever is missed is seen then.
 
 use sqlx::postgres::{PgListener, PgPool};

@@ -1,4 +1,4 @@
-//! What is told of runs. The SQL is the same for both engines.
+//! Queries about runs. The SQL is the same for both engines.
 
 use std::collections::BTreeMap;
 

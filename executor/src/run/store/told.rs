@@ -1,4 +1,4 @@
-//! What runs tell: events and exchanges.
+//! Items that are written for runs: events and exchanges.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Where security events go: a file, an endpoint, or both.
+//! The sinks of security events: a file, an endpoint, or both.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};

@@ -1,4 +1,4 @@
-//! What breaks when a version is yanked.
+//! The impact of a yank.
 
 use std::sync::Arc;
 

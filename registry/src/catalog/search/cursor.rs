@@ -1,4 +1,4 @@
-//! Where the next page of a search begins.
+//! Cursors: the beginning of the next page of a search.
 //!
 //! A cursor names the query that it belongs to, by a digest, and the capabilities that its pages
 //! have given so far. So the next page is the best of what is left *now*: a walk gives no

@@ -1,4 +1,4 @@
-//! What a search asks for, once it is known to make sense.
+//! Search requests that were validated.
 
 use a2s::Domain;
 use a2s::api::{SearchFilters, SearchLevel, SearchRequest};

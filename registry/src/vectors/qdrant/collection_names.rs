@@ -1,4 +1,4 @@
-//! What collections and aliases are called. Pure.
+//! Names of collections and aliases. Pure.
 //!
 //! `a2s-STORE-FORMAT-EMBEDDER` is the alias of the index that answers, for each store, format and
 //! embedder one: so registries with different databases, and a new version beside the old one, share

@@ -1,4 +1,4 @@
-//! What is told in the words of Qdrant's API: indexes as collections, points, filters, queries. Pure.
+//! Messages of Qdrant's API: indexes as collections, points, filters, queries. Pure.
 
 use qdrant_client::Payload;
 use qdrant_client::qdrant::quantization_config::Quantization;

@@ -1,4 +1,4 @@
-//! What fills the operation of a step.
+//! Values for the operation of a step.
 
 use serde_json::{Map, Value, json};
 

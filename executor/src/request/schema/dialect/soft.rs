@@ -1,4 +1,4 @@
-//! What is not checked: patterns that cannot be read, formats that only the service knows.
+//! Keywords that are not checked: patterns that cannot be read, formats that only the service knows.
 
 use std::collections::BTreeSet;
 

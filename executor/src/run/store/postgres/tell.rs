@@ -1,4 +1,4 @@
-//! What runs tell is written together: a statement costs a way to the server and back, and many runs
+//! Writes of many runs together: a statement costs a way to the server and back, and many runs
 //! tell many things at the same time.
 
 use std::collections::{BTreeMap, BTreeSet};

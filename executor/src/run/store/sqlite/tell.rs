@@ -1,4 +1,4 @@
-//! What runs tell, events and exchanges, is written together: a statement costs two changes of
+//! Writes of many runs together, events and exchanges: a statement costs two changes of
 //! thread, and many runs tell many things at the same time.
 
 use std::collections::BTreeMap;
