@@ -21,7 +21,7 @@ use crate::serve::{
     ConnectionLimits, ExecutorPart, Folder, Guardians, Journal, Outbound, Parts, RegistryPart,
     Rules, Stack, shipped,
 };
-use crate::standin::{self, Standin};
+use crate::standin::{self, MockService};
 
 /// How much of a long list is shown.
 const SHOWN: usize = 3;
@@ -95,8 +95,8 @@ struct Claim {
 struct Demo<'o> {
     stack: Stack,
     client: Client,
-    weather: Standin,
-    social: Standin,
+    weather: MockService,
+    social: MockService,
     claims: Vec<Claim>,
     /// Whether long lists are shown whole.
     is_verbose: bool,

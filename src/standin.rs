@@ -61,16 +61,16 @@ pub struct Service {
 
 /// A running stand-in. It stops when it is dropped.
 #[derive(Debug)]
-pub struct Standin {
+pub struct MockService {
     host: Domain,
     url: Url,
-    log: Arc<Mutex<Vec<Received>>>,
+    log: Arc<Mutex<Vec<RecordedRequest>>>,
     server: AbortHandle,
 }
 
 /// A request that a stand-in received.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Received {
+pub struct RecordedRequest {
     /// `GET`, `POST`, …
     pub method: String,
     /// Path and query, as received.
@@ -128,7 +128,7 @@ impl Service {
     ///
     /// # Errors
     /// When no port can be had.
-    pub async fn serve(self) -> io::Result<Standin> {
+    pub async fn serve(self) -> io::Result<MockService> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let url = format!("http://{}/", listener.local_addr()?);
         let url = Url::parse(&url).map_err(io::Error::other)?;
@@ -139,11 +139,11 @@ impl Service {
             // is what a test of that would want to see.
             let _ = axum::serve(listener, router).await;
         });
-        Ok(Standin { host: self.host, url, log, server: server.abort_handle() })
+        Ok(MockService { host: self.host, url, log, server: server.abort_handle() })
     }
 }
 
-impl Standin {
+impl MockService {
     /// The host that it stands in for.
     #[must_use]
     pub fn host(&self) -> &Domain {
@@ -164,12 +164,12 @@ impl Standin {
 
     /// The requests that it has received, oldest first.
     #[must_use]
-    pub fn received(&self) -> Vec<Received> {
+    pub fn received(&self) -> Vec<RecordedRequest> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl Drop for Standin {
+impl Drop for MockService {
     fn drop(&mut self) {
         self.server.abort();
     }
@@ -177,7 +177,7 @@ impl Drop for Standin {
 
 /// Keeps what was received, and passes it on.
 async fn keep(
-    State(log): State<Arc<Mutex<Vec<Received>>>>,
+    State(log): State<Arc<Mutex<Vec<RecordedRequest>>>>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -185,7 +185,7 @@ async fn keep(
     let Ok(body) = axum::body::to_bytes(body, MAX_BODY).await else {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
-    let received = Received {
+    let received = RecordedRequest {
         method: head.method.to_string(),
         target: head.uri.path_and_query().map_or_else(String::new, ToString::to_string),
         body: String::from_utf8_lossy(&body).into_owned(),

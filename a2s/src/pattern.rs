@@ -49,8 +49,8 @@ pub struct Found<'s> {
 /// inputs the first 1,000 patterns, and a pattern has at most 16 words on a side.
 ///
 /// ```
-/// # use a2s::{Field, find_inputs};
-/// let field = |name, patterns: &[&str]| -> Field {
+/// # use a2s::{InputField, find_inputs};
+/// let field = |name, patterns: &[&str]| -> InputField {
 ///     serde_json::from_value(serde_json::json!({
 ///         "name": name, "required": true, "patterns": patterns, "schema": {"type": "string"}
 ///     })).expect("a field")

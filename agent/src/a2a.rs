@@ -16,7 +16,7 @@ mod tasks;
 mod wire_versions;
 
 pub use agent_card::{Card, Skill};
-pub use client::{A2aClient, A2aError, Peer, Updates};
+pub use client::{A2aClient, A2aError, TaskStream, UnresolvedAgent};
 pub(crate) use http::{open_routes, openapi, routes};
 pub use model::{Artifact, Message, Part, Reply, Role, Status, Task, TaskState, Update};
 pub(crate) use server::Desk;

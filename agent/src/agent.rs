@@ -2,9 +2,9 @@
 
 use a2s::api::{AgentEvent, AgentRequest, AgentResponse};
 
-use crate::a2a::Peer;
+use crate::a2a::UnresolvedAgent;
 use crate::client::{Client, ServiceClients};
-use crate::clock_and_ids::Outside;
+use crate::clock_and_ids::ClockAndIds;
 use crate::error::Error;
 use crate::executor::Executor;
 use crate::guard::Guard;
@@ -23,7 +23,7 @@ const CANDIDATES: usize = 5;
 
 /// Where capabilities are found, and what runs those that are found there.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct Backend {
     /// Knows them.
     pub registry: Registry,
     /// Gets its documents from that registry.
@@ -42,31 +42,31 @@ pub struct Source {
 ///
 /// ```no_run
 /// use a2s::api::AgentRequest;
-/// use agent::{Agent, Client, NoState, Outside, Source};
+/// use agent::{Agent, Client, EmptyState, ClockAndIds, Backend};
 ///
-/// # async fn example(outside: Outside) -> Result<(), agent::Error> {
+/// # async fn example(outside: ClockAndIds) -> Result<(), agent::Error> {
 /// let registry = Client::new(&"https://registry.example.com".parse().unwrap(), None)?;
-/// let agent = Agent::new(outside).use_registries([Source::at(registry)]);
+/// let agent = Agent::new(outside).use_registries([Backend::at(registry)]);
 /// let query = "What's the weather like in Paris, and can you tweet it saying 'Weather update:'?";
 /// let request = AgentRequest { message: query.to_owned(), ..AgentRequest::default() };
-/// let answer = agent.handle(request, &NoState, &mut |event| println!("{event:?}")).await?;
+/// let answer = agent.handle(request, &EmptyState, &mut |event| println!("{event:?}")).await?;
 /// println!("{}", answer.message);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug, Clone)]
 pub struct Agent {
-    pub(crate) sources: Vec<Source>,
+    pub(crate) sources: Vec<Backend>,
     pub(crate) guard: Guard,
-    pub(crate) outside: Outside,
+    pub(crate) outside: ClockAndIds,
     pub(crate) model: Option<Model>,
-    pub(crate) peers: Vec<Peer>,
+    pub(crate) peers: Vec<UnresolvedAgent>,
     pub(crate) candidates: usize,
     /// Whether actions run without a question.
     pub(crate) consent_off: bool,
 }
 
-impl Source {
+impl Backend {
     /// Registry and executor at one address.
     #[must_use]
     pub fn at(client: Client) -> Self {
@@ -96,7 +96,7 @@ impl Source {
 impl Agent {
     /// An agent without registries, whose words no guardian reads and no language model writes.
     #[must_use]
-    pub fn new(outside: Outside) -> Self {
+    pub fn new(outside: ClockAndIds) -> Self {
         let guard = Guard::new(None, outside.clone());
         let (sources, peers) = (Vec::new(), Vec::new());
         Self {
@@ -112,7 +112,7 @@ impl Agent {
 
     /// Searches these, and no others.
     #[must_use]
-    pub fn use_registries(self, sources: impl IntoIterator<Item = Source>) -> Self {
+    pub fn use_registries(self, sources: impl IntoIterator<Item = Backend>) -> Self {
         Self { sources: sources.into_iter().collect(), ..self }
     }
 
@@ -138,7 +138,7 @@ impl Agent {
     /// Asks these other agents for what nothing that is published fits: the first whose card names a
     /// skill for it.
     #[must_use]
-    pub fn with_peers(self, peers: impl IntoIterator<Item = Peer>) -> Self {
+    pub fn with_peers(self, peers: impl IntoIterator<Item = UnresolvedAgent>) -> Self {
         Self { peers: peers.into_iter().collect(), ..self }
     }
 

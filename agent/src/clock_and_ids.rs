@@ -8,12 +8,12 @@ use uuid::Uuid;
 
 /// Where time and ids come from. Clones share both.
 #[derive(Clone)]
-pub struct Outside {
+pub struct ClockAndIds {
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     ids: Arc<dyn Fn() -> Uuid + Send + Sync>,
 }
 
-impl Outside {
+impl ClockAndIds {
     /// `clock` tells the time; `ids` gives ids that nobody has seen before.
     pub fn new(
         clock: impl Fn() -> Timestamp + Send + Sync + 'static,
@@ -35,7 +35,7 @@ impl Outside {
     }
 }
 
-impl fmt::Debug for Outside {
+impl fmt::Debug for ClockAndIds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Outside")
     }

@@ -56,7 +56,7 @@ pub struct Candidate {
 
 /// A chain that may do all that is asked for.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Proposal {
+pub struct ChainProposal {
     /// The name of its document.
     pub name: CapabilityName,
     /// What its document says that it does.
@@ -127,7 +127,7 @@ impl<'r> Part<'r> {
 /// There is none for one request, or for more than four. Of each request the four best candidates
 /// are looked at, so that there are at most 256 chains to choose from.
 #[must_use]
-pub fn compose(requests: &[Request], author: &str) -> Vec<Proposal> {
+pub fn compose(requests: &[Request], author: &str) -> Vec<ChainProposal> {
     if !(2..=MAX_STEPS).contains(&requests.len()) {
         return Vec::new();
     }
@@ -209,7 +209,7 @@ impl<'p, 'r> Draft<'p, 'r> {
     }
 
     /// The proposal, when the compiler takes its document.
-    fn write(self, author: &str) -> Option<Proposal> {
+    fn write(self, author: &str) -> Option<ChainProposal> {
         let written = write_chain(&self.steps, author).ok()?;
         let capability = written.document.capability();
         let pins = self.parts.iter().map(|part| {
@@ -217,7 +217,7 @@ impl<'p, 'r> Draft<'p, 'r> {
             let (name, version) = (capability.name.clone(), capability.version.clone());
             CapabilityRef { name, version, checksum: part.document.digest() }
         });
-        Some(Proposal {
+        Some(ChainProposal {
             name: capability.name.clone(),
             description: capability.description.clone(),
             capabilities: pins.collect(),

@@ -40,10 +40,10 @@ impl Executor {
     ///
     /// # Errors
     /// When the executor refuses or does not answer.
-    pub async fn start_attended(&self, request: &ExecutionRequest) -> Result<Attended, Error> {
+    pub async fn start_attended(&self, request: &ExecutionRequest) -> Result<RunGuard, Error> {
         let run = self.start(request).await?;
         let events = self.follow(run.id, 0);
-        Ok(Attended { executor: self.clone(), id: run.id, events, over: run.status.is_final() })
+        Ok(RunGuard { executor: self.clone(), id: run.id, events, over: run.status.is_final() })
     }
 
     /// A run as it is now.
@@ -74,14 +74,14 @@ impl Executor {
 /// A run that somebody waits for: when this is dropped before the run has ended or waits, the run is
 /// cancelled.
 #[derive(Debug)]
-pub struct Attended {
+pub struct RunGuard {
     executor: Executor,
     id: Uuid,
     events: Events,
     over: bool,
 }
 
-impl Attended {
+impl RunGuard {
     /// The run.
     #[must_use]
     pub fn id(&self) -> Uuid {
@@ -108,7 +108,7 @@ impl Attended {
     }
 }
 
-impl Drop for Attended {
+impl Drop for RunGuard {
     fn drop(&mut self) {
         if self.over {
             return;

@@ -13,12 +13,12 @@ use aos::message::{
     KnowledgeResult, KnowledgeRetrievalStep, KnowledgeStep, McpStep, Message, MessageStep, Method,
     Object, Part, Request, Role, Session, StepContext, TextPart, User,
 };
-use aos::{Guardians, Origin, Outcome, Verdict};
+use aos::{GuardianChain, Outcome, Verdict, VerdictSource};
 use reqwest::header::HeaderMap;
 use serde_json::json;
 
 pub(crate) use self::redacted_inputs::Hidden;
-use crate::clock_and_ids::Outside;
+use crate::clock_and_ids::ClockAndIds;
 use crate::requester::Requester;
 
 /// The longest words of a guardian that are told, in characters.
@@ -32,7 +32,7 @@ pub(crate) const NOBODY_ELSE: &str = "it wants a yes that the user did not give"
 
 /// Where something happens, as the guardian sees it.
 #[derive(Debug, Clone, Copy)]
-pub struct Scene<'a> {
+pub struct GuardContext<'a> {
     /// The session: a conversation.
     pub session: &'a str,
     /// The turn, unique in the session.
@@ -43,7 +43,7 @@ pub struct Scene<'a> {
 
 /// Which way an A2A message goes.
 #[derive(Debug, Clone, Copy)]
-pub enum Way<'a> {
+pub enum Direction<'a> {
     /// It asks this agent.
     Asked,
     /// It is the answer of this agent.
@@ -66,17 +66,17 @@ pub enum Way<'a> {
 
 /// What the guardians made of something.
 #[derive(Debug, Clone)]
-pub struct Guarded<T> {
+pub struct GuardOutcome<T> {
     /// What each that was asked has decided, in order.
     pub decisions: Vec<GuardianDecision>,
     /// What may be used: as it was, or as they want it. Else nothing of it may.
-    pub outcome: Result<T, Denial>,
+    pub outcome: Result<T, Denied>,
 }
 
 /// Why something may not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Denial {
+pub struct Denied {
     /// The guardian's words, or why it could not be asked.
     pub message: String,
     /// Whether a guardian said no. Else it did not answer, or wants what cannot be done.
@@ -86,9 +86,9 @@ pub struct Denial {
 /// The guardians of an agent.
 #[derive(Debug, Clone)]
 pub struct Guard {
-    guardians: Option<Guardians>,
+    guardians: Option<GuardianChain>,
     agent: Agent,
-    outside: Outside,
+    outside: ClockAndIds,
     /// The party that all of it is done for.
     requester: Requester,
 }
@@ -96,7 +96,7 @@ pub struct Guard {
 impl Guard {
     /// Asks `guardians`, or nobody: then everything may pass, and is told as `unguarded`.
     #[must_use]
-    pub fn new(guardians: Option<Guardians>, outside: Outside) -> Self {
+    pub fn new(guardians: Option<GuardianChain>, outside: ClockAndIds) -> Self {
         Self { guardians, agent: identity(), outside, requester: Requester::anonymous() }
     }
 
@@ -108,7 +108,12 @@ impl Guard {
 
     /// A message of the user, before it is acted on, or of the agent, before it is shown
     /// (`steps/message`): the text that is used instead, when the guardians want another.
-    pub async fn message(&self, scene: Scene<'_>, role: Role, text: String) -> Guarded<String> {
+    pub async fn message(
+        &self,
+        scene: GuardContext<'_>,
+        role: Role,
+        text: String,
+    ) -> GuardOutcome<String> {
         let content = vec![Part::Text(TextPart::new(text.as_str()))];
         let message = Message::new(self.outside.new_id().to_string(), role, content);
         let step = MessageStep::new(self.context(scene), message);
@@ -125,10 +130,10 @@ impl Guard {
     /// hits away and change what is said of them, and add none.
     pub async fn knowledge(
         &self,
-        scene: Scene<'_>,
+        scene: GuardContext<'_>,
         query: &str,
         hits: Vec<SearchHit>,
-    ) -> Guarded<Vec<SearchHit>> {
+    ) -> GuardOutcome<Vec<SearchHit>> {
         let id = |hit: &SearchHit| format!("{}@{}", hit.name, hit.version);
         let results = hits.iter().map(|hit| KnowledgeResult::new(id(hit), hit.description.clone()));
         let mut found = KnowledgeStep::new(results.collect::<Vec<_>>());
@@ -154,7 +159,7 @@ impl Guard {
 
     /// An MCP message that has come in, before it is acted on, or one that goes out, before it is
     /// sent (`protocols/MCP`): the message that is used instead, when the guardians want another.
-    pub async fn mcp(&self, scene: Scene<'_>, message: Object) -> Guarded<Object> {
+    pub async fn mcp(&self, scene: GuardContext<'_>, message: Object) -> GuardOutcome<Object> {
         let context = Some(self.context(scene));
         let step = McpStep { context, ..McpStep::new(message.clone()) };
         let mut used = message;
@@ -172,10 +177,10 @@ impl Guard {
     pub async fn a2a(
         &self,
         method: A2aMethod,
-        way: Way<'_>,
+        way: Direction<'_>,
         message: Object,
         fits: impl Fn(&Object) -> Result<(), String>,
-    ) -> Guarded<Object> {
+    ) -> GuardOutcome<Object> {
         let step = A2aStep::new(message.clone(), self.between(way));
         let mut used = message;
         let guarded = self.ask((method, step), |modified| {
@@ -188,7 +193,7 @@ impl Guard {
     }
 
     /// Between whom an A2A message travels. The schema wants agents that are less than complete.
-    fn between(&self, way: Way<'_>) -> A2aContext {
+    fn between(&self, way: Direction<'_>) -> A2aContext {
         let party = |agent, role| A2aParty { agent, role: Some(role), ..A2aParty::default() };
         let own = A2aAgent {
             name: Some(self.agent.name.clone()),
@@ -203,16 +208,16 @@ impl Guard {
         // The schema knows a party without an agent as two things at once, and so refuses it.
         let unnamed = A2aAgent::default();
         let (from, to) = match way {
-            Way::Asked => {
+            Direction::Asked => {
                 (party(Some(unnamed), A2aRole::Client), party(Some(own), A2aRole::Server))
             }
-            Way::Answers => {
+            Direction::Answers => {
                 (party(Some(own), A2aRole::Server), party(Some(unnamed), A2aRole::Client))
             }
-            Way::Asks { name, url } => {
+            Direction::Asks { name, url } => {
                 (party(Some(own), A2aRole::Client), party(Some(peer(name, url)), A2aRole::Server))
             }
-            Way::Answered { name, url } => {
+            Direction::Answered { name, url } => {
                 (party(Some(peer(name, url)), A2aRole::Server), party(Some(own), A2aRole::Client))
             }
         };
@@ -229,11 +234,11 @@ impl Guard {
         &self,
         call: impl Into<Call>,
         follow: impl FnMut(&Request) -> Result<(), String>,
-    ) -> Guarded<()> {
+    ) -> GuardOutcome<()> {
         let question = Request::new(self.outside.new_id().to_string(), call);
         let method = question.method();
         let Some(guardians) = &self.guardians else {
-            return Guarded { decisions: vec![unguarded(method)], outcome: Ok(()) };
+            return GuardOutcome { decisions: vec![unguarded(method)], outcome: Ok(()) };
         };
         let consultation = guardians.ask_following(&question, &HeaderMap::new(), follow).await;
         let decisions = consultation
@@ -242,16 +247,16 @@ impl Guard {
             .map(|(name, outcome)| decision(method, name, outcome))
             .collect();
         let outcome = match (consultation.verdict, consultation.outcomes.last()) {
-            (Verdict::Deny, last) => Err(Denial {
+            (Verdict::Deny, last) => Err(Denied {
                 message: last.map_or_else(String::new, |(_, last)| words(&last.message)),
-                decided: last.is_some_and(|(_, last)| last.origin == Origin::Guardian),
+                decided: last.is_some_and(|(_, last)| last.origin == VerdictSource::Guardian),
             }),
             (Verdict::Allow | Verdict::Modify(_), _) => Ok(()),
         };
-        Guarded { decisions, outcome }
+        GuardOutcome { decisions, outcome }
     }
 
-    fn context(&self, scene: Scene<'_>) -> StepContext {
+    fn context(&self, scene: GuardContext<'_>) -> StepContext {
         let session = Session::new(scene.session.to_owned());
         let now = self.outside.now();
         let mut context =
@@ -265,12 +270,12 @@ impl Guard {
     }
 }
 
-impl<T> Guarded<T> {
+impl<T> GuardOutcome<T> {
     /// The same, unless what may be used `adds_a_yes` that a person did not give.
     pub(crate) fn without_a_new_yes(self, adds_a_yes: impl FnOnce(&T) -> bool) -> Self {
         match &self.outcome {
             Ok(used) if adds_a_yes(used) => {
-                let denial = Denial { message: NOBODY_ELSE.to_owned(), decided: false };
+                let denial = Denied { message: NOBODY_ELSE.to_owned(), decided: false };
                 Self { outcome: Err(denial), ..self }
             }
             _ => self,
@@ -278,8 +283,8 @@ impl<T> Guarded<T> {
     }
 
     /// The same with another value in the place of what may be used.
-    fn map<U>(self, f: impl FnOnce(T) -> U) -> Guarded<U> {
-        Guarded { decisions: self.decisions, outcome: self.outcome.map(f) }
+    fn map<U>(self, f: impl FnOnce(T) -> U) -> GuardOutcome<U> {
+        GuardOutcome { decisions: self.decisions, outcome: self.outcome.map(f) }
     }
 }
 
@@ -307,9 +312,9 @@ fn decision(method: Method, name: &str, outcome: &Outcome) -> GuardianDecision {
         guardian: Some(name.to_owned()),
         decision: outcome.verdict.as_str().to_owned(),
         source: match &outcome.origin {
-            Origin::Guardian => DecisionSource::Guardian,
-            Origin::FailedClosed(_) => DecisionSource::FailedClosed,
-            Origin::FailedOpen(_) => DecisionSource::FailedOpen,
+            VerdictSource::Guardian => DecisionSource::Guardian,
+            VerdictSource::FailedClosed(_) => DecisionSource::FailedClosed,
+            VerdictSource::FailedOpen(_) => DecisionSource::FailedOpen,
         },
         message: words(&outcome.message),
         reason_codes: reasons.map(|code| one_line(code, MAX_REASON)).collect(),

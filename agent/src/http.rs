@@ -26,7 +26,7 @@ use crate::a2a::{self, Desk};
 use crate::agent::Agent;
 use crate::error::Error;
 use crate::requester::Requester;
-use crate::state_store::NoState;
+use crate::state_store::EmptyState;
 
 /// The largest body of a request, in bytes: a message, inputs and what is pending.
 const MAX_BODY: usize = 1 << 20;
@@ -165,7 +165,7 @@ async fn ask_agent(
     let agent = app.agent.acting_for(&requester);
     let wants = |value: &str| value.contains("text/event-stream");
     if !headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).is_some_and(wants) {
-        let answer = agent.handle(request, &NoState, &mut |_| {}).await?;
+        let answer = agent.handle(request, &EmptyState, &mut |_| {}).await?;
         return Ok(Json(answer).into_response());
     }
     // The turn is driven by its own stream: when the client goes away, it is dropped with it.
@@ -175,7 +175,7 @@ async fn ask_agent(
             // The other end is this very stream.
             let _ = sender.send(event);
         };
-        let answered = agent.handle(request, &NoState, &mut tell).await;
+        let answered = agent.handle(request, &EmptyState, &mut tell).await;
         drop(permit);
         answered.err()
     };

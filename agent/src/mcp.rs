@@ -4,7 +4,7 @@
 //! so that all traffic passes this one place and its [`Guard`]. A caller is shown to registry and
 //! executor with its own token: this server lends nobody the owner's.
 //!
-//! Five tools find, show, plan, run and verify any capability; what [`Listed`] names is a tool of
+//! Five tools find, show, plan, run and verify any capability; what [`ListedTools`] names is a tool of
 //! its own besides. Documents are resources, a prompt explains the loop.
 
 mod bridge;
@@ -39,13 +39,13 @@ use self::capability_tools::Listing;
 use self::server::{Server, Shared};
 use self::session_liveness::Presence;
 use crate::client::ServiceClients;
-use crate::clock_and_ids::Outside;
+use crate::clock_and_ids::ClockAndIds;
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::requester::Requester;
 
 pub use bridge::{BridgeError, bridge};
-pub use capability_tools::{Listed, ListedError};
+pub use capability_tools::{ListedError, ListedTools};
 
 /// The largest message that is read.
 const MAX_MESSAGE: usize = 1 << 20;
@@ -88,7 +88,7 @@ impl Default for Limits {
 #[derive(Debug, Clone, Default)]
 pub struct Config {
     /// Capabilities that are tools of their own.
-    pub listed: Vec<Listed>,
+    pub listed: Vec<ListedTools>,
     /// Whether clients without forms run what is not known to be read-only without confirming it.
     pub consent_off: bool,
     /// How much callers may hold.
@@ -97,14 +97,14 @@ pub struct Config {
 
 /// `/mcp` over streamable HTTP, until `stop`.
 ///
-/// `clients` reach registry and executor with a token that is used to find what is [`Listed`] and for
+/// `clients` reach registry and executor with a token that is used to find what is [`ListedTools`] and for
 /// nothing else: a caller is shown with its own. `door` knows the callers; one that it does not know is anonymous. Host and origin
 /// are checked by whoever serves this.
 pub fn routes(
     clients: &ServiceClients,
     door: Door,
     guard: Guard,
-    outside: Outside,
+    outside: ClockAndIds,
     config: Config,
     stop: CancellationToken,
 ) -> Router {

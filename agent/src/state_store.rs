@@ -19,10 +19,10 @@ pub trait StateStore: Send + Sync {
 
 /// Knows nothing.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct NoState;
+pub struct EmptyState;
 
 #[async_trait]
-impl StateStore for NoState {
+impl StateStore for EmptyState {
     async fn resolve(&self, _: &CapabilityRef, _: &[InputField]) -> Map<String, Value> {
         Map::new()
     }

@@ -12,7 +12,7 @@ use a2s::{Caller, Digest, Identify, Later, Scope, Secret, Subject};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::client::{Client, Error};
-use crate::clock_and_ids::Outside;
+use crate::clock_and_ids::ClockAndIds;
 
 /// How long an answer of the registry is believed.
 const BELIEVED: SignedDuration = SignedDuration::from_secs(10);
@@ -26,19 +26,19 @@ const KNOWS_NOTHING: [u16; 4] = [401, 403, 404, 405];
 
 /// Asks a registry whose tokens these are.
 #[derive(Debug)]
-pub struct Callers {
+pub struct RegistryTokens {
     client: Client,
-    outside: Outside,
+    outside: ClockAndIds,
     /// Who shows the token with this digest, and how long that is believed.
     known: Mutex<BTreeMap<Digest, (Caller, Timestamp)>>,
     /// Whether the owner of the registry is a caller as well.
     with_owner: bool,
 }
 
-impl Callers {
+impl RegistryTokens {
     /// Asks the registry that `client` reaches, with the token that `client` shows.
     #[must_use]
-    pub fn new(client: Client, outside: Outside) -> Self {
+    pub fn new(client: Client, outside: ClockAndIds) -> Self {
         Self {
             client: client.up_to(MAX_ANSWER),
             outside,
@@ -105,7 +105,7 @@ impl Callers {
     }
 }
 
-impl Identify for Callers {
+impl Identify for RegistryTokens {
     fn identify<'a>(&'a self, token: &'a Secret) -> Later<'a, Result<Option<Caller>, String>> {
         Box::pin(self.find(token))
     }
@@ -164,8 +164,8 @@ mod tests {
         tokio::spawn(async move { serving.await.unwrap() });
         let clock = Arc::clone(&now);
         let time = move || Timestamp::from_second(clock.load(Ordering::Relaxed)).unwrap();
-        let outside = Outside::new(time, uuid::Uuid::nil);
-        let callers = Callers::new(Client::new(&url, None).unwrap(), outside);
+        let outside = ClockAndIds::new(time, uuid::Uuid::nil);
+        let callers = RegistryTokens::new(Client::new(&url, None).unwrap(), outside);
         let ask = async |token: &str| callers.identify(&Secret::new(token)).await;
         let times = || asked.times.swap(0, Ordering::Relaxed);
 
@@ -197,7 +197,8 @@ mod tests {
             assert_eq!(ask(forged).await, Ok(None), "{forged}");
         }
         let forged = Secret::new("forged");
-        let with_owner = Callers::new(callers.client.clone(), callers.outside.clone()).with_owner();
+        let with_owner =
+            RegistryTokens::new(callers.client.clone(), callers.outside.clone()).with_owner();
         let owner = with_owner.identify(&forged).await.unwrap().unwrap();
         assert!(owner.subject.is_owner(), "a service without an owner takes the registry's");
         assert_eq!(with_owner.identify(&Secret::new("service")).await, Ok(None));

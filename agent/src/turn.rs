@@ -26,7 +26,7 @@ use self::execute_candidate::{Attempt, Prepared, Preparing};
 use self::intent::Wish;
 use crate::agent::{Agent, MAX_MESSAGE, MAX_SESSION};
 use crate::error::Error;
-use crate::guard::{Denial, Guarded, Scene};
+use crate::guard::{Denied, GuardContext, GuardOutcome};
 use crate::state_store::StateStore;
 
 /// A turn that is being taken.
@@ -324,7 +324,7 @@ impl Turn<'_> {
         let guard = &self.agent.guard;
         let guarded = match said {
             // Inputs that were asked for are no words.
-            "" => Guarded { decisions: Vec::new(), outcome: Ok(String::new()) },
+            "" => GuardOutcome { decisions: Vec::new(), outcome: Ok(String::new()) },
             _ => guard.message(self.scene("user"), Role::User, said.to_owned()).await,
         };
         let asks_for_a_yes = request.pending.as_ref().is_some_and(|it| it.missing.is_empty());
@@ -347,8 +347,8 @@ impl Turn<'_> {
         Ok(outcome.map_err(|denial| denied("I may not act on this", &denial))?)
     }
 
-    fn scene<'s>(&'s self, step: &'s str) -> Scene<'s> {
-        Scene { session: &self.session, turn: &self.turn, step }
+    fn scene<'s>(&'s self, step: &'s str) -> GuardContext<'s> {
+        GuardContext { session: &self.session, turn: &self.turn, step }
     }
 
     /// Reads what is wanted: by the language model, where there is one that answers.
@@ -417,7 +417,7 @@ impl Turn<'_> {
     }
 }
 
-fn denied(what: &str, denial: &Denial) -> Ending {
+fn denied(what: &str, denial: &Denied) -> Ending {
     Ending::new(AgentStatus::Denied, format!("{what}: {denial}"))
 }
 

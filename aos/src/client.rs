@@ -17,10 +17,10 @@ use url::Url;
 use crate::message::{
     Body, Call, Decision, Id, Limits, Method, Ping, Pong, Request, Response, ResponseError, code,
 };
-pub use guardian_chain::{Consultation, Guardians};
-pub use in_process::{Answering, InProcess};
-pub use tls::{Authorities, Identity};
-pub use verdict::{FailMode, Failure, Origin, Outcome, Verdict};
+pub use guardian_chain::{ChainVerdict, GuardianChain};
+pub use in_process::{InProcess, VerdictFuture};
+pub use tls::{Identity, TrustRoots};
+pub use verdict::{FailMode, Failure, Outcome, Verdict, VerdictSource};
 
 /// The pause before a guardian that is away is asked again. It doubles, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -43,11 +43,11 @@ pub struct Options {
     /// The fail mode of single methods, where it differs from `fail_mode`.
     pub fail_mode_of: BTreeMap<Method, FailMode>,
     /// A token for guardians that ask who is asking.
-    pub bearer: Option<Bearer>,
+    pub bearer: Option<BearerToken>,
     /// A certificate for guardians that ask who is asking that way (mutual TLS).
     pub identity: Option<Identity>,
     /// Who vouches for the guardian, if not those whom the system trusts.
-    pub authorities: Option<Authorities>,
+    pub authorities: Option<TrustRoots>,
 }
 
 impl Default for Options {
@@ -70,9 +70,9 @@ impl Default for Options {
 
 /// A bearer token. It is never printed.
 #[derive(Clone)]
-pub struct Bearer(HeaderValue);
+pub struct BearerToken(HeaderValue);
 
-impl Bearer {
+impl BearerToken {
     /// A token as it is sent after `Bearer `; `None` if it cannot stand in a header.
     pub fn new(token: &str) -> Option<Self> {
         let mut value = HeaderValue::from_str(&format!("Bearer {token}")).ok()?;
@@ -81,7 +81,7 @@ impl Bearer {
     }
 }
 
-impl fmt::Debug for Bearer {
+impl fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Bearer(…)")
     }
@@ -101,7 +101,7 @@ pub enum BuildError {
     Authorities,
 }
 
-/// Asks one guardian; [`Guardians`] asks several. Cloning it is cheap and shares its connections.
+/// Asks one guardian; [`GuardianChain`] asks several. Cloning it is cheap and shares its connections.
 ///
 /// It has its own HTTP client: it follows no redirect, obeys no proxy variable, and repeats nothing
 /// that a guardian may already have judged: one that is away is asked again, if
@@ -130,14 +130,14 @@ impl GuardianClient {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if let Some(Bearer(value)) = &options.bearer {
+        if let Some(BearerToken(value)) = &options.bearer {
             headers.insert(AUTHORIZATION, value.clone());
         }
         let mut builder = reqwest::Client::builder();
         if let Some(Identity(identity)) = &options.identity {
             builder = builder.identity(identity.clone());
         }
-        if let Some(Authorities(authorities)) = &options.authorities {
+        if let Some(TrustRoots(authorities)) = &options.authorities {
             builder = builder.tls_certs_only(authorities.iter().cloned());
         }
         let client = builder
@@ -248,7 +248,7 @@ impl GuardianClient {
             reasoning: answer.reasoning,
             reason_codes: answer.reason_codes,
             data: answer.data,
-            origin: Origin::Guardian,
+            origin: VerdictSource::Guardian,
         })
     }
 

@@ -2,7 +2,7 @@
 //!
 //! An agent sends what it is about to do as a JSON-RPC request over HTTP, and gets `allow`, `deny`
 //! or `modify`. This crate has the messages ([`message`]) and the agent's side of the
-//! conversation ([`GuardianClient`] for one guardian, [`Guardians`] for several); a guardian reads
+//! conversation ([`GuardianClient`] for one guardian, [`GuardianChain`] for several); a guardian reads
 //! with [`message::Request::from_slice`] and answers with [`message::Response`], and one in the
 //! process of its agent is an [`InProcess`]. It follows version 0.1.0 of the text, writes what its
 //! JSON Schema accepts, and reads every form that text, schema and examples show.
@@ -13,7 +13,7 @@
 //! use aos::message::{
 //!     Agent, AgentProvider, Request, Session, StepContext, ToolArgumentValue, ToolCallRequest, ToolCallRequestStep,
 //! };
-//! use aos::{GuardianClient, Options, Origin, Verdict};
+//! use aos::{GuardianClient, Options, VerdictSource, Verdict};
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 //! let provider = AgentProvider::new("Example".into(), "https://example.org".into());
@@ -35,7 +35,7 @@
 //! let guardian = GuardianClient::new("http://127.0.0.1:1/aos".parse()?, Options::default())?;
 //! let outcome = guardian.ask(&question).await;
 //! assert_eq!(outcome.verdict, Verdict::Deny);
-//! assert!(matches!(outcome.origin, Origin::FailedClosed(_)));
+//! assert!(matches!(outcome.origin, VerdictSource::FailedClosed(_)));
 //! assert_eq!(outcome.reason_codes, ["guardian_unreachable"]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;
@@ -88,6 +88,6 @@ pub mod message;
 mod client;
 
 pub use client::{
-    Answering, Authorities, Bearer, BuildError, Consultation, FailMode, Failure, GuardianClient,
-    Guardians, Identity, InProcess, Options, Origin, Outcome, Verdict,
+    BearerToken, BuildError, ChainVerdict, FailMode, Failure, GuardianChain, GuardianClient,
+    Identity, InProcess, Options, Outcome, TrustRoots, Verdict, VerdictFuture, VerdictSource,
 };

@@ -6,7 +6,7 @@ use qdrant_edge::{
     EdgeShard, NamedQuery, QueryEnum, QueryRequest, ScoringQuery, Vector, VectorInternal,
     WithPayloadInterface, WithVector,
 };
-use registry::retrieval::{CANDIDATES, Probe};
+use registry::retrieval::{CANDIDATES, SearchQuery};
 use tempfile::TempDir;
 
 pub(crate) struct Bare {
@@ -28,7 +28,7 @@ impl Bare {
     }
 
     /// One dense and one sparse query; how many points they give.
-    pub(crate) fn query(&self, probe: &Probe) -> usize {
+    pub(crate) fn query(&self, probe: &SearchQuery) -> usize {
         let dense = probe.dense.clone().map(VectorInternal::Dense);
         let (indices, values) = (probe.sparse.indices.clone(), probe.sparse.values.clone());
         let sparse = Vector::new_sparse(indices, values).ok().map(|Vector(sparse)| sparse);

@@ -16,7 +16,7 @@ mod guardian;
 mod span;
 
 pub use guardian::{
-    Endpoint, FailMode, FailModes, Guardian, GuardianConfig, Hook, HttpEndpoint, Identity,
+    FailMode, FailModes, Guardian, GuardianConfig, GuardianEndpoint, Hook, HttpEndpoint, Identity,
 };
 
 /// The settings of one executor.
@@ -39,7 +39,7 @@ pub struct Config {
     /// or a network such as `127.0.0.0/8`.
     pub allowed_addresses: Vec<String>,
     /// What happens when an answer is not as its operation declares it.
-    pub check_answers: CheckAnswers,
+    pub check_answers: ResponseValidation,
     /// The bounds of a run.
     pub limits: Limits,
     /// Tenants that have other limits than all have in common: those whose tokens stand for these names.
@@ -47,7 +47,7 @@ pub struct Config {
     /// How politely the hosts of services are treated.
     pub hosts: Hosts,
     /// Where the key for stored credentials comes from.
-    pub secret_key: SecretKey,
+    pub secret_key: SecretKeySource,
     /// The certificates that this executor shows to hosts (mutual TLS).
     pub client_certificates: BTreeMap<Domain, ClientCertificate>,
     /// The token that opens everything about runs; without one nobody needs any.
@@ -64,7 +64,7 @@ impl Config {
     /// the database.
     #[must_use]
     pub fn new(database: PathBuf, registry: Url, guardian: Guardian) -> Self {
-        let secret_key = SecretKey::File(database.with_file_name("secrets.key"));
+        let secret_key = SecretKeySource::File(database.with_file_name("secrets.key"));
         Self {
             database: Database::File(database),
             secret_key,
@@ -75,7 +75,7 @@ impl Config {
             guardian,
             upstreams: BTreeMap::new(),
             allowed_addresses: Vec::new(),
-            check_answers: CheckAnswers::default(),
+            check_answers: ResponseValidation::default(),
             limits: Limits::default(),
             tenants: BTreeMap::new(),
             hosts: Hosts::default(),
@@ -124,13 +124,13 @@ impl Database {
 pub struct Telemetry {
     /// Where the spans of runs are sent when they are over, by OTLP over HTTP, in protobuf; nowhere
     /// without it. Its whole address: `http://127.0.0.1:4318/v1/traces`.
-    pub export: Option<Export>,
+    pub export: Option<OtlpExport>,
     /// The file that security events are written to; none without it.
-    pub ocsf_file: Option<EventFile>,
+    pub ocsf_file: Option<OcsfFile>,
     /// Where security events are sent as JSON arrays; nowhere without it.
-    pub ocsf_endpoint: Option<Export>,
+    pub ocsf_endpoint: Option<OtlpExport>,
     /// Where a small JSON object is sent when a run begins to wait for a person; nowhere without it.
-    pub alarm: Option<Export>,
+    pub alarm: Option<OtlpExport>,
     /// What receivers call this service (`service.name`).
     pub service: String,
     /// Whether requests to services carry their place in the trace (`traceparent`, `tracestate`). A
@@ -155,7 +155,7 @@ impl Default for Telemetry {
 
 /// A receiver over HTTP.
 #[derive(Debug, Clone)]
-pub struct Export {
+pub struct OtlpExport {
     /// Its whole address.
     pub endpoint: Url,
     /// Headers that it wants, such as a key.
@@ -165,7 +165,7 @@ pub struct Export {
 /// A file of security events, one JSON object on each line, that its owner alone can read. When it
 /// is full it is renamed to `FILE.1`, the one before that to `FILE.2`, and so on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventFile {
+pub struct OcsfFile {
     /// Where it is; made when it is missing.
     pub path: PathBuf,
     /// How large it becomes, in bytes.
@@ -174,7 +174,7 @@ pub struct EventFile {
     pub keep: u32,
 }
 
-impl EventFile {
+impl OcsfFile {
     /// A file of 64 MiB, beside which four full ones are kept: 320 MiB at the most.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
@@ -184,7 +184,7 @@ impl EventFile {
 
 /// Where the key for stored credentials comes from.
 #[derive(Debug, Clone)]
-pub enum SecretKey {
+pub enum SecretKeySource {
     /// 32 bytes in base64.
     Given(Secret),
     /// The same in a file that its owner alone can read; made when it is first needed.
@@ -206,7 +206,7 @@ pub struct ClientCertificate {
 /// What happens when the answer of a service is not as its operation declares it: another status
 /// or media type, or a value that does not fit the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CheckAnswers {
+pub enum ResponseValidation {
     /// Nobody looks.
     Off,
     /// The run says so, and goes on.

@@ -28,7 +28,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::clock::{Clock, Ids};
-use crate::config::CheckAnswers;
+use crate::config::ResponseValidation;
 use crate::error::{Error, Kind};
 use crate::gate::Gate;
 use crate::metrics::Metrics;
@@ -79,7 +79,7 @@ pub(crate) struct Engine<'r> {
     /// The permits for expensive evaluations.
     pub(crate) evaluations: &'r EvaluationPool,
     /// What happens when an answer is not as declared.
-    pub(crate) check_answers: CheckAnswers,
+    pub(crate) check_answers: ResponseValidation,
     /// What is counted.
     pub(crate) metrics: &'r Metrics,
     /// Children of one parallel step, or iterations of one step, at the same time.

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 /// What a caller of the command line is told by an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
+pub enum ExitClass {
     /// The run failed, or the request was wrong.
     Failed,
     /// A guardian refused.
@@ -57,8 +57,8 @@ macro_rules! table {
 
             /// What the command line makes of it.
             #[must_use]
-            pub fn exit(self) -> Exit {
-                match self { $(Self::$kind => Exit::$exit,)* }
+            pub fn exit(self) -> ExitClass {
+                match self { $(Self::$kind => ExitClass::$exit,)* }
             }
         }
     };
@@ -332,8 +332,8 @@ mod tests {
     #[test]
     fn denials_are_what_guardians_stop() {
         assert!(Kind::GuardianUnreachable.is_denial());
-        assert_eq!(Kind::GuardianUnreachable.exit(), Exit::Unreachable);
-        assert_eq!(Kind::GuardianDeniedRequest.exit(), Exit::Denied);
+        assert_eq!(Kind::GuardianUnreachable.exit(), ExitClass::Unreachable);
+        assert_eq!(Kind::GuardianDeniedRequest.exit(), ExitClass::Denied);
         assert!(!Kind::StatusError.is_denial());
     }
 

@@ -69,7 +69,7 @@ const SESSION: &str = "example";
 /// # impl executor::Ids for System { fn random(&self) -> [u8; 16] { [7; 16] } }
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
 /// let document = Arc::new(a2s::compile(source).document.expect("a good document"));
-/// let trial = executor::Trial::new(&document, &BTreeMap::new(), |_| None).expect("it uses nothing");
+/// let trial = executor::ExampleRunner::new(&document, &BTreeMap::new(), |_| None).expect("it uses nothing");
 ///
 /// let example = &document.capability().examples[0];
 /// let outcome = trial.run(example, Arc::new(System), Arc::new(System)).await;
@@ -77,7 +77,7 @@ const SESSION: &str = "example";
 /// # });
 /// ```
 #[derive(Debug)]
-pub struct Trial {
+pub struct ExampleRunner {
     plan: Plan,
     limits: Limits,
 }
@@ -107,7 +107,7 @@ pub enum Fault {
     Output(Vec<Difference>),
 }
 
-impl Trial {
+impl ExampleRunner {
     /// Puts together what is to be tried. `documents` has what `root` uses, directly or not, by
     /// digest, and perhaps more; `choose` says which of them a dependency means.
     ///

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use a2s::api::{CapabilityRef, Decision, DecisionSource, GuardianPhase};
 use a2s::{Domain, Permission, Place, Principal, Task};
-use aos::Guardians;
+use aos::GuardianChain;
 use aos::message::{Call, Ping};
 use futures::future::join_all;
 use http::HeaderMap;
@@ -205,7 +205,7 @@ fn target_of(request: &PreparedRequest) -> (http::Method, url::Url) {
 /// The way to the guardians, if there are any.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
-    guardians: Option<Arc<PerThread<Guardians>>>,
+    guardians: Option<Arc<PerThread<GuardianChain>>>,
     metrics: Metrics,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
@@ -351,7 +351,7 @@ impl Gate {
         }
     }
 
-    fn guardians(&self) -> Option<&Guardians> {
+    fn guardians(&self) -> Option<&GuardianChain> {
         self.guardians.as_deref().map(PerThread::here)
     }
 
@@ -359,7 +359,7 @@ impl Gate {
     /// of the answer to a ping.
     pub(crate) async fn policies(&self) -> BTreeMap<String, String> {
         let pings =
-            self.guardians().into_iter().flat_map(Guardians::clients).map(|(name, client)| {
+            self.guardians().into_iter().flat_map(GuardianChain::clients).map(|(name, client)| {
                 let id = self.new_message_id();
                 let ping = Ping { timestamp: Some(self.clock.now()), ..Ping::default() };
                 async move {

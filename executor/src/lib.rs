@@ -109,12 +109,12 @@ pub use crate::clock::{Clock, Ids};
 pub use a2s::Secret;
 
 pub use crate::config::{
-    CheckAnswers, ClientCertificate, Config, Database, Durability, Endpoint, EventFile, Export,
-    FailMode, FailModes, Guardian, GuardianConfig, Hook, HostLimits, Hosts, HttpEndpoint, Identity,
-    Limits, SecretKey, Telemetry, TenantLimits,
+    ClientCertificate, Config, Database, Durability, FailMode, FailModes, Guardian, GuardianConfig,
+    GuardianEndpoint, Hook, HostLimits, Hosts, HttpEndpoint, Identity, Limits, OcsfFile,
+    OtlpExport, ResponseValidation, SecretKeySource, Telemetry, TenantLimits,
 };
-pub use crate::error::{CODES, Error, Exit, Kind};
-pub use crate::example::{Difference, Fault, Outcome, Trial};
+pub use crate::error::{CODES, Error, ExitClass, Kind};
+pub use crate::example::{Difference, ExampleRunner, Fault, Outcome};
 
 use crate::run::Runs;
 

@@ -100,7 +100,7 @@ impl Vault {
     pub(crate) fn in_memory(clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
         use base64::Engine as _;
         let key = base64::engine::general_purpose::STANDARD.encode([7; 32]);
-        let keys = Keys::new(crate::config::SecretKey::Given(Secret::new(key))).unwrap();
+        let keys = Keys::new(crate::config::SecretKeySource::Given(Secret::new(key))).unwrap();
         Self { table: Table::in_memory(), keys, clock, ids }
     }
 

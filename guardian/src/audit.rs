@@ -3,7 +3,7 @@
 //! One JSON object per line. Each record has a number, the digest of the record before it, and as
 //! its last member its own digest: SHA-256 over the line without that member. So a record cannot
 //! be changed, removed from the middle or put elsewhere without breaking the chain. What a chain
-//! alone cannot show is that its end was cut off: keep [`Verified::head`] somewhere else for that.
+//! alone cannot show is that its end was cut off: keep [`VerifiedLog::head`] somewhere else for that.
 //!
 //! A decision and what came of it are records of their own: `decision` is what a rule said and what
 //! was answered, and `outcome` what the agent tells of a tool call afterwards. Both have the
@@ -35,6 +35,6 @@ mod tests;
 pub(crate) use audit_record::{Entry, Step};
 pub use copy::copy;
 pub(crate) use hash_chain::{Chain, Options};
-pub use records::{Broken, Records, Start, Verified, verify, verify_from};
+pub use records::{LogCorruption, RecordReader, Start, VerifiedLog, verify, verify_from};
 pub(crate) use restore_state::replay;
 pub(crate) use writer::Writer;

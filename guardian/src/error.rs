@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use aos::message::code;
 
-use crate::policy::Faults;
+use crate::policy::PolicyErrors;
 
 /// Why a guardian cannot start, or cannot take a new policy.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +23,7 @@ pub enum Error {
         /// The file it was read from, if it was.
         path: Option<PathBuf>,
         /// Every fault that was found.
-        faults: Faults,
+        faults: PolicyErrors,
     },
     /// The audit log cannot be opened or written.
     #[error("the audit log {} cannot be used", path.display())]

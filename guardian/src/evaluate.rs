@@ -6,13 +6,13 @@ use aos::message::{
     Answer, Body, Call, Decision, ErrorObject, Id, Limits, Object, Pong, PongStatus, Request,
     Response,
 };
-use aos::{Answering, InProcess};
+use aos::{InProcess, VerdictFuture};
 use serde_json::json;
 
 use crate::App;
 use crate::audit::{Entry, Step};
 use crate::error::Code;
-use crate::policy::{Approval, ApprovalTrace, Opened, Ruling};
+use crate::policy::{Approval, ApprovalTrace, Opened, PolicyDecision};
 
 /// Above this a message is judged on a thread of its own, so that it does not hold up others.
 const INLINE_BYTES: usize = 32 << 10;
@@ -65,7 +65,7 @@ impl App {
 
 /// An agent of the same process need not go through a listener.
 impl InProcess for App {
-    fn answer(&self, message: Vec<u8>) -> Answering<'_> {
+    fn answer(&self, message: Vec<u8>) -> VerdictFuture<'_> {
         Box::pin(self.answer(message))
     }
 }
@@ -81,7 +81,7 @@ enum Judged {
 /// A decision that is not written yet.
 struct Decided {
     request: Request,
-    ruling: Ruling,
+    ruling: PolicyDecision,
     entries: Vec<Entry>,
 }
 
@@ -112,7 +112,7 @@ fn judge(app: &App, message: &[u8]) -> Judged {
     }
 }
 
-fn decide(app: &App, request: &Request) -> (Ruling, Vec<Entry>) {
+fn decide(app: &App, request: &Request) -> (PolicyDecision, Vec<Entry>) {
     let (policy, now) = (app.policy(), app.now());
     let mut opened = Opened::default();
     let ruling = policy.decide_within(request, &mut opened, &app.memory, now);

@@ -41,7 +41,7 @@
 //! assert_eq!(decide("Paris").decision.as_str(), "allow");
 //! let denial = decide("Atlantis");
 //! assert_eq!((denial.decision.as_str(), denial.reason_codes[0].as_str()), ("deny", "default_deny"));
-//! # Ok::<(), guardian::Faults>(())
+//! # Ok::<(), guardian::PolicyErrors>(())
 //! ```
 
 pub mod audit;
@@ -74,7 +74,9 @@ use policy::{ApprovalTrace, Memory};
 
 pub use bearer_token::Token;
 pub use error::Error;
-pub use policy::{Approval, ApprovalState, Decided, Fault, Faults, Policy, Ruling};
+pub use policy::{
+    Approval, ApprovalDecision, ApprovalState, Policy, PolicyDecision, PolicyError, PolicyErrors,
+};
 
 /// How a guardian is run.
 #[derive(Clone, Debug)]
@@ -366,7 +368,7 @@ impl App {
     }
 
     /// A person decides about what waits. It is recorded before it counts.
-    async fn settle(&self, id: &str, decided: Decided) -> Result<Approval, Code> {
+    async fn settle(&self, id: &str, decided: ApprovalDecision) -> Result<Approval, Code> {
         let _one = self.settling.lock().await;
         let now = self.now();
         let approval = self.memory().decided(id, &decided, now).ok_or(Code::NotWaiting)?;

@@ -118,9 +118,9 @@ use rate_limit::Limit;
 use redact_and_set::Modification;
 use rule::{Effect, Rule};
 
-pub use approval::{Approval, ApprovalState, Decided};
-pub use format::{Fault, Faults};
+pub use approval::{Approval, ApprovalDecision, ApprovalState};
 pub(crate) use format::{MAX_BYTES, Place, method_of, read_duration, read_yaml};
+pub use format::{PolicyError, PolicyErrors};
 pub(crate) use message_facts::{caller_of, texts, tool_of, user_of};
 pub(crate) use policy_state::{ApprovalTrace, Charge, Kept, Memory, Traces};
 pub(crate) use redact_and_set::Opened;
@@ -137,7 +137,7 @@ pub struct Policy {
 
 /// A decision, and the rules that made it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ruling {
+pub struct PolicyDecision {
     /// The answer to give.
     pub answer: Answer,
     /// The ids of the rules that applied, in order.
@@ -148,7 +148,7 @@ pub struct Ruling {
     pub(crate) traces: Traces,
 }
 
-impl Ruling {
+impl PolicyDecision {
     /// Whether another comes to the same: the same decision, and the same message where it is changed.
     pub(crate) fn decides_like(&self, other: &Self) -> bool {
         match (&self.answer.decision, &other.answer.decision) {
@@ -163,7 +163,7 @@ impl Policy {
     ///
     /// # Errors
     /// Every fault that was found, with its line.
-    pub fn parse(text: &str) -> Result<Self, Faults> {
+    pub fn parse(text: &str) -> Result<Self, PolicyErrors> {
         let (default, rules) = format::read(text)?;
         let redactions = rules.iter().filter_map(|rule| match &rule.effect {
             Effect::Modify(modification) => Some(modification.redact.clone()),
@@ -202,7 +202,7 @@ impl Policy {
 
     /// Decide on a message as if none had been before it. The same message always gets the same
     /// decision; only rules with a limit and those that ask a person look back.
-    pub fn decide(&self, request: &Request) -> Ruling {
+    pub fn decide(&self, request: &Request) -> PolicyDecision {
         let mut opened = Opened::default();
         self.decide_within(request, &mut opened, &Mutex::default(), Timestamp::UNIX_EPOCH)
     }
@@ -215,7 +215,7 @@ impl Policy {
         opened: &mut Opened,
         memory: &Mutex<Memory>,
         now: Timestamp,
-    ) -> Ruling {
+    ) -> PolicyDecision {
         let mut judging = Judging {
             memory,
             now,
@@ -253,7 +253,7 @@ impl Judging<'_> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn judge(&mut self, policy: &Policy, request: &Request, opened: &mut Opened) -> Ruling {
+    fn judge(&mut self, policy: &Policy, request: &Request, opened: &mut Opened) -> PolicyDecision {
         let mut call = Cow::Borrowed(&request.call);
         let mut facts = Facts::of(&call);
         for rule in &policy.rules {
@@ -337,7 +337,7 @@ impl Judging<'_> {
         rule: &Rule,
         within: SignedDuration,
         call: &Call,
-    ) -> Result<(), Box<Ruling>> {
+    ) -> Result<(), Box<PolicyDecision>> {
         let wanted = Wanted::of(&rule.id, call, within);
         let words = rule.message.clone().unwrap_or_else(|| "A person has to approve this.".into());
         let required = vec!["approval_required".to_owned()];
@@ -419,7 +419,7 @@ impl Applied {
         self.reason_codes.extend(rule.reason_codes.iter().cloned());
     }
 
-    fn go_on(&mut self, request: &Request, call: Cow<'_, Call>) -> Ruling {
+    fn go_on(&mut self, request: &Request, call: Cow<'_, Call>) -> PolicyDecision {
         let (decision, message) = if self.is_changed {
             let changed = Request { id: request.id.clone(), call: call.into_owned() };
             (Decision::Modify(Box::new(changed)), "Changed by policy.")
@@ -437,7 +437,7 @@ impl Applied {
 
     /// What a preview is told instead of a yes that would be worth something: an agent that calls a
     /// step a preview and takes it all the same would get around every limit and approval.
-    fn withhold(&mut self, would: &Decision) -> Ruling {
+    fn withhold(&mut self, would: &Decision) -> PolicyDecision {
         let what = if self.is_changed { "changed and allowed" } else { "allowed" };
         let uses = std::mem::take(&mut self.would_use).join(", and ");
         let message = format!("This is only a preview. It would be {what} now, and {uses}.");
@@ -450,7 +450,7 @@ impl Applied {
     }
 
     /// A denial has its own reasons only, and always at least one.
-    fn deny(&mut self, rule: &Rule) -> Ruling {
+    fn deny(&mut self, rule: &Rule) -> PolicyDecision {
         let message =
             rule.message.clone().unwrap_or_else(|| format!("Denied by the rule {}.", rule.id));
         let reason_codes = if rule.reason_codes.is_empty() {
@@ -463,14 +463,14 @@ impl Applied {
 
     /// A rule that asks a person about some users can neither be passed over without knowing the
     /// user, nor be granted.
-    fn refuse_without_user(&mut self, rule: &Rule) -> Ruling {
+    fn refuse_without_user(&mut self, rule: &Rule) -> PolicyDecision {
         let codes = vec!["user_unknown".to_owned()];
         let id = &rule.id;
         let message = format!("The rule {id} depends on the user, and the message states none.");
         self.refuse(codes, message, [])
     }
 
-    fn fail(&mut self, rule: &Rule, reason: &str) -> Ruling {
+    fn fail(&mut self, rule: &Rule, reason: &str) -> PolicyDecision {
         self.rules.push(rule.id.clone());
         let codes = vec!["policy_error".to_owned()];
         let field = if reason == policy_state::FULL { "limit" } else { "condition" };
@@ -482,7 +482,7 @@ impl Applied {
         &mut self,
         words: &str,
         data: impl IntoIterator<Item = (&'static str, Value)>,
-    ) -> Box<Ruling> {
+    ) -> Box<PolicyDecision> {
         let codes = vec!["approval_rejected".to_owned()];
         Box::new(self.refuse(codes, format!("{words} A person has rejected it."), data))
     }
@@ -492,7 +492,7 @@ impl Applied {
         reason_codes: Vec<String>,
         message: String,
         data: impl IntoIterator<Item = (&'static str, Value)>,
-    ) -> Ruling {
+    ) -> PolicyDecision {
         self.rule(Decision::Deny, message, reason_codes, data)
     }
 
@@ -502,7 +502,7 @@ impl Applied {
         message: String,
         reason_codes: Vec<String>,
         more: impl IntoIterator<Item = (&'static str, Value)>,
-    ) -> Ruling {
+    ) -> PolicyDecision {
         let rules = std::mem::take(&mut self.rules);
         let mut data = Object::new();
         if !rules.is_empty() {
@@ -512,7 +512,7 @@ impl Applied {
         let data = Some(data).filter(|data| !data.is_empty());
         let answer = Answer { reason_codes, data, ..Answer::new(decision, message) };
         let (idle, traces) = (std::mem::take(&mut self.idle), std::mem::take(&mut self.traces));
-        Ruling { answer, rules, idle, traces }
+        PolicyDecision { answer, rules, idle, traces }
     }
 }
 

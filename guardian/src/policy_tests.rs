@@ -39,8 +39,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::policy::{
-    ApprovalTrace, Decided, Fault, Faults, Memory, Opened, Place, Policy, Ruling, read_yaml, texts,
-    user_of,
+    ApprovalDecision, ApprovalTrace, Memory, Opened, Place, Policy, PolicyDecision, PolicyError,
+    PolicyErrors, read_yaml, texts, user_of,
 };
 use text::{CaseText, ExpectText, FileText, StepText};
 
@@ -51,7 +51,7 @@ const MAX_TIMES: u32 = 10_000;
 
 /// Cases that were read.
 #[derive(Debug)]
-pub struct Cases(Vec<Case>);
+pub struct PolicyTestSuite(Vec<Case>);
 
 /// One case.
 #[derive(Debug)]
@@ -103,17 +103,17 @@ impl Outcome {
     }
 }
 
-impl Cases {
+impl PolicyTestSuite {
     /// Read a file of cases.
     ///
     /// # Errors
     /// It is no YAML, has a field that is not known, or a request that is none.
-    pub fn parse(text: &str) -> Result<Self, Faults> {
+    pub fn parse(text: &str) -> Result<Self, PolicyErrors> {
         let file: FileText = read_yaml(text, MAX_BYTES)?;
         let mut faults = Vec::new();
         let cases = file.cases.into_iter().filter_map(|case| read_case(case, &mut faults));
         let cases: Vec<_> = cases.collect();
-        if faults.is_empty() { Ok(Self(cases)) } else { Err(Faults(faults)) }
+        if faults.is_empty() { Ok(Self(cases)) } else { Err(PolicyErrors(faults)) }
     }
 
     /// How many there are.
@@ -146,11 +146,11 @@ impl Cases {
     }
 }
 
-fn read_case(text: CaseText, faults: &mut Vec<Fault>) -> Option<Case> {
+fn read_case(text: CaseText, faults: &mut Vec<PolicyError>) -> Option<Case> {
     let place = Place::of(&text.name);
     let name = text.name.value;
     let mut fault = |message: String| {
-        faults.push(Fault::at(place, format!("case {name:?}: {message}")));
+        faults.push(PolicyError::at(place, format!("case {name:?}: {message}")));
     };
     let steps = match (text.request, text.expect, text.steps) {
         (Some(request), Some(expect), None) => {
@@ -195,7 +195,7 @@ impl Case {
         for (place, step) in self.steps.iter().enumerate() {
             now = now.saturating_add(step.after).unwrap_or(Timestamp::MAX);
             if let Some(is_approved) = step.approve {
-                let decided = Decided { is_approved, decided_by: None, reason: None };
+                let decided = ApprovalDecision { is_approved, decided_by: None, reason: None };
                 let mut memory = memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 match waiting.take().and_then(|id| memory.decided(&id, &decided, now)) {
                     Some(approval) => memory.set(approval),
@@ -232,7 +232,7 @@ impl ExpectText {
         &self,
         step: usize,
         request: &Request,
-        ruling: &Ruling,
+        ruling: &PolicyDecision,
         differences: &mut Vec<Difference>,
     ) {
         let answer = &ruling.answer;

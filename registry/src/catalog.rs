@@ -22,7 +22,7 @@ pub(crate) use self::version_selector::Selector;
 use crate::change_feed::Feed;
 use crate::documents::{Documents, Facts, Opened};
 use crate::embedding_service::Meaning;
-use crate::error::Mismatch;
+use crate::error::DigestMismatch;
 use crate::host_health::Services;
 use crate::index::Index;
 use crate::live_version_cache::Live;
@@ -132,7 +132,7 @@ impl Catalog {
             }
             Publication::Same => false,
             Publication::Conflict(published) => {
-                return Err(Error::VersionTaken(Box::new(Mismatch {
+                return Err(Error::VersionTaken(Box::new(DigestMismatch {
                     name: new.name,
                     version: new.version,
                     published,

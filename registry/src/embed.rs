@@ -38,8 +38,8 @@ mod wordpiece_tokenizer;
 
 pub use self::endpoint::{Encoding, Endpoint, EndpointConfig};
 pub use self::local::Local;
-pub use self::similarity_calibration::Scale;
-pub use self::text::{Described, IndexText, MOST_INTENTS, index_text};
+pub use self::similarity_calibration::SimilarityScale;
+pub use self::text::{EmbeddingSource, IndexedText, MOST_INTENTS, index_text};
 pub use self::unit_vector::Embedding;
 
 static TABLE: &[u8] = include_bytes!("../data/embedding.a2se");
@@ -77,7 +77,7 @@ pub enum Purpose {
 
 /// What some models want to read before each text, such as `query: ` and `passage: `.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Prefixes {
+pub struct PromptPrefixes {
     /// Before a query.
     pub query: Option<String>,
     /// Before the text of a capability.
@@ -86,7 +86,7 @@ pub struct Prefixes {
 
 /// How long an answer is worth waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
+pub enum EmbedDeadline {
     /// Somebody waits: one attempt, so long at the most, and none at all while an endpoint is left
     /// alone because it failed again and again.
     Short(Duration),
@@ -125,7 +125,7 @@ impl Embedder {
     /// # Errors
     /// [`Error::Unusable`] when a file is missing or broken, or the model is of a kind that is not
     /// read here.
-    pub fn local(folder: &Path, prefixes: Prefixes) -> Result<Self, Error> {
+    pub fn local(folder: &Path, prefixes: PromptPrefixes) -> Result<Self, Error> {
         Local::open(folder, prefixes).map(Self::Local)
     }
 
@@ -163,7 +163,7 @@ impl Embedder {
         &self,
         texts: Vec<String>,
         purpose: Purpose,
-        patience: Patience,
+        patience: EmbedDeadline,
     ) -> Result<Vec<Embedding>, Error> {
         match self {
             Self::BuiltIn(built_in) => Ok(texts.iter().map(|text| built_in.embed(text)).collect()),
@@ -173,7 +173,7 @@ impl Embedder {
     }
 }
 
-impl Prefixes {
+impl PromptPrefixes {
     /// What comes before a text.
     fn before(&self, purpose: Purpose) -> &str {
         let prefix = match purpose {
@@ -233,9 +233,9 @@ impl BuiltIn {
 
     /// How its cosines lie.
     #[must_use]
-    pub fn scale(&self) -> Scale {
-        let vectors: Vec<_> = Scale::texts().map(|text| self.embed(text)).collect();
-        Scale::of(&vectors, &vectors)
+    pub fn scale(&self) -> SimilarityScale {
+        let vectors: Vec<_> = SimilarityScale::texts().map(|text| self.embed(text)).collect();
+        SimilarityScale::of(&vectors, &vectors)
     }
 
     /// The vector of a text in parts; see [`of_parts`].

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use a2s::Digest;
 
-use crate::embed::{Embedder, Embedding, Patience, Purpose, Scale, of_parts};
+use crate::embed::{EmbedDeadline, Embedder, Embedding, Purpose, SimilarityScale, of_parts};
 use crate::metrics::{EmbeddedFrom, EmbeddedLabels, Metrics};
 use crate::store::Store;
 use crate::vectors::Identity;
@@ -105,7 +105,7 @@ impl Meaning {
         if let Some(remembered) = self.recall(&keys) {
             return (remembered, None);
         }
-        let patience = Patience::Short(self.query_timeout);
+        let patience = EmbedDeadline::Short(self.query_timeout);
         // A model in this process knows no patience of its own, and many intents are several requests.
         let embed = embedder.embed(texts.to_vec(), Purpose::Query, patience);
         let result = tokio::time::timeout(2 * self.query_timeout, embed).await;
@@ -130,7 +130,7 @@ impl Meaning {
         &self,
         documents: Vec<Parts>,
         embedder: &Embedder,
-        patience: Patience,
+        patience: EmbedDeadline,
     ) -> Result<Vec<Embedding>, crate::Error> {
         if let Embedder::BuiltIn(built_in) = embedder {
             let built_in = built_in.clone();
@@ -154,14 +154,15 @@ impl Meaning {
     ///
     /// # Errors
     /// When one that was not embedded before cannot be now.
-    pub(crate) async fn scale(&self, embedder: &Embedder) -> Result<Scale, crate::Error> {
+    pub(crate) async fn scale(&self, embedder: &Embedder) -> Result<SimilarityScale, crate::Error> {
         if let Embedder::BuiltIn(built_in) = embedder {
             return Ok(built_in.scale());
         }
-        let texts: Vec<_> = Scale::texts().collect();
-        let documents = self.of_texts(&texts, embedder, Purpose::Document, Patience::Long).await?;
-        let queries = self.of_texts(&texts, embedder, Purpose::Query, Patience::Long).await?;
-        Ok(Scale::of(&queries, &documents))
+        let texts: Vec<_> = SimilarityScale::texts().collect();
+        let documents =
+            self.of_texts(&texts, embedder, Purpose::Document, EmbedDeadline::Long).await?;
+        let queries = self.of_texts(&texts, embedder, Purpose::Query, EmbedDeadline::Long).await?;
+        Ok(SimilarityScale::of(&queries, &documents))
     }
 
     /// Vectors of texts, in their order. What was embedded before costs nothing.
@@ -170,7 +171,7 @@ impl Meaning {
         texts: &[&str],
         embedder: &Embedder,
         purpose: Purpose,
-        patience: Patience,
+        patience: EmbedDeadline,
     ) -> Result<Vec<Embedding>, crate::Error> {
         let keys: Vec<_> = texts.iter().map(|text| key(embedder, purpose, text)).collect();
         let mut known = self.store.embeddings(&keys).await?;

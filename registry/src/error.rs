@@ -82,7 +82,7 @@ codes! {
 /// A version that has another digest than somebody said.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` {version} was published with the checksum {published}, this is about {given}")]
-pub struct Mismatch {
+pub struct DigestMismatch {
     /// Name of the capability.
     pub name: CapabilityName,
     /// The version.
@@ -133,7 +133,7 @@ pub enum Error {
     Refused(Vec<Diagnostic>),
     /// The version exists with other content.
     #[error("{0}")]
-    VersionTaken(Box<Mismatch>),
+    VersionTaken(Box<DigestMismatch>),
     /// Another name has the same kebab-case form.
     #[error("`{name}` would have the id `{id}`, which belongs to `{owner}`")]
     NameTaken {
@@ -243,7 +243,7 @@ pub enum Error {
     BadOutcome(String),
     /// The report is about another content than what is published.
     #[error("{0}")]
-    OutcomeDigest(Box<Mismatch>),
+    OutcomeDigest(Box<DigestMismatch>),
 
     /// The token that is asked for makes no sense.
     #[error("{0}")]

@@ -38,7 +38,7 @@ use self::rebuild::{Build, Step};
 use self::reconcile::LOOK_AROUND;
 use crate::Error;
 use crate::documents::Documents;
-use crate::embed::{Embedder, Patience};
+use crate::embed::{EmbedDeadline, Embedder};
 use crate::embedding_service::Meaning;
 use crate::live_version_cache::Live;
 use crate::metrics::Metrics;
@@ -51,7 +51,7 @@ use crate::vectors::{self, Change, Vectors};
 const BATCH: u32 = 256;
 /// How long changes may wait for the embedder; after that they are found by their words until they
 /// have vectors. Publishing waits a little longer.
-const PATIENCE: Patience = Patience::Short(Duration::from_secs(4));
+const PATIENCE: EmbedDeadline = EmbedDeadline::Short(Duration::from_secs(4));
 /// How long a change may wait to be brought to disk. Until then a crash costs only a repetition.
 const FLUSH_DELAY: Duration = Duration::from_secs(1);
 /// So many changes are brought to disk at once.

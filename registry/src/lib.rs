@@ -123,7 +123,7 @@ use crate::embed::Embedder;
 pub use a2s::Secret;
 
 use crate::embedding_service::Meaning;
-pub use crate::error::{CODES, Error, Mismatch};
+pub use crate::error::{CODES, DigestMismatch, Error};
 use crate::host_health::Services;
 use crate::http::Shared;
 pub use crate::http::not_found;
@@ -132,7 +132,7 @@ use crate::live_version_cache::Live;
 use crate::metrics::Metrics;
 pub use crate::store::{Database, Error as StoreError, ErrorKind as StoreErrorKind};
 use crate::tokens::Tokens;
-pub use crate::vectors::{Error as VectorsError, IndexPlace, QdrantConfig};
+pub use crate::vectors::{Error as VectorsError, IndexLocation, QdrantConfig};
 
 /// Tells the time. Given from outside, so that nothing here depends on when it runs.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -148,7 +148,7 @@ pub struct Config {
     /// Where the search index is. Made when it is missing, and made anew when what is there belongs
     /// to another database: it is derived from the documents. One of another embedder answers until
     /// there is a new one.
-    pub index: IndexPlace,
+    pub index: IndexLocation,
     /// What turns text into vectors.
     pub embedder: Embedder,
     /// How long a search waits for its vectors; then it is answered by words alone.
@@ -168,7 +168,7 @@ impl Config {
     pub fn in_folder(folder: &Path, token: Option<Secret>) -> Self {
         Self {
             database: folder.join("registry.sqlite").to_string_lossy().into_owned().into(),
-            index: IndexPlace::Folder(folder.join("index")),
+            index: IndexLocation::Folder(folder.join("index")),
             embedder: Embedder::built_in(),
             query_timeout: QUERY_TIMEOUT,
             token,

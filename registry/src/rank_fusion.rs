@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::embed::Scale;
+use crate::embed::SimilarityScale;
 use crate::store::CapabilityId;
 use crate::vectors::Found;
 
@@ -48,7 +48,7 @@ pub struct Candidate {
 ///
 /// An intent in a script that the embedder does not know has no cosines at all: then every point
 /// that shares a word fits.
-pub fn fuse(probes: &[Vec<Found>], among: usize, scale: Scale) -> Vec<Candidate> {
+pub fn fuse(probes: &[Vec<Found>], among: usize, scale: SimilarityScale) -> Vec<Candidate> {
     let mut candidates: BTreeMap<CapabilityId, Candidate> = BTreeMap::new();
     for (index, found) in probes.iter().enumerate() {
         let discount = if index == 0 { 1.0 } else { CLAUSE_DISCOUNT };
@@ -84,7 +84,7 @@ pub fn fuse(probes: &[Vec<Found>], among: usize, scale: Scale) -> Vec<Candidate>
     candidates
 }
 
-/// The [height](Scale::height) that the best `among` so many must have, compared with so many
+/// The [height](SimilarityScale::height) that the best `among` so many must have, compared with so many
 /// `probes`, or nothing fits.
 ///
 /// The more comparisons there are, the nearer the best of them is by chance: of intents that
@@ -112,8 +112,8 @@ mod tests {
         Found { capability: CapabilityId(capability), cosine, bm25 }
     }
 
-    fn scale() -> Scale {
-        static SCALE: LazyLock<Scale> = LazyLock::new(|| BuiltIn::new().scale());
+    fn scale() -> SimilarityScale {
+        static SCALE: LazyLock<SimilarityScale> = LazyLock::new(|| BuiltIn::new().scale());
         *SCALE
     }
 
@@ -187,9 +187,10 @@ mod tests {
             let own = vector.iter().map(|x| x * 0.5);
             Some(own.chain([0.75f32.sqrt()]).collect::<Vec<f32>>())
         };
-        let texts: Vec<_> =
-            Scale::texts().map(|text| share(&BuiltIn::new().embed(text).unwrap())).collect();
-        let high = Scale::of(&texts, &texts);
+        let texts: Vec<_> = SimilarityScale::texts()
+            .map(|text| share(&BuiltIn::new().embed(text).unwrap()))
+            .collect();
+        let high = SimilarityScale::of(&texts, &texts);
         for cosines in [[0.15, 0.1], [0.35, 0.3], [0.5, 0.2], [0.5, 0.1]] {
             let fitting = |by: fn(f32) -> f32, scale| -> Vec<bool> {
                 let found = vec![found(1, by(cosines[0]), 9.0), found(2, by(cosines[1]), 9.0)];

@@ -2,19 +2,19 @@
 //!
 //! An intent becomes [probes](to_probes), an index answers each with what it [found](Found), and
 //! [`fuse`] makes one list of that. In the registry the index is an engine; here there is a
-//! [`Scan`], which looks at everything and answers alike, to measure the rest with.
+//! [`BruteForceIndex`], which looks at everything and answers alike, to measure the rest with.
 //!
 //! ```
-//! use registry::embed::{BuiltIn, Described, index_text};
-//! use registry::retrieval::{CapabilityId, Scan, fuse, to_probes};
+//! use registry::embed::{BuiltIn, EmbeddingSource, index_text};
+//! use registry::retrieval::{CapabilityId, BruteForceIndex, fuse, to_probes};
 //!
 //! let embedder = BuiltIn::new();
-//! let mut scan = Scan::default();
+//! let mut scan = BruteForceIndex::default();
 //! for (id, name, description) in [
 //!     (1, "ListDogBreeds", "Retrieve a list of dog breeds"),
 //!     (2, "GetRiverLevel", "Get the latest water level at a river gauge"),
 //! ] {
-//!     let text = index_text(&Described { name, description, ..Described::default() });
+//!     let text = index_text(&EmbeddingSource { name, description, ..EmbeddingSource::default() });
 //!     scan.add(CapabilityId(id), &text.sparse, embedder.embed_parts(&text.dense));
 //! }
 //! let search = |intent| {
@@ -36,7 +36,7 @@ pub use crate::bm25::{SparseVector, query_vector};
 use crate::embed::{BuiltIn, Embedding};
 pub use crate::rank_fusion::{Candidate, fuse};
 pub use crate::store::CapabilityId;
-pub use crate::vectors::{Found, Probe};
+pub use crate::vectors::{Found, SearchQuery};
 
 /// Candidates that each probe of a search brings from each of the two indexes, and that are ranked.
 pub const CANDIDATES: usize = 100;
@@ -50,22 +50,22 @@ pub fn to_texts(intent: &str) -> Vec<String> {
 }
 
 /// What to search with, by the built-in embedder.
-pub fn to_probes(intent: &str, embedder: &BuiltIn) -> Vec<Probe> {
+pub fn to_probes(intent: &str, embedder: &BuiltIn) -> Vec<SearchQuery> {
     to_texts(intent)
         .iter()
-        .map(|text| Probe { dense: embedder.embed(text), sparse: query_vector(text) })
+        .map(|text| SearchQuery { dense: embedder.embed(text), sparse: query_vector(text) })
         .collect()
 }
 
 /// An index that looks at everything: exact, in memory, for thousands of capabilities.
 #[derive(Debug, Clone, Default)]
-pub struct Scan {
+pub struct BruteForceIndex {
     points: Vec<(CapabilityId, Embedding)>,
     /// Where a term occurs, and with which weight.
     postings: BTreeMap<u32, Vec<(usize, f32)>>,
 }
 
-impl Scan {
+impl BruteForceIndex {
     /// Adds a capability by its words and its vector.
     pub fn add(&mut self, capability: CapabilityId, words: &str, vector: Embedding) {
         let SparseVector { indices, values } = document_vector(words);
@@ -87,7 +87,7 @@ impl Scan {
 
     /// The `limit` nearest by cosine and the `limit` best by BM25, each with both scores; where it
     /// is not among the best by BM25, that score is 0.
-    pub fn query(&self, probe: &Probe, limit: usize) -> Vec<Found> {
+    pub fn query(&self, probe: &SearchQuery, limit: usize) -> Vec<Found> {
         let dense = probe.dense.as_deref();
         let cosines: Vec<_> =
             self.points.iter().map(|(_, point)| cosine(dense, point.as_deref())).collect();
@@ -116,7 +116,7 @@ impl Scan {
             .collect()
     }
 
-    fn bm25(&self, probe: &Probe) -> Vec<f32> {
+    fn bm25(&self, probe: &SearchQuery) -> Vec<f32> {
         let mut scores = vec![0.0; self.points.len()];
         let all = self.points.len() as f32;
         for (term, wanted) in probe.sparse.indices.iter().zip(&probe.sparse.values) {
@@ -149,10 +149,10 @@ fn best(scores: &[f32], limit: usize, counts: fn(f32) -> bool) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embed::{CAPABILITIES, Described, Embedder, IndexText, index_text};
+    use crate::embed::{CAPABILITIES, Embedder, EmbeddingSource, IndexedText, index_text};
     use crate::store::Seq;
     use crate::store::indexes::IndexId;
-    use crate::vectors::{self, Change, Filter, IndexPlace, Point};
+    use crate::vectors::{self, Change, Filter, IndexLocation, Point};
 
     const INTENTS: [&str; 8] = [
         "pooch kinds",
@@ -165,9 +165,9 @@ mod tests {
         "latest price of the stock of a company, translated into another language",
     ];
 
-    fn texts() -> impl Iterator<Item = (CapabilityId, IndexText)> {
+    fn texts() -> impl Iterator<Item = (CapabilityId, IndexedText)> {
         (1..).zip(CAPABILITIES).map(|(id, (name, description))| {
-            let described = Described { name, description, ..Described::default() };
+            let described = EmbeddingSource { name, description, ..EmbeddingSource::default() };
             (CapabilityId(id), index_text(&described))
         })
     }
@@ -185,13 +185,13 @@ mod tests {
             format: vectors::FORMAT,
         };
         let engine = vectors::open(
-            IndexPlace::Folder(folder.path().to_owned()),
+            IndexLocation::Folder(folder.path().to_owned()),
             identity.store.clone(),
             Vec::new(),
         )
         .await
         .unwrap();
-        let mut scan = Scan::default();
+        let mut scan = BruteForceIndex::default();
         let mut points = Vec::new();
         for (capability, text) in texts() {
             scan.add(capability, &text.sparse, embedder.embed_parts(&text.dense));
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn what_is_asked_for_comes_first_and_what_is_not_there_does_not_fit() {
         let embedder = BuiltIn::new();
-        let mut scan = Scan::default();
+        let mut scan = BruteForceIndex::default();
         for (capability, text) in texts() {
             scan.add(capability, &text.sparse, embedder.embed_parts(&text.dense));
         }

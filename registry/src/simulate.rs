@@ -67,7 +67,7 @@ impl Attack {
 
 /// What hostile reports come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attacked {
+pub struct AttackResult {
     /// Intents that were looked at.
     pub intents: usize,
     /// Those with another winner.
@@ -132,7 +132,7 @@ fn serve(mut alternatives: Vec<Alternative>, runs: usize, random: &mut Random) -
 /// There are `runs` for each alternative over two weeks. The alternatives are alike but for their
 /// reliability: one succeeds 95 times of 100, the others are behind by `gap` at least.
 #[must_use]
-pub fn attack(seed: u64, intents: usize, runs: usize, gap: f64, attack: Attack) -> Attacked {
+pub fn attack(seed: u64, intents: usize, runs: usize, gap: f64, attack: Attack) -> AttackResult {
     let mut random = Random(seed);
     let strategies = strategies("highest_score");
     let (mut changed, mut changed_if_all_count) = (0, 0);
@@ -176,7 +176,7 @@ pub fn attack(seed: u64, intents: usize, runs: usize, gap: f64, attack: Attack) 
         changed += usize::from(winner(&alternatives, &strategies, now) != first);
         changed_if_all_count += usize::from(plain_winner(&alternatives) != first_of_all);
     }
-    Attacked { intents, changed, changed_if_all_count }
+    AttackResult { intents, changed, changed_if_all_count }
 }
 
 /// Recall at 5 of `queries` queries with 20 candidates each, one of them right, by similarity and by

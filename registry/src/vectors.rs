@@ -17,7 +17,7 @@ use async_trait::async_trait;
 use semver::{Version, VersionReq};
 
 use crate::bm25::SparseVector;
-use crate::embed::Scale;
+use crate::embed::SimilarityScale;
 use crate::store::indexes::IndexId;
 use crate::store::{CapabilityId, Seq};
 
@@ -25,7 +25,7 @@ pub use self::qdrant::QdrantConfig;
 
 /// Where a search index is.
 #[derive(Debug, Clone)]
-pub enum IndexPlace {
+pub enum IndexLocation {
     /// In a folder of this machine, with the engine in this process.
     Folder(PathBuf),
     /// On a server.
@@ -78,7 +78,7 @@ impl Change {
 
 /// One text to search with: the whole query or a clause of it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Probe {
+pub struct SearchQuery {
     /// Its meaning; absent when it has none to the embedder.
     pub dense: Option<Vec<f32>>,
     /// Its words.
@@ -168,7 +168,7 @@ pub(crate) struct Identity {
     /// Their length.
     pub(crate) dimensions: usize,
     /// What their cosines are worth.
-    pub(crate) scale: Scale,
+    pub(crate) scale: SimilarityScale,
     /// Format of all this, of points and of keywords; a change of any raises [`FORMAT`]. An index of
     /// another one is worth nothing.
     pub(crate) format: u32,
@@ -234,7 +234,7 @@ pub(crate) trait Answering: Send + Sync + std::fmt::Debug {
     /// with both scores. Sees every change whose `apply` has returned.
     async fn query(
         &self,
-        probes: Vec<Probe>,
+        probes: Vec<SearchQuery>,
         filter: Filter,
         limit: usize,
     ) -> Result<Answers, Error>;
@@ -254,26 +254,26 @@ pub(crate) trait Answering: Send + Sync + std::fmt::Debug {
 /// When the folder cannot be used, or another process uses it; when the server can never be used as
 /// it is configured. One that is away may come back.
 pub(crate) async fn open(
-    place: IndexPlace,
+    place: IndexLocation,
     store: String,
     embedders: Vec<String>,
 ) -> Result<Arc<dyn Vectors>, Error> {
     Ok(match place {
-        IndexPlace::Folder(folder) => Arc::new(edge::Edge::open(folder, store).await?),
-        IndexPlace::Qdrant(config) => {
+        IndexLocation::Folder(folder) => Arc::new(edge::Edge::open(folder, store).await?),
+        IndexLocation::Qdrant(config) => {
             Arc::new(qdrant::Qdrant::open(config, store, embedders).await?)
         }
     })
 }
 
 /// The folder of the index, when that was made from another store.
-pub(crate) fn is_of_another(place: &IndexPlace, store: &str) -> Option<String> {
+pub(crate) fn is_of_another(place: &IndexLocation, store: &str) -> Option<String> {
     match place {
-        IndexPlace::Folder(folder) => {
+        IndexLocation::Folder(folder) => {
             edge::store_of(folder).filter(|made_from| made_from != store)?;
             Some(folder.display().to_string())
         }
-        IndexPlace::Qdrant(_) => None,
+        IndexLocation::Qdrant(_) => None,
     }
 }
 

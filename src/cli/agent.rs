@@ -1,6 +1,6 @@
 //! The arguments of the agent.
 
-use agent::mcp::Listed;
+use agent::mcp::ListedTools;
 use clap::Args;
 use url::Url;
 
@@ -124,7 +124,7 @@ pub(crate) struct AgentArgs {
     /// A capability that MCP clients see as a tool of its own: NAME, NAME@RANGE; or all of a kind:
     /// host:HOST, read-only. Without any, they find capabilities by `search_capabilities`
     #[arg(long = "mcp-tool", value_name = "WHAT")]
-    pub(crate) mcp_tools: Vec<Listed>,
+    pub(crate) mcp_tools: Vec<ListedTools>,
     /// How many MCP sessions callers without a known token may have together [default: 16]. A
     /// principal may have 64, all together 256
     #[arg(long, value_name = "COUNT")]

@@ -1,7 +1,7 @@
 //! `a2s compose`: a chain of capabilities for what none does alone.
 
 use agent::Registry;
-use agent::compose::{Proposal, compose as propose, gather};
+use agent::compose::{ChainProposal, compose as propose, gather};
 use serde_json::json;
 
 use crate::cli::ComposeArgs;
@@ -48,7 +48,7 @@ pub(super) async fn compose(
 }
 
 /// The document, which can be redirected into a file; why it is so stands beside it.
-fn print(proposal: &Proposal, output: &mut Output) {
+fn print(proposal: &ChainProposal, output: &mut Output) {
     output.note(format_args!("{BOLD}{}{BOLD:#}", proposal.name));
     for link in &proposal.links {
         output.note(format_args!(

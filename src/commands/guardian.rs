@@ -7,7 +7,7 @@ mod test;
 use std::path::Path;
 
 use a2s::{Diagnostic, Position, Severity};
-use guardian::Faults;
+use guardian::PolicyErrors;
 
 use crate::cli::{AuditCommand, GuardianCommand};
 use crate::cli_error::{Exit, Failure, POLICY};
@@ -45,7 +45,7 @@ pub(super) async fn guardian(
 }
 
 /// A file that a guardian cannot go by, with every fault.
-pub(crate) fn faulty(path: &Path, faults: &Faults) -> Failure {
+pub(crate) fn faulty(path: &Path, faults: &PolicyErrors) -> Failure {
     let message =
         format!("{} has {}", path.display(), crate::output::count(faults.0.len(), "fault"));
     let hint = "docs/guardian.md says how policies and cases are written.";

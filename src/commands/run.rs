@@ -239,9 +239,9 @@ pub(crate) fn exit_of(run: &Run) -> Option<Exit> {
 /// What the executor's table of errors says about the exit code.
 fn exit_of_code(code: &str) -> Exit {
     match executor::Kind::of_code(code).map(executor::Kind::exit) {
-        Some(executor::Exit::Denied) => Exit::Denied,
-        Some(executor::Exit::Unreachable) => Exit::Unreachable,
-        Some(executor::Exit::Failed) | None => Exit::Bad,
+        Some(executor::ExitClass::Denied) => Exit::Denied,
+        Some(executor::ExitClass::Unreachable) => Exit::Unreachable,
+        Some(executor::ExitClass::Failed) | None => Exit::Bad,
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use a2s::{Document, Example};
-use executor::{Outcome, Trial};
+use executor::{ExampleRunner, Outcome};
 use rayon::prelude::*;
 use tokio::runtime::Handle;
 
@@ -40,7 +40,7 @@ struct Subject {
 struct Tested {
     subject: Subject,
     /// What it is tried by, or why it cannot be.
-    trial: Option<Result<Trial, Failure>>,
+    trial: Option<Result<ExampleRunner, Failure>>,
     /// The examples that were tried, by their number.
     tried: Vec<(usize, Result<Outcome, Panicked>)>,
     /// How many the filter left out.
@@ -91,7 +91,7 @@ pub(super) async fn test(
 
 /// Tries an example where nothing that it breaks can break others.
 pub(super) fn try_out(
-    trial: &Trial,
+    trial: &ExampleRunner,
     example: &Example,
     runtime: &Handle,
 ) -> Result<Outcome, Panicked> {

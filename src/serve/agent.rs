@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use a2s::{Door, Identify, Secret};
-use agent::a2a::Peer;
-use agent::{Agent, App, Client, Guard, Model, Outside, ServiceClients, Source, mcp};
+use agent::a2a::UnresolvedAgent;
+use agent::{Agent, App, Backend, Client, ClockAndIds, Guard, Model, ServiceClients, mcp};
 use axum::Router;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
@@ -164,13 +164,13 @@ impl AgentPart {
         let guard = Guard::new(guardians, outside.clone());
         let door = Door::new(Some(token.clone())).with(Arc::clone(&others));
         let mcp = mcp::routes(&own, door, guard.clone(), outside.clone(), self.mcp, stop.clone());
-        let mut sources = vec![Source::shared(own)];
+        let mut sources = vec![Backend::shared(own)];
         for place in self.places {
-            sources.push(Source::at(Client::new(&place.url, place.token()?)?));
+            sources.push(Backend::at(Client::new(&place.url, place.token()?)?));
         }
         let mut peers = Vec::with_capacity(self.peers.len());
         for place in self.peers {
-            peers.push(Peer::new(&place.url, place.token()?)?);
+            peers.push(UnresolvedAgent::new(&place.url, place.token()?)?);
         }
         let mut agent =
             Agent::new(outside).use_registries(sources).guarded_by(guard).with_peers(peers);
@@ -221,8 +221,10 @@ impl Place {
 }
 
 /// The system's clock, and random ids.
-pub(super) fn outside() -> Outside {
-    Outside::new(clock::now, || uuid::Builder::from_random_bytes(clock::random::<16>()).into_uuid())
+pub(super) fn outside() -> ClockAndIds {
+    ClockAndIds::new(clock::now, || {
+        uuid::Builder::from_random_bytes(clock::random::<16>()).into_uuid()
+    })
 }
 
 fn failed(error: &dyn std::error::Error) -> Failure {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use a2s::Secret;
 use a2s::api::{IntrospectionRequest, IntrospectionResponse};
 use agent::{Client, ClientError};
-use aos::Guardians;
+use aos::GuardianChain;
 use aos::message::Ping;
 use jiff::{SignedDuration, Timestamp};
 use reqwest::Method;
@@ -31,13 +31,16 @@ pub(super) struct Dependencies(Arc<Inner>);
 struct Inner {
     /// Each with its role.
     services: Vec<(&'static str, Client)>,
-    guardians: Option<Guardians>,
+    guardians: Option<GuardianChain>,
     last: Mutex<Option<(Timestamp, Vec<Finding>)>>,
 }
 
 impl Dependencies {
     /// `services` are asked with the token that each client shows, where it shows one.
-    pub(super) fn new(services: Vec<(&'static str, Client)>, guardians: Option<Guardians>) -> Self {
+    pub(super) fn new(
+        services: Vec<(&'static str, Client)>,
+        guardians: Option<GuardianChain>,
+    ) -> Self {
         Self(Arc::new(Inner { services, guardians, last: Mutex::default() }))
     }
 
@@ -55,7 +58,7 @@ impl Dependencies {
             let lacking = checked.unwrap_or_else(|_| Some("it does not answer in time".to_owned()));
             (format!("{role} at {}", client.url()), lacking)
         });
-        let guardians = self.0.guardians.iter().flat_map(Guardians::clients);
+        let guardians = self.0.guardians.iter().flat_map(GuardianChain::clients);
         let guardians = guardians.map(async |(name, client)| {
             let ping = Ping { timestamp: Some(now), ..Ping::default() };
             let answered = client.ping("ready", ping).await;

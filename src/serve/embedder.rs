@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use a2s::Secret;
 use jiff::SignedDuration;
-use registry::embed::{Embedder, Encoding, EndpointConfig, Prefixes};
+use registry::embed::{Embedder, Encoding, EndpointConfig, PromptPrefixes};
 use serde::Deserialize;
 
 use super::services::RegistryPart;
@@ -39,8 +39,10 @@ impl Section {
     ) -> Result<RegistryPart, Failure> {
         let choice = arguments.embedder.as_ref().or(self.r#use.as_ref());
         let model = arguments.embedding_model.as_ref().or(self.model.as_ref());
-        let prefixes =
-            Prefixes { query: self.query_prefix.clone(), document: self.document_prefix.clone() };
+        let prefixes = PromptPrefixes {
+            query: self.query_prefix.clone(),
+            document: self.document_prefix.clone(),
+        };
         let embedder = match choice {
             Some(EmbedderChoice::Url(base)) => {
                 let Some(model) = model else {

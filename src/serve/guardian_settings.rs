@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::Secret;
-use executor::{Endpoint, FailModes, GuardianConfig, Hook, HttpEndpoint, Identity};
+use executor::{FailModes, GuardianConfig, GuardianEndpoint, Hook, HttpEndpoint, Identity};
 use jiff::SignedDuration;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
@@ -69,7 +69,7 @@ impl Guardians {
         let Self::Asked(guardians) = self else { return Ok(()) };
         for guardian in guardians {
             let Guardian::At(config) = guardian else { continue };
-            let Endpoint::Http(endpoint) = &config.endpoint else { continue };
+            let GuardianEndpoint::Http(endpoint) = &config.endpoint else { continue };
             if endpoint.token.is_some() {
                 transport
                     .check(&endpoint.url, &format!("the token of guardian {}", config.name))?;

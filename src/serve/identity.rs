@@ -37,11 +37,11 @@ impl RegistryAccess {
     }
 
     /// The registry as the one that knows the callers; none without a token for it.
-    pub(super) fn introspection(&self) -> Result<Option<agent::Callers>, Failure> {
+    pub(super) fn introspection(&self) -> Result<Option<agent::RegistryTokens>, Failure> {
         if self.token.is_none() {
             return Ok(None);
         }
-        Ok(Some(agent::Callers::new(self.client()?, outside())))
+        Ok(Some(agent::RegistryTokens::new(self.client()?, outside())))
     }
 
     /// Reaches the registry, and shows it the token.

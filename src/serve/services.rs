@@ -118,7 +118,7 @@ pub(crate) struct Outbound {
     pub(crate) hosts: executor::Hosts,
     pub(crate) secret_key: SecretKey,
     pub(crate) client_certificates: BTreeMap<Domain, Certificate>,
-    pub(crate) check_answers: executor::CheckAnswers,
+    pub(crate) check_answers: executor::ResponseValidation,
 }
 
 /// The key for stored credentials, or where it is.
@@ -444,10 +444,11 @@ impl Stack {
 }
 
 /// The guardians of other processes among these.
-fn open_remote(guardians: &executor::Guardian) -> Result<Option<aos::Guardians>, Failure> {
+fn open_remote(guardians: &executor::Guardian) -> Result<Option<aos::GuardianChain>, Failure> {
     let executor::Guardian::At(configs) = guardians else { return Ok(None) };
-    let is_remote =
-        |config: &&executor::GuardianConfig| matches!(config.endpoint, executor::Endpoint::Http(_));
+    let is_remote = |config: &&executor::GuardianConfig| {
+        matches!(config.endpoint, executor::GuardianEndpoint::Http(_))
+    };
     let remote: Vec<_> = configs.iter().filter(is_remote).cloned().collect();
     if remote.is_empty() {
         return Ok(None);
@@ -493,7 +494,7 @@ async fn open_registry(
     let usual = registry::Config::in_folder(folder.path(), secret);
     let config = registry::Config {
         database: part.database.unwrap_or(usual.database),
-        index: part.qdrant.map_or(usual.index, registry::IndexPlace::Qdrant),
+        index: part.qdrant.map_or(usual.index, registry::IndexLocation::Qdrant),
         embedder: part.embedder,
         query_timeout: part.query_timeout,
         service_token: part.service_token,
@@ -528,13 +529,13 @@ async fn open_executor(
     let private =
         if allow_private_addresses { PRIVATE.map(str::to_owned).to_vec() } else { Vec::new() };
     let secret_key = match secret_key {
-        SecretKey::Given(key) => executor::SecretKey::Given(key),
-        SecretKey::File => executor::SecretKey::File(folder.join("secrets.key")),
+        SecretKey::Given(key) => executor::SecretKeySource::Given(key),
+        SecretKey::File => executor::SecretKeySource::File(folder.join("secrets.key")),
         SecretKey::Keyring => {
             let folder = folder.path().to_owned();
             // It blocks, and may wait for a person.
             let key = tokio::task::spawn_blocking(move || keyring::key(&folder)).await;
-            executor::SecretKey::Given(key.map_err(|error| cannot_serve(&error))??)
+            executor::SecretKeySource::Given(key.map_err(|error| cannot_serve(&error))??)
         }
     };
     let certificate = |files: Certificate| executor::ClientCertificate {

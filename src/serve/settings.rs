@@ -283,9 +283,9 @@ impl File {
             secret_key: self.secret_key(arguments)?,
             client_certificates: self.client_certificates(arguments),
             check_answers: match arguments.check_answers.or(self.check_answers) {
-                Some(CheckAnswers::Off) => executor::CheckAnswers::Off,
-                Some(CheckAnswers::Error) => executor::CheckAnswers::Error,
-                Some(CheckAnswers::Warn) | None => executor::CheckAnswers::Warn,
+                Some(CheckAnswers::Off) => executor::ResponseValidation::Off,
+                Some(CheckAnswers::Error) => executor::ResponseValidation::Error,
+                Some(CheckAnswers::Warn) | None => executor::ResponseValidation::Warn,
             },
         })
     }

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use a2s::Secret;
-use executor::{EventFile, Export, Telemetry};
+use executor::{OcsfFile, OtlpExport, Telemetry};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use url::Url;
@@ -64,7 +64,7 @@ impl Section {
         let service = service.or_else(|| self.service_name.clone());
         let export = |endpoint, headers: Option<(String, String)>| {
             let headers = headers.map(read_headers).transpose()?.unwrap_or_default();
-            Ok::<_, Failure>(Export { endpoint, headers })
+            Ok::<_, Failure>(OtlpExport { endpoint, headers })
         };
         let ocsf = flags.ocsf_endpoint.as_ref().or(self.ocsf_endpoint.as_ref()).cloned();
         let default = Telemetry::default();
@@ -85,19 +85,19 @@ impl Section {
     }
 
     /// The file of security events.
-    fn ocsf_file(&self, flags: &ListenerArgs) -> Result<Option<EventFile>, Failure> {
+    fn ocsf_file(&self, flags: &ListenerArgs) -> Result<Option<OcsfFile>, Failure> {
         let path = flags.ocsf_file.as_ref().or(self.ocsf_file.as_ref());
         let Some(path) = path.filter(|path| !path.as_os_str().is_empty()) else {
             return Ok(None);
         };
-        let default = EventFile::new(path.clone());
+        let default = OcsfFile::new(path.clone());
         let keep = self.ocsf_files_kept.unwrap_or(default.keep);
         if keep > MOST_FILES {
             let message = format!("`ocsf-files-kept` is {MOST_FILES} at the most");
             return Err(wrong(message));
         }
         let max_bytes = self.ocsf_file_bytes.unwrap_or(default.max_bytes);
-        Ok(Some(EventFile { max_bytes, keep, ..default }))
+        Ok(Some(OcsfFile { max_bytes, keep, ..default }))
     }
 }
 
@@ -191,7 +191,7 @@ mod tests {
         let section: Section = toml::from_str(file).unwrap();
         let headers = |name: &str| (name == OCSF_HEADERS).then(|| "key=s3cret".to_owned());
         let telemetry = section.read(&ListenerArgs::default(), headers).unwrap();
-        let expected = EventFile { path: "/var/log/a".into(), max_bytes: 7, keep: 0 };
+        let expected = OcsfFile { path: "/var/log/a".into(), max_bytes: 7, keep: 0 };
         assert_eq!(telemetry.ocsf_file, Some(expected));
         let endpoint = telemetry.ocsf_endpoint.unwrap();
         assert_eq!(endpoint.endpoint.as_str(), "http://file/x");
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(alarm.endpoint.as_str(), "https://alarm/z");
         assert_eq!(alarm.headers[0].1.reveal(), "s3cret");
         let alone = Section::default().read(&flags, |_| None).unwrap();
-        assert_eq!(alone.ocsf_file, Some(EventFile::new("b".into())));
+        assert_eq!(alone.ocsf_file, Some(OcsfFile::new("b".into())));
         let many: Section = toml::from_str("ocsf-file = 'a'\nocsf-files-kept = 1001").unwrap();
         assert!(many.read(&ListenerArgs::default(), |_| None).is_err());
     }

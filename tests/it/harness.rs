@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use a2s_cli::standin::{Service, Standin};
+use a2s_cli::standin::{MockService, Service};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -198,7 +198,7 @@ pub(crate) fn command(environment: &[(&str, &str)]) -> Command {
 pub(crate) struct World {
     folder: TempDir,
     flags: Vec<String>,
-    standins: Vec<Standin>,
+    standins: Vec<MockService>,
     server: Option<Server>,
 }
 
@@ -345,7 +345,7 @@ impl World {
 
     /// The same, with other stand-ins.
     pub(crate) fn among(services: Vec<Service>, flags: &[&str]) -> Self {
-        let standins: Vec<Standin> = RUNTIME.block_on(async {
+        let standins: Vec<MockService> = RUNTIME.block_on(async {
             let mut running = Vec::new();
             for service in services {
                 running.push(service.serve().await.unwrap());
@@ -477,7 +477,7 @@ impl World {
     }
 
     /// The stand-in for a host.
-    pub(crate) fn standin(&self, host: &str) -> &Standin {
+    pub(crate) fn standin(&self, host: &str) -> &MockService {
         self.standins.iter().find(|standin| standin.host().as_str() == host).unwrap()
     }
 }

@@ -19,7 +19,7 @@ pub enum Starter {
 ///
 /// ```
 /// let name = "GetWeather".parse().expect("a name");
-/// let text = a2s::author::starter_document(&name, a2s::author::Starter::OpenApi);
+/// let text = a2s::authoring::starter_document(&name, a2s::authoring::Starter::OpenApi);
 /// assert!(a2s::compile(text.as_bytes()).document.is_some());
 /// ```
 #[must_use]

@@ -16,7 +16,7 @@ use crate::tree;
 ///
 /// ```
 /// let value = serde_json::json!({"steps": [{"id": "a", "on": "no", "text": "one\ntwo\n"}]});
-/// let text = a2s::author::write_yaml(&value);
+/// let text = a2s::authoring::write_yaml(&value);
 /// assert_eq!(text, "steps:\n  - id: a\n    \"on\": \"no\"\n    text: |\n      one\n      two\n");
 /// assert_eq!(a2s::parse_value(text.as_bytes()), Ok(value));
 /// ```

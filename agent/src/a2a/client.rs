@@ -19,8 +19,8 @@ use super::model::{Message, Part, Reply, Role, Task, Update};
 use super::rpc::{Method, Object};
 use super::wire_versions::Version;
 use crate::client::{Client, Error as ClientError, Next, Sse};
-use crate::clock_and_ids::Outside;
-use crate::guard::{Denial, Guard, Guarded, Way};
+use crate::clock_and_ids::ClockAndIds;
+use crate::guard::{Denied, Direction, Guard, GuardOutcome};
 
 /// The most bytes of a card, of an answer and of an event of a stream.
 const MAX_ANSWER: usize = 1 << 20;
@@ -36,7 +36,7 @@ const MAX_WORDS: usize = 300;
 
 /// Another agent, before it was asked for its card.
 #[derive(Debug, Clone)]
-pub struct Peer {
+pub struct UnresolvedAgent {
     http: Client,
 }
 
@@ -46,13 +46,13 @@ pub struct A2aClient {
     http: Client,
     card: Card,
     guard: Guard,
-    outside: Outside,
+    outside: ClockAndIds,
     decisions: Vec<GuardianDecision>,
 }
 
 /// A stream of what happens to a task.
 #[derive(Debug)]
-pub struct Updates<'c> {
+pub struct TaskStream<'c> {
     client: &'c mut A2aClient,
     id: Value,
     hook: A2aMethod,
@@ -97,10 +97,10 @@ pub enum A2aError {
     },
     /// The guardians let a message neither out nor in.
     #[error("{0}")]
-    Denied(#[from] Denial),
+    Denied(#[from] Denied),
 }
 
-impl Peer {
+impl UnresolvedAgent {
     /// The agent whose card is below `url`, and which is shown `token`.
     ///
     /// # Errors
@@ -119,7 +119,7 @@ impl Peer {
     ///
     /// # Errors
     /// It has no card that can be used.
-    pub async fn meet(&self, guard: Guard, outside: Outside) -> Result<A2aClient, A2aError> {
+    pub async fn meet(&self, guard: Guard, outside: ClockAndIds) -> Result<A2aClient, A2aError> {
         let url = self.url();
         let request = self.http.request(reqwest::Method::GET, &[".well-known", "agent-card.json"]);
         let request = request
@@ -173,7 +173,7 @@ impl A2aClient {
     ///
     /// # Errors
     /// There is no answer, or none that may be used.
-    pub async fn stream(&mut self, message: &Message) -> Result<Updates<'_>, A2aError> {
+    pub async fn stream(&mut self, message: &Message) -> Result<TaskStream<'_>, A2aError> {
         let params = self.message(message, true);
         let hook = A2aMethod::MessageStream;
         let until = Instant::now() + PATIENCE;
@@ -186,7 +186,7 @@ impl A2aClient {
         }
         let events = Sse::of(response);
         let (bytes, count, over) = (0, 0, false);
-        Ok(Updates { client: self, id, hook, events, until, bytes, count, over })
+        Ok(TaskStream { client: self, id, hook, events, until, bytes, count, over })
     }
 
     /// A task as it is now.
@@ -259,7 +259,7 @@ impl A2aClient {
                 && payload.get("params").is_some_and(Value::is_object);
             same.then_some(()).ok_or_else(|| "it is another request".to_owned())
         };
-        let way = Way::Asks { name: &self.card.name, url: self.http.url().as_str() };
+        let way = Direction::Asks { name: &self.card.name, url: self.http.url().as_str() };
         let guarded = self.guard.a2a(hook, way, payload, fits).await;
         let payload = self.follow(guarded)?;
         let request = self.http.request(reqwest::Method::POST, &[]);
@@ -275,7 +275,7 @@ impl A2aClient {
         let url = self.http.url();
         let answer: Object =
             serde_json::from_slice(body).map_err(|error| bad(url, error.to_string()))?;
-        let way = Way::Answered { name: &self.card.name, url: url.as_str() };
+        let way = Direction::Answered { name: &self.card.name, url: url.as_str() };
         let guarded = self.guard.a2a(hook, way, answer, |_| Ok(())).await;
         let mut answer = self.follow(guarded)?;
         let url = self.http.url();
@@ -293,14 +293,14 @@ impl A2aClient {
         answer.remove("result").ok_or_else(|| bad(url, "it has no `result`"))
     }
 
-    fn follow<T>(&mut self, guarded: Guarded<T>) -> Result<T, Denial> {
+    fn follow<T>(&mut self, guarded: GuardOutcome<T>) -> Result<T, Denied> {
         let room = MAX_DECISIONS.saturating_sub(self.decisions.len());
         self.decisions.extend(guarded.decisions.into_iter().take(room));
         guarded.outcome
     }
 }
 
-impl Updates<'_> {
+impl TaskStream<'_> {
     /// That the stream told of nothing.
     pub(crate) fn pointless(&self) -> A2aError {
         bad(self.client.http.url(), "it told of no task")

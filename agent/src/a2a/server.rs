@@ -24,7 +24,7 @@ use super::tasks::{Entry, NoRoom, Tasks};
 use super::wire_versions::Version;
 use crate::agent::Agent;
 use crate::client::Error as ClientError;
-use crate::guard::{Denial, Hidden, Way};
+use crate::guard::{Denied, Direction, Hidden};
 use crate::requester::Requester;
 use crate::turn::parse_reply::is_consent;
 
@@ -206,7 +206,7 @@ impl Desk {
         &self,
         ticket: &Ticket,
         call: Call,
-    ) -> Result<Result<Asked, (Asked, Denial)>, Fault> {
+    ) -> Result<Result<Asked, (Asked, Denied)>, Fault> {
         let asked = Asked::read(&call)?;
         let (version, method, mut whole) = (call.version, call.method, call.whole);
         let hidden = self.hidden_inputs(&asked);
@@ -220,7 +220,7 @@ impl Desk {
         };
         let fits = |payload: &Object| read(payload).map(drop).map_err(|fault| fault.message);
         let guard = &self.agent.guard;
-        let guarded = guard.a2a(ticket.hook, Way::Asked, whole, fits).await;
+        let guarded = guard.a2a(ticket.hook, Direction::Asked, whole, fits).await;
         let guarded = guarded.without_a_new_yes(|payload| {
             let yes = read(payload).ok().and_then(|wanted| self.yes_to(&wanted));
             yes.is_some() && yes != self.yes_to(&asked)
@@ -260,7 +260,7 @@ impl Desk {
             _ => Err("it has no `result`".to_owned()),
         };
         let answer = rpc::result(&ticket.id, result);
-        let guarded = self.agent.guard.a2a(ticket.hook, Way::Answers, answer, fits).await;
+        let guarded = self.agent.guard.a2a(ticket.hook, Direction::Answers, answer, fits).await;
         match guarded.outcome {
             Ok(mut used) => {
                 let result = used.remove("result").unwrap_or_default();
@@ -271,7 +271,7 @@ impl Desk {
     }
 
     /// A task that is not taken on. Nothing of what was said is kept.
-    fn reject(&self, incoming: Incoming, denial: &Denial) -> Result<Task, Fault> {
+    fn reject(&self, incoming: Incoming, denial: &Denied) -> Result<Task, Fault> {
         let (id, now) = (self.agent.outside.new_id(), self.agent.outside.now());
         let context = incoming.context.unwrap_or_else(|| self.agent.outside.new_id().to_string());
         let entry =
@@ -358,7 +358,7 @@ fn never(method: Method) -> Fault {
     }
 }
 
-fn denied(what: &str, denial: &Denial) -> Fault {
+fn denied(what: &str, denial: &Denied) -> Fault {
     Fault::new(Kind::Denied, format!("{what}: {denial}"))
 }
 

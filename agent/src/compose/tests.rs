@@ -43,7 +43,7 @@ fn requests(sentence: &str, candidates: &[&[&str]]) -> Vec<Request> {
     texts.map(|(text, names)| Request { text: text.to_owned(), candidates: found(names) }).collect()
 }
 
-fn told(proposal: &Proposal) -> Vec<String> {
+fn told(proposal: &ChainProposal) -> Vec<String> {
     let link = |link: &Link| {
         format!("{}.{} -> {}.{}", link.from, link.outputs.join("+"), link.to, link.input)
     };

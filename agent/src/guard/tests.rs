@@ -26,8 +26,8 @@ pub(crate) async fn guard(answer: Answer) -> Guard {
     tokio::spawn(async move { axum::serve(listener, router).await });
     let client = GuardianClient::new(url, Options::default()).unwrap();
     let time = "2026-01-02T03:04:05Z".parse().unwrap();
-    let outside = Outside::new(move || time, || Uuid::from_u128(7));
-    Guard::new(Some(Guardians::new("stand-in", client)), outside)
+    let outside = ClockAndIds::new(move || time, || Uuid::from_u128(7));
+    Guard::new(Some(GuardianChain::new("stand-in", client)), outside)
 }
 
 pub(crate) fn modify(question: Value, change: impl FnOnce(&mut Value)) -> Value {
@@ -36,7 +36,7 @@ pub(crate) fn modify(question: Value, change: impl FnOnce(&mut Value)) -> Value 
     json!({"decision": "modify", "message": "In other words.", "modifiedRequest": modified})
 }
 
-const SCENE: Scene<'static> = Scene { session: "s", turn: "t", step: "p" };
+const SCENE: GuardContext<'static> = GuardContext { session: "s", turn: "t", step: "p" };
 
 fn hits() -> Vec<SearchHit> {
     let hit = |name: &str| -> SearchHit {
@@ -66,7 +66,7 @@ async fn a_message_is_used_as_the_guardian_wants_it() {
 
     let denied = guard(|_| json!({"decision": "deny", "message": "No.", "reasonCode": ["why"]}));
     let guarded = denied.await.message(SCENE, Role::Agent, "Paris".to_owned()).await;
-    assert_eq!(guarded.outcome, Err(Denial { message: "No.".to_owned(), decided: true }));
+    assert_eq!(guarded.outcome, Err(Denied { message: "No.".to_owned(), decided: true }));
     assert_eq!(guarded.decisions[0].reason_codes, ["why"]);
 }
 
@@ -125,7 +125,7 @@ async fn an_mcp_message_is_used_as_the_guardian_wants_it() {
 
 #[tokio::test]
 async fn an_a2a_message_is_asked_about_with_both_its_ends() {
-    const PEER: Way<'static> = Way::Asks { name: "Hotel", url: "http://hotel.test/" };
+    const PEER: Direction<'static> = Direction::Asks { name: "Hotel", url: "http://hotel.test/" };
     let message = || -> Object { serde_json::from_value(json!({"params": {"id": "1"}})).unwrap() };
     let changed = guard(|question| {
         assert_eq!(question["method"], "tasks/cancel");
@@ -148,7 +148,7 @@ async fn an_a2a_message_is_asked_about_with_both_its_ends() {
     assert!(!denial.decided && denial.message.contains("another request"), "{denial}");
 
     let denied = guard(|_| json!({"decision": "deny", "message": "No.", "reasonCode": []})).await;
-    let asked = denied.a2a(A2aMethod::TaskGet, Way::Answers, message(), |_| Ok(())).await;
+    let asked = denied.a2a(A2aMethod::TaskGet, Direction::Answers, message(), |_| Ok(())).await;
     assert_eq!(asked.outcome.unwrap_err().message, "No.");
     assert_eq!(asked.decisions[0].hook, "task/get");
 }

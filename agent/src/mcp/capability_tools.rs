@@ -31,7 +31,7 @@ const MAX_NAME: usize = 64;
 
 /// Which capabilities are tools of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Listed {
+pub enum ListedTools {
     /// `NAME` or `NAME@RANGE`: the newest version in the range.
     Capability {
         /// Its name.
@@ -45,12 +45,12 @@ pub enum Listed {
     ReadOnly,
 }
 
-/// Why something is not understood as [`Listed`].
+/// Why something is not understood as [`ListedTools`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}; write NAME, NAME@RANGE, host:HOST or read-only")]
 pub struct ListedError(String);
 
-impl FromStr for Listed {
+impl FromStr for ListedTools {
     type Err = ListedError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -93,7 +93,7 @@ impl Snapshot {
 /// What is listed, as it changes.
 #[derive(Clone)]
 pub(super) struct Listing {
-    wanted: Arc<[Listed]>,
+    wanted: Arc<[ListedTools]>,
     registry: Registry,
     facts: Facts,
     /// Held while the registry is asked, so that one asks for all.
@@ -104,7 +104,7 @@ pub(super) struct Listing {
 impl Listing {
     /// Looks again and again what is to be listed, until `stop`.
     pub(super) fn start(
-        wanted: Vec<Listed>,
+        wanted: Vec<ListedTools>,
         client: Client,
         facts: Facts,
         stop: CancellationToken,
@@ -172,8 +172,8 @@ impl Listing {
         let mut found: Vec<Arc<ListedTool>> = Vec::new();
         for wanted in &*self.wanted {
             let releases = match wanted {
-                Listed::Capability { name, range } => self.release(name, range).await?,
-                Listed::Host(_) | Listed::ReadOnly => self.all().await?,
+                ListedTools::Capability { name, range } => self.release(name, range).await?,
+                ListedTools::Host(_) | ListedTools::ReadOnly => self.all().await?,
             };
             for release in releases {
                 if found.len() >= MOST {
@@ -238,7 +238,7 @@ impl Listing {
     }
 }
 
-impl Listed {
+impl ListedTools {
     fn takes(&self, fact: &Fact) -> bool {
         match self {
             Self::Capability { .. } => true,
@@ -328,15 +328,15 @@ mod tests {
 
     #[test]
     fn what_is_listed_is_named_in_a_word() {
-        let listed = |text: &str| text.parse::<Listed>();
-        assert_eq!(listed("read-only"), Ok(Listed::ReadOnly));
+        let listed = |text: &str| text.parse::<ListedTools>();
+        assert_eq!(listed("read-only"), Ok(ListedTools::ReadOnly));
         let host = Domain::new("dogapi.dog").unwrap();
-        assert_eq!(listed("host:dogapi.dog"), Ok(Listed::Host(host)));
+        assert_eq!(listed("host:dogapi.dog"), Ok(ListedTools::Host(host)));
         let name = CapabilityName::new("PostTweet").unwrap();
         let range = VersionReq::parse("^1").unwrap();
-        let pinned = Listed::Capability { name: name.clone(), range };
+        let pinned = ListedTools::Capability { name: name.clone(), range };
         assert_eq!(listed("PostTweet@^1"), Ok(pinned));
-        let any = Listed::Capability { name, range: VersionReq::STAR };
+        let any = ListedTools::Capability { name, range: VersionReq::STAR };
         assert_eq!(listed("PostTweet"), Ok(any));
         for wrong in ["", "post tweet", "PostTweet@soon", "host:", "host:a b"] {
             let error = listed(wrong).unwrap_err().to_string();

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::elicitation::is_yes;
 use super::run_tool::CONFIRM;
 use super::server::Shared;
-use crate::guard::{Guard, Hidden, NOBODY_ELSE, Scene};
+use crate::guard::{Guard, GuardContext, Hidden, NOBODY_ELSE};
 
 /// The longest words of a guardian that are told.
 const MAX_WORDS: usize = 500;
@@ -112,7 +112,7 @@ impl<'a> Exchange<'a> {
     /// What the guardians want in the place of a message; none when it may stay as it is.
     async fn ask(&self, step: &str, message: JsonObject) -> Result<Option<JsonObject>, String> {
         let step = format!("{}{step}", self.prefix);
-        let scene = Scene { session: self.session, turn: &self.turn, step: &step };
+        let scene = GuardContext { session: self.session, turn: &self.turn, step: &step };
         let guarded = self.guard.mcp(scene, message.clone()).await;
         let used = guarded.outcome.map_err(|denial| denial.message)?;
         if used == message {

@@ -26,7 +26,7 @@ use super::tool_call::{self, Target, Turn};
 use super::tool_result::Refusal;
 use super::tools;
 use crate::client::ServiceClients;
-use crate::clock_and_ids::Outside;
+use crate::clock_and_ids::ClockAndIds;
 use crate::guard::Guard;
 use crate::requester::Requester;
 
@@ -63,7 +63,7 @@ pub(super) struct Shared {
     /// Registry and executor, as nobody in particular.
     clients: ServiceClients,
     pub(super) guard: Guard,
-    pub(super) outside: Outside,
+    pub(super) outside: ClockAndIds,
     pub(super) facts: Facts,
     pub(super) listing: Listing,
     pub(super) at_once: Arc<Semaphore>,
@@ -76,7 +76,7 @@ impl Shared {
     pub(super) fn new(
         clients: ServiceClients,
         guard: Guard,
-        outside: Outside,
+        outside: ClockAndIds,
         facts: Facts,
         listing: Listing,
     ) -> Self {

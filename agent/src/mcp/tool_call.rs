@@ -24,7 +24,7 @@ use super::tools::{
     SearchHit, Verified, VerifyArgs, word,
 };
 use crate::executor::Executor;
-use crate::guard::{Hidden, Scene};
+use crate::guard::{GuardContext, Hidden};
 use crate::registry::Registry;
 
 /// How many hits a search gives, when nobody says, and at most.
@@ -210,7 +210,7 @@ async fn search(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResult
     };
     let found = turn.registry.search(&request).await?;
     let Exchange { session, turn: id, .. } = turn.exchange;
-    let scene = Scene { session, turn: id, step: "search" };
+    let scene = GuardContext { session, turn: id, step: "search" };
     let hits = turn.exchange.guard.knowledge(scene, &intent, found.capabilities).await.outcome;
     let hits = hits.map_err(|denial| Refusal::of_guardian("what was found", &denial.message))?;
     let hit = |hit: &a2s::api::SearchHit| SearchHit {

@@ -10,10 +10,10 @@ use a2s::api::{
 
 use super::Turn;
 use super::intent::Wish;
-use crate::agent::Source;
+use crate::agent::Backend;
 use crate::client::Error as ClientError;
 use crate::error::Error;
-use crate::guard::Denial;
+use crate::guard::Denied;
 
 /// What is less similar to an intent than this share of the best is no way to do the same: it is
 /// found, and not tried.
@@ -58,7 +58,7 @@ impl Turn<'_> {
         wish: &Wish,
         strategy: Option<Strategy>,
         filters: Option<SearchFilters>,
-    ) -> Result<Result<Found, Denial>, Error> {
+    ) -> Result<Result<Found, Denied>, Error> {
         let request = SearchRequest {
             intents: wish.intents.clone(),
             limit: Some(self.agent.candidates),
@@ -259,7 +259,7 @@ fn pin(hit: &SearchHit) -> CapabilityRef {
     CapabilityRef { name: hit.name.clone(), version: hit.version.clone(), checksum: hit.checksum }
 }
 
-fn candidate(source: Option<&Source>, hit: &SearchHit) -> Candidate {
+fn candidate(source: Option<&Backend>, hit: &SearchHit) -> Candidate {
     Candidate {
         capability: pin(hit),
         description: hit.description.clone(),

@@ -8,9 +8,9 @@ use serde_json::Map;
 use super::candidate_search::{Choice, Task};
 use super::intent::Wish;
 use super::{Ending, Stop, Turn, reply_text};
-use crate::agent::Source;
+use crate::agent::Backend;
 use crate::client::Error as ClientError;
-use crate::compose::{Candidate, Proposal, Request, compose};
+use crate::compose::{Candidate, ChainProposal, Request, compose};
 
 /// Who answers for the documents that an agent writes.
 const AUTHOR: &str = "A2S agent";
@@ -50,7 +50,7 @@ impl Turn<'_> {
     }
 
     /// Chains of the candidates, best first. What does not verify is no part of any.
-    async fn propose(&mut self, source: &Source, tasks: &[Task]) -> Vec<Proposal> {
+    async fn propose(&mut self, source: &Backend, tasks: &[Task]) -> Vec<ChainProposal> {
         let mut requests = Vec::with_capacity(tasks.len());
         for task in tasks {
             let mut candidates = Vec::new();
@@ -66,7 +66,11 @@ impl Turn<'_> {
 }
 
 /// Publishes a proposal, which is then all that is to be done.
-async fn publish(source: &Source, proposal: &Proposal, pin: CapabilityRef) -> Result<Task, Stop> {
+async fn publish(
+    source: &Backend,
+    proposal: &ChainProposal,
+    pin: CapabilityRef,
+) -> Result<Task, Stop> {
     match source.registry.publish(proposal.text.clone().into_bytes()).await {
         Ok(_) => {}
         Err(ClientError::Refused { problem }) => {
@@ -85,7 +89,7 @@ async fn publish(source: &Source, proposal: &Proposal, pin: CapabilityRef) -> Re
     Ok(Task { intent: String::new(), choices: vec![choice].into_iter() })
 }
 
-fn pin(proposal: &Proposal) -> CapabilityRef {
+fn pin(proposal: &ChainProposal) -> CapabilityRef {
     let capability = proposal.document.capability();
     CapabilityRef {
         name: capability.name.clone(),
@@ -94,7 +98,7 @@ fn pin(proposal: &Proposal) -> CapabilityRef {
     }
 }
 
-fn told(proposal: &Proposal) -> AgentProposal {
+fn told(proposal: &ChainProposal) -> AgentProposal {
     let link = |link: &crate::compose::Link| InputLink {
         from: link.from.clone(),
         outputs: link.outputs.clone(),

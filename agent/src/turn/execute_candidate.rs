@@ -15,7 +15,7 @@ use super::candidate_search::{Choice, Task};
 use super::consent;
 use super::intent::Wish;
 use super::waiting::OpenApprovals;
-use crate::agent::Source;
+use crate::agent::Backend;
 use crate::client::Error as ClientError;
 use crate::error::Error;
 
@@ -186,7 +186,7 @@ impl Turn<'_> {
     /// nobody: its digest is computed again.
     pub(super) async fn document(
         &mut self,
-        source: &Source,
+        source: &Backend,
         choice: &Choice,
     ) -> Result<Arc<Document>, ClientError> {
         let is_same = |(from, pin, _): &&(usize, CapabilityRef, _)| {
@@ -225,7 +225,7 @@ impl Turn<'_> {
     )]
     async fn resolve(
         &mut self,
-        source: &Source,
+        source: &Backend,
         pin: &CapabilityRef,
         mut inputs: Map<String, Value>,
         fields: &[InputField],
@@ -350,7 +350,7 @@ fn lacking(missing: &[String], fields: &[InputField]) -> Vec<InputField> {
 }
 
 async fn plan_with(
-    source: &Source,
+    source: &Backend,
     pin: &CapabilityRef,
     inputs: &Map<String, Value>,
     session: &str,

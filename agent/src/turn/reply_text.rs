@@ -9,7 +9,7 @@ use a2s::one_line;
 use serde_json::Value;
 
 use super::execute_candidate::Prepared;
-use crate::compose::{Link, Proposal};
+use crate::compose::{ChainProposal, Link};
 
 /// The longest text of a service that an answer has room for, in characters.
 const MAX_TEXT: usize = 400;
@@ -176,7 +176,7 @@ pub(super) fn delegation(delegation: &AgentDelegation) -> String {
 }
 
 /// What is proposed in the place of several capabilities.
-pub(super) fn proposal(proposal: &Proposal) -> String {
+pub(super) fn proposal(proposal: &ChainProposal) -> String {
     let names: Vec<_> = proposal.capabilities.iter().map(|pin| pin.name.as_str()).collect();
     let mut lines = vec![format!(
         "Nothing that is published does all of this, but {} together would, as {}:",

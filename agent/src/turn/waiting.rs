@@ -10,10 +10,10 @@ use a2s::api::{
 use uuid::Uuid;
 
 use super::{Ending, Turn, reply_text};
-use crate::agent::{Agent, Source};
+use crate::agent::{Agent, Backend};
 use crate::client::Error as ClientError;
 use crate::error::Error;
-use crate::state_store::NoState;
+use crate::state_store::EmptyState;
 
 /// The status of an answer about a run that is not known.
 const NOT_FOUND: u16 = 404;
@@ -155,7 +155,7 @@ impl WaitingTurn {
         Ok(())
     }
 
-    async fn read_events(&mut self, source: &Source) -> Result<OpenApprovals, ClientError> {
+    async fn read_events(&mut self, source: &Backend) -> Result<OpenApprovals, ClientError> {
         let mut approvals = OpenApprovals::of(&self.run);
         let mut events = source.executor.follow(self.run.id, self.seen);
         while let Some(event) = events.next().await? {
@@ -170,7 +170,7 @@ impl WaitingTurn {
         agent: &Agent,
         tell: &mut (dyn FnMut(AgentEvent) + Send),
     ) -> AgentResponse {
-        let mut turn = Turn::new(agent, &NoState, tell, self.session);
+        let mut turn = Turn::new(agent, &EmptyState, tell, self.session);
         turn.runs = self.done;
         turn.not_started = self.not_started;
         let ending = turn.end_with(self.run);
@@ -216,7 +216,7 @@ impl Turn<'_> {
 }
 
 /// A run, and the source whose executor knows it.
-async fn find(agent: &Agent, run: Uuid) -> Result<(&Source, Run), Error> {
+async fn find(agent: &Agent, run: Uuid) -> Result<(&Backend, Run), Error> {
     let mut failure = Error::BadRequest(format!("no executor knows the run {run}"));
     for source in &agent.sources {
         match source.executor.run(run).await {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use reqwest::header::HeaderMap;
 
-use super::{BuildError, FailMode, Failure, GuardianClient, Origin, Outcome, Verdict};
+use super::{BuildError, FailMode, Failure, GuardianClient, Outcome, Verdict, VerdictSource};
 use crate::message::Request;
 
 /// Guardians that all have to agree, each with a name for records.
@@ -14,16 +14,16 @@ use crate::message::Request;
 /// guardian has its own [`Options`](super::Options), and so its own fail mode.
 ///
 /// ```
-/// use aos::{GuardianClient, Guardians, Options};
+/// use aos::{GuardianClient, GuardianChain, Options};
 ///
 /// let company = GuardianClient::new("https://guardian.example/aos".parse()?, Options::default())?;
 /// let team = GuardianClient::new("http://127.0.0.1:8743/aos".parse()?, Options::default())?;
-/// let guardians = Guardians::new("company", company).and("team", team);
+/// let guardians = GuardianChain::new("company", company).and("team", team);
 /// assert_eq!(guardians.names().collect::<Vec<_>>(), ["company", "team"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Guardians {
+pub struct GuardianChain {
     first: Named,
     others: Vec<Named>,
 }
@@ -42,7 +42,7 @@ impl Named {
 
 /// What came of a question to several guardians.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Consultation {
+pub struct ChainVerdict {
     /// What to do, all of them considered.
     pub verdict: Verdict,
     /// What each that was asked has said, in order: never empty, and the last is the one that denied
@@ -50,7 +50,7 @@ pub struct Consultation {
     pub outcomes: Vec<(String, Outcome)>,
 }
 
-impl Guardians {
+impl GuardianChain {
     /// One guardian, by a name for records.
     pub fn new(name: impl Into<String>, client: GuardianClient) -> Self {
         Self { first: Named { name: name.into(), client }, others: Vec::new() }
@@ -85,12 +85,12 @@ impl Guardians {
     }
 
     /// Ask about one step. Whatever happens, there is a verdict.
-    pub async fn ask(&self, question: &Request) -> Consultation {
+    pub async fn ask(&self, question: &Request) -> ChainVerdict {
         self.ask_with(question, &HeaderMap::new()).await
     }
 
     /// The same with headers for this question alone, such as those of a trace.
-    pub async fn ask_with(&self, question: &Request, headers: &HeaderMap) -> Consultation {
+    pub async fn ask_with(&self, question: &Request, headers: &HeaderMap) -> ChainVerdict {
         self.ask_following(question, headers, |_| Ok(())).await
     }
 
@@ -102,7 +102,7 @@ impl Guardians {
         question: &Request,
         headers: &HeaderMap,
         mut follow: impl FnMut(&Request) -> Result<(), String>,
-    ) -> Consultation {
+    ) -> ChainVerdict {
         let mut outcomes = Vec::new();
         let mut current: Option<Box<Request>> = None;
         for (name, client) in self.clients() {
@@ -118,16 +118,16 @@ impl Guardians {
             outcomes.push((name.to_owned(), outcome));
             match verdict {
                 Verdict::Allow => {}
-                Verdict::Deny => return Consultation { verdict: Verdict::Deny, outcomes },
+                Verdict::Deny => return ChainVerdict { verdict: Verdict::Deny, outcomes },
                 Verdict::Modify(modified) => current = Some(modified),
             }
         }
         let verdict = current.map_or(Verdict::Allow, Verdict::Modify);
-        Consultation { verdict, outcomes }
+        ChainVerdict { verdict, outcomes }
     }
 }
 
-impl Consultation {
+impl ChainVerdict {
     /// The same as one outcome, for callers who record one: a denial as it was said, and otherwise
     /// what those have said who changed the step, or who failed and let it pass.
     pub fn into_outcome(self) -> Outcome {
@@ -137,9 +137,9 @@ impl Consultation {
         {
             return Outcome { verdict, ..outcome };
         }
-        let has_failed = |outcome: &Outcome| outcome.origin != Origin::Guardian;
+        let has_failed = |outcome: &Outcome| outcome.origin != VerdictSource::Guardian;
         let origin = outcomes.iter().map(|(_, outcome)| outcome).find(|o| has_failed(o));
-        let origin = origin.map_or(Origin::Guardian, |outcome| outcome.origin.clone());
+        let origin = origin.map_or(VerdictSource::Guardian, |outcome| outcome.origin.clone());
         let tells = |outcome: &Outcome| has_failed(outcome) || outcome.verdict != Verdict::Allow;
         let telling: Vec<_> = outcomes.iter().filter(|(_, outcome)| tells(outcome)).collect();
         // Where nobody has anything to tell, the last has allowed what all have.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 
 /// What a guardian is about to answer.
-pub type Answering<'a> = Pin<Box<dyn Future<Output = Vec<u8>> + Send + 'a>>;
+pub type VerdictFuture<'a> = Pin<Box<dyn Future<Output = Vec<u8>> + Send + 'a>>;
 
 /// A guardian that needs no network to be asked: it takes what would be the body of a `POST` to it,
 /// and gives what would be the body of its response. [`GuardianClient::in_process`] asks it.
@@ -17,13 +17,13 @@ pub type Answering<'a> = Pin<Box<dyn Future<Output = Vec<u8>> + Send + 'a>>;
 ///
 /// use aos::message::{Answer, Body, Decision, Limits, Ping, PongStatus, Request, Response};
 /// use aos::message::{Call, Pong};
-/// use aos::{Answering, GuardianClient, InProcess, Options};
+/// use aos::{VerdictFuture, GuardianClient, InProcess, Options};
 ///
 /// #[derive(Debug)]
 /// struct NeverMind;
 ///
 /// impl InProcess for NeverMind {
-///     fn answer(&self, message: Vec<u8>) -> Answering<'_> {
+///     fn answer(&self, message: Vec<u8>) -> VerdictFuture<'_> {
 ///         let response = match Request::from_slice(&message, Limits::default()) {
 ///             Err(rejection) => rejection.to_response(),
 ///             Ok(Request { id, call: Call::Ping(_) }) => {
@@ -53,5 +53,5 @@ pub type Answering<'a> = Pin<Box<dyn Future<Output = Vec<u8>> + Send + 'a>>;
 pub trait InProcess: fmt::Debug + Send + Sync {
     /// Judge a message. It may take as long as it likes; the client waits no longer than its
     /// timeout, and then drops the future.
-    fn answer(&self, message: Vec<u8>) -> Answering<'_>;
+    fn answer(&self, message: Vec<u8>) -> VerdictFuture<'_>;
 }

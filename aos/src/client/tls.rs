@@ -28,9 +28,9 @@ impl fmt::Debug for Identity {
 
 /// Those whose word is taken for who a guardian is, in place of those that the system trusts.
 #[derive(Clone, Debug)]
-pub struct Authorities(pub(super) Vec<reqwest::Certificate>);
+pub struct TrustRoots(pub(super) Vec<reqwest::Certificate>);
 
-impl Authorities {
+impl TrustRoots {
     /// Certificates in PEM, one after the other.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ pub struct Outcome {
     /// Anything else the guardian said.
     pub data: Option<Object>,
     /// Whether the guardian said so, or the fail mode did.
-    pub origin: Origin,
+    pub origin: VerdictSource,
 }
 
 /// What to do with a step.
@@ -44,7 +44,7 @@ impl Verdict {
 
 /// Where a verdict comes from.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Origin {
+pub enum VerdictSource {
     /// The guardian decided.
     Guardian,
     /// No usable decision, so the step is denied.
@@ -209,9 +209,9 @@ impl Outcome {
             reason_codes: vec![failure.reason_code().to_owned()],
             data: None,
             origin: if is_open {
-                Origin::FailedOpen(failure)
+                VerdictSource::FailedOpen(failure)
             } else {
-                Origin::FailedClosed(failure)
+                VerdictSource::FailedClosed(failure)
             },
         }
     }

@@ -11,7 +11,8 @@ use aos::message::{
     ToolArgumentValue, ToolCallRequest, ToolCallRequestStep, ToolCallResultStep, ToolResult,
 };
 use aos::{
-    Answering, Bearer, FailMode, Failure, GuardianClient, InProcess, Options, Origin, Verdict,
+    BearerToken, FailMode, Failure, GuardianClient, InProcess, Options, Verdict, VerdictFuture,
+    VerdictSource,
 };
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -130,7 +131,7 @@ async fn an_allow_goes_on() {
     })
     .await;
     let outcome = client(url, FailMode::Closed).ask(&tool_call()).await;
-    assert_eq!((outcome.verdict, outcome.origin), (Verdict::Allow, Origin::Guardian));
+    assert_eq!((outcome.verdict, outcome.origin), (Verdict::Allow, VerdictSource::Guardian));
     assert_eq!((outcome.message.as_str(), outcome.reason_codes), ("fine", vec!["ok".to_owned()]));
 }
 
@@ -139,7 +140,7 @@ async fn a_deny_is_told_with_its_reasons() {
     let result = json!({"decision": "deny", "message": "no trips", "reasonCode": ["budget"], "reasoning": "r", "data": {"left": 0}});
     let url = guardian(move |_| Reply::Result(result.clone())).await;
     let outcome = client(url, FailMode::Open).ask(&tool_call()).await;
-    assert_eq!((outcome.verdict, outcome.origin), (Verdict::Deny, Origin::Guardian));
+    assert_eq!((outcome.verdict, outcome.origin), (Verdict::Deny, VerdictSource::Guardian));
     assert_eq!(
         (outcome.message.as_str(), outcome.reason_codes),
         ("no trips", vec!["budget".to_owned()])
@@ -390,7 +391,7 @@ impl fmt::Debug for Beside {
 }
 
 impl InProcess for Beside {
-    fn answer(&self, message: Vec<u8>) -> Answering<'_> {
+    fn answer(&self, message: Vec<u8>) -> VerdictFuture<'_> {
         let question: Value = serde_json::from_slice(&message).unwrap();
         let id = question["id"].clone();
         match (self.0)(question) {
@@ -433,9 +434,9 @@ async fn check(case: &Case, client: impl Fn(Options) -> GuardianClient) {
             assert_eq!(outcome.verdict, expected, "{name} {mode:?}: {outcome:?}");
             assert_eq!(outcome.reason_codes, [reason], "{name} {mode:?}: {outcome:?}");
             let as_told = match &outcome.origin {
-                Origin::FailedOpen(_) => is_open,
-                Origin::FailedClosed(_) => !is_open,
-                Origin::Guardian => false,
+                VerdictSource::FailedOpen(_) => is_open,
+                VerdictSource::FailedClosed(_) => !is_open,
+                VerdictSource::Guardian => false,
             };
             assert!(as_told, "{name} {mode:?}: {outcome:?}");
         }
@@ -453,7 +454,7 @@ async fn beside_the_agent_it_decides_as_from_afar() {
         let options = Options::default();
         let beside = GuardianClient::in_process(Arc::new(Beside(reply)), options);
         assert_eq!(beside.apart().unwrap().ask(&tool_call()).await, afar);
-        assert_eq!(afar.origin, Origin::Guardian);
+        assert_eq!(afar.origin, VerdictSource::Guardian);
     }
 }
 
@@ -463,10 +464,13 @@ async fn nobody_listening_is_unreachable() {
     let url = Url::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
     drop(listener);
     let closed = client(url.clone(), FailMode::Closed).ask(&tool_call()).await;
-    assert!(matches!(closed.origin, Origin::FailedClosed(Failure::NotConnected(_))), "{closed:?}");
+    assert!(
+        matches!(closed.origin, VerdictSource::FailedClosed(Failure::NotConnected(_))),
+        "{closed:?}"
+    );
     assert_eq!(closed.verdict, Verdict::Deny);
     let open = client(url, FailMode::Open).ask(&tool_call()).await;
-    assert!(matches!(open.origin, Origin::FailedOpen(Failure::NotConnected(_))), "{open:?}");
+    assert!(matches!(open.origin, VerdictSource::FailedOpen(Failure::NotConnected(_))), "{open:?}");
     assert_eq!(open.verdict, Verdict::Allow);
 }
 
@@ -536,7 +540,7 @@ async fn a_redirect_is_not_followed() {
     let outcome = client(url, FailMode::Open).ask(&tool_call()).await;
     assert_eq!(
         (outcome.verdict, outcome.origin),
-        (Verdict::Deny, Origin::FailedClosed(Failure::Status(307)))
+        (Verdict::Deny, VerdictSource::FailedClosed(Failure::Status(307)))
     );
 }
 
@@ -560,11 +564,11 @@ async fn the_token_is_sent_and_not_shown() {
         )
     };
     let url = serve(Router::new().route("/aos", post(answer))).await;
-    let options = Options { bearer: Bearer::new("s3cret"), ..Options::default() };
+    let options = Options { bearer: BearerToken::new("s3cret"), ..Options::default() };
     let client = GuardianClient::new(url, options).unwrap();
     assert_eq!(client.ask(&tool_call()).await.verdict, Verdict::Allow);
     assert!(!format!("{client:?}").contains("s3cret"));
-    assert!(Bearer::new("two\nlines").is_none());
+    assert!(BearerToken::new("two\nlines").is_none());
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Several guardians in a row.
 
 use aos::message::Call;
-use aos::{FailMode, Failure, Guardians, Origin, Verdict};
+use aos::{FailMode, Failure, GuardianChain, Verdict, VerdictSource};
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -46,7 +46,7 @@ fn value_of(verdict: &Verdict) -> &Value {
 #[tokio::test]
 async fn each_judges_what_the_one_before_it_left() {
     let heard = Heard::default();
-    let guardians = Guardians::new("a", listening(&heard, |q| change(q, " A")).await)
+    let guardians = GuardianChain::new("a", listening(&heard, |q| change(q, " A")).await)
         .and("b", listening(&heard, allow).await)
         .and("c", listening(&heard, |q| change(q, " C")).await);
     let consultation = guardians.ask(&tool_call()).await;
@@ -58,14 +58,14 @@ async fn each_judges_what_the_one_before_it_left() {
     assert_eq!(value_of(&outcome.verdict), "Paris A C");
     assert_eq!(
         (outcome.message.as_str(), outcome.origin),
-        ("better so better so", Origin::Guardian)
+        ("better so better so", VerdictSource::Guardian)
     );
 }
 
 #[tokio::test]
 async fn the_first_denial_ends_it() {
     let heard = Heard::default();
-    let guardians = Guardians::new("a", listening(&heard, |q| change(q, " A")).await)
+    let guardians = GuardianChain::new("a", listening(&heard, |q| change(q, " A")).await)
         .and("b", listening(&heard, deny).await)
         .and("c", listening(&heard, allow).await);
     let consultation = guardians.ask(&tool_call()).await;
@@ -80,27 +80,30 @@ async fn the_first_denial_ends_it() {
 async fn each_fails_as_it_is_told_and_it_is_seen() {
     let heard = Heard::default();
     let broken = guardian(|_| Reply::Http(503, "text/plain", Vec::new())).await;
-    let open = Guardians::new("broken", client(broken.clone(), FailMode::Open))
+    let open = GuardianChain::new("broken", client(broken.clone(), FailMode::Open))
         .and("well", listening(&heard, allow).await);
     let consultation = open.ask(&tool_call()).await;
     assert_eq!((&consultation.verdict, heard.lock().unwrap().len()), (&Verdict::Allow, 1));
-    assert_eq!(consultation.outcomes[0].1.origin, Origin::FailedOpen(Failure::Status(503)));
-    assert_eq!(consultation.outcomes[1].1.origin, Origin::Guardian);
+    assert_eq!(consultation.outcomes[0].1.origin, VerdictSource::FailedOpen(Failure::Status(503)));
+    assert_eq!(consultation.outcomes[1].1.origin, VerdictSource::Guardian);
     let outcome = consultation.into_outcome();
-    assert_eq!(outcome.origin, Origin::FailedOpen(Failure::Status(503)));
+    assert_eq!(outcome.origin, VerdictSource::FailedOpen(Failure::Status(503)));
     assert_eq!(outcome.reason_codes, ["guardian_status"]);
 
-    let closed = Guardians::new("well", listening(&heard, allow).await)
+    let closed = GuardianChain::new("well", listening(&heard, allow).await)
         .and("broken", client(broken, FailMode::Closed));
     let consultation = closed.ask(&tool_call()).await;
     assert_eq!(consultation.verdict, Verdict::Deny);
-    assert_eq!(consultation.into_outcome().origin, Origin::FailedClosed(Failure::Status(503)));
+    assert_eq!(
+        consultation.into_outcome().origin,
+        VerdictSource::FailedClosed(Failure::Status(503))
+    );
 }
 
 #[tokio::test]
 async fn where_all_allow_the_last_has_the_word() {
     let heard = Heard::default();
-    let guardians = Guardians::new("a", listening(&heard, allow).await)
+    let guardians = GuardianChain::new("a", listening(&heard, allow).await)
         .and("b", listening(&heard, allow).await);
     let outcome = guardians.ask(&tool_call()).await.into_outcome();
     assert_eq!((outcome.verdict, outcome.message.as_str()), (Verdict::Allow, "fine"));
@@ -109,7 +112,7 @@ async fn where_all_allow_the_last_has_the_word() {
 #[tokio::test]
 async fn what_the_agent_cannot_do_is_a_denial_before_the_next_is_asked() {
     let heard = Heard::default();
-    let guardians = Guardians::new("a", listening(&heard, |q| change(q, " A")).await)
+    let guardians = GuardianChain::new("a", listening(&heard, |q| change(q, " A")).await)
         .and("b", listening(&heard, |q| change(q, " B")).await)
         .and("c", listening(&heard, allow).await);
     let mut shown = Vec::new();
@@ -126,5 +129,5 @@ async fn what_the_agent_cannot_do_is_a_denial_before_the_next_is_asked() {
     let (name, outcome) = consultation.outcomes.last().unwrap();
     assert_eq!((name.as_str(), outcome.reason_codes.len()), ("b", 1));
     let failure = Failure::Modification("too long".to_owned());
-    assert_eq!(outcome.origin, Origin::FailedClosed(failure));
+    assert_eq!(outcome.origin, VerdictSource::FailedClosed(failure));
 }

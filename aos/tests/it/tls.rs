@@ -4,7 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use aos::{Authorities, BuildError, FailMode, GuardianClient, Identity, Options, Origin, Verdict};
+use aos::{
+    BuildError, FailMode, GuardianClient, Identity, Options, TrustRoots, Verdict, VerdictSource,
+};
 use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::Request;
@@ -28,8 +30,8 @@ impl Authority {
         Identity::from_pem(certificate.pem().as_bytes(), key.serialize_pem().as_bytes()).unwrap()
     }
 
-    fn trusted(&self) -> Authorities {
-        Authorities::from_pem(self.certificate.pem().as_bytes()).unwrap()
+    fn trusted(&self) -> TrustRoots {
+        TrustRoots::from_pem(self.certificate.pem().as_bytes()).unwrap()
     }
 }
 
@@ -97,7 +99,7 @@ async fn guardian(
 fn client(
     url: &Url,
     identity: Option<Identity>,
-    authorities: Option<Authorities>,
+    authorities: Option<TrustRoots>,
 ) -> GuardianClient {
     let options = Options { identity, authorities, ..Options::default() };
     GuardianClient::new(url.clone(), options).unwrap()
@@ -109,7 +111,7 @@ async fn both_sides_show_who_they_are() {
     let url = guardian(&known, &["h2", "http/1.1"], Arc::default()).await;
     let outcome =
         client(&url, Some(known.identity()), Some(known.trusted())).ask(&tool_call()).await;
-    assert_eq!((outcome.verdict, outcome.origin), (Verdict::Allow, Origin::Guardian));
+    assert_eq!((outcome.verdict, outcome.origin), (Verdict::Allow, VerdictSource::Guardian));
     // It does not know the agent; the agent does not know it; nobody shows anything.
     for (identity, authorities) in [
         (Some(unknown.identity()), Some(known.trusted())),
@@ -148,7 +150,7 @@ fn what_is_no_certificate_is_told_and_not_shown() {
     };
     refused("", &key);
     refused(&certificate, "s3cret");
-    assert!(matches!(Authorities::from_pem(b"s3cret"), Err(BuildError::Authorities)));
+    assert!(matches!(TrustRoots::from_pem(b"s3cret"), Err(BuildError::Authorities)));
     let identity = Identity::from_pem(certificate.as_bytes(), key.as_bytes()).unwrap();
     let options =
         Options { identity: Some(identity), fail_mode: FailMode::Open, ..Options::default() };

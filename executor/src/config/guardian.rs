@@ -27,7 +27,7 @@ pub enum Guardian {
 #[derive(Debug, Clone)]
 pub struct GuardianConfig {
     /// Where it is asked.
-    pub endpoint: Endpoint,
+    pub endpoint: GuardianEndpoint,
     /// What runs, plans and metrics call it: its address, `builtin`, or a name of at most 100
     /// characters.
     pub name: String,
@@ -44,7 +44,7 @@ pub struct GuardianConfig {
 
 /// Where a guardian is asked.
 #[derive(Debug, Clone)]
-pub enum Endpoint {
+pub enum GuardianEndpoint {
     /// Over HTTP.
     Http(HttpEndpoint),
     /// In this process.
@@ -95,17 +95,17 @@ impl GuardianConfig {
     /// The guardian at `endpoint`, with the same meaning of silence, and called by its address.
     #[must_use]
     pub fn at(endpoint: HttpEndpoint) -> Self {
-        Self::named(without_user(&endpoint.url), Endpoint::Http(endpoint))
+        Self::named(without_user(&endpoint.url), GuardianEndpoint::Http(endpoint))
     }
 
     /// The guardian of this process, with the same meaning of silence. It is called
     /// [`BUILTIN`](Self::BUILTIN).
     #[must_use]
     pub fn in_process(guardian: Arc<dyn InProcess>) -> Self {
-        Self::named(Self::BUILTIN.to_owned(), Endpoint::InProcess(guardian))
+        Self::named(Self::BUILTIN.to_owned(), GuardianEndpoint::InProcess(guardian))
     }
 
-    fn named(name: String, endpoint: Endpoint) -> Self {
+    fn named(name: String, endpoint: GuardianEndpoint) -> Self {
         Self {
             endpoint,
             name,
@@ -120,16 +120,16 @@ impl GuardianConfig {
     #[cfg(test)]
     pub(crate) fn http(&mut self) -> &mut HttpEndpoint {
         match &mut self.endpoint {
-            Endpoint::Http(endpoint) => endpoint,
-            Endpoint::InProcess(_) => panic!("it is in this process"),
+            GuardianEndpoint::Http(endpoint) => endpoint,
+            GuardianEndpoint::InProcess(_) => panic!("it is in this process"),
         }
     }
 
     /// Its address, without user and password, where it has one.
     pub(crate) fn address(&self) -> Option<String> {
         match &self.endpoint {
-            Endpoint::Http(HttpEndpoint { url, .. }) => Some(without_user(url)),
-            Endpoint::InProcess(_) => None,
+            GuardianEndpoint::Http(HttpEndpoint { url, .. }) => Some(without_user(url)),
+            GuardianEndpoint::InProcess(_) => None,
         }
     }
 }

@@ -14,7 +14,7 @@ use super::step_result::{Answer, Head};
 use super::waiting::JudgedAttempt;
 use super::{Engine, Halt, Question, Services, Stop, Way, Why};
 use crate::clock::execution_id;
-use crate::config::CheckAnswers;
+use crate::config::ResponseValidation;
 use crate::error::{Error, Kind};
 use crate::gate::{Asker, Permitted};
 use crate::outbound::{Announce, Failure, Fetch, NoSession, Opening, Pause, Reply, Wait};
@@ -290,7 +290,7 @@ impl<'r> Engine<'r> {
         body: Value,
         halt: &Halt,
     ) -> Result<Result<Value, Error>, Stop> {
-        if self.check_answers == CheckAnswers::Off {
+        if self.check_answers == ResponseValidation::Off {
             return Ok(Ok(body));
         }
         let (misfits, body) = if contract.answer_cost(response, &body).is_expensive() {
@@ -313,7 +313,7 @@ impl<'r> Engine<'r> {
             }
             Err(overdue) => overdue,
         };
-        if self.check_answers == CheckAnswers::Error {
+        if self.check_answers == ResponseValidation::Error {
             return Ok(Err(error));
         }
         let warning = error.into_warning();

@@ -6,7 +6,7 @@ use a2s::{Digest, Document};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Difference, Fault, Outcome, Trial};
+use super::{Difference, ExampleRunner, Fault, Outcome};
 use crate::clock::Clock;
 use crate::error::{Error, Kind};
 use crate::request::test_fixtures::Still;
@@ -51,10 +51,10 @@ fn reader(answers: &str, rest: &str, examples: &str) -> Arc<Document> {
     )
 }
 
-fn try_new(documents: &[Arc<Document>]) -> Result<Trial, Error> {
+fn try_new(documents: &[Arc<Document>]) -> Result<ExampleRunner, Error> {
     let by_digest: BTreeMap<Digest, _> =
         documents.iter().map(|document| (document.digest(), Arc::clone(document))).collect();
-    Trial::new(&documents[0], &by_digest, |dependency| {
+    ExampleRunner::new(&documents[0], &by_digest, |dependency| {
         let named = documents.iter().find(|one| one.capability().name == dependency.capability);
         named.map(|document| document.digest())
     })

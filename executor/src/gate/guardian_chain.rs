@@ -6,14 +6,17 @@ use std::sync::Arc;
 
 use a2s::api::{Decision, DecisionSource, GuardianChange, GuardianPhase};
 use aos::message::{Call, Request};
-use aos::{Authorities, Bearer, Failure, GuardianClient, Guardians, Options, Origin, Outcome};
+use aos::{
+    BearerToken, Failure, GuardianChain, GuardianClient, Options, Outcome, TrustRoots,
+    VerdictSource,
+};
 use aos::{FailMode as Mode, Identity as Shown, Verdict};
 use http::HeaderMap;
 use url::{Host, Url};
 use zeroize::Zeroizing;
 
 use super::{Asking, Gate, MAX_REASONS, MAX_WORDS, Occasion};
-use crate::config::{Endpoint, FailMode, Guardian, GuardianConfig, HttpEndpoint, Identity};
+use crate::config::{FailMode, Guardian, GuardianConfig, GuardianEndpoint, HttpEndpoint, Identity};
 use crate::error::{Error, Kind, WantedApproval};
 use crate::request::one_line;
 
@@ -33,12 +36,12 @@ impl Guardian {
     /// # Errors
     /// [`Kind::Configuration`] when there is none to be asked, they cannot be told apart, or one of
     /// them cannot be asked in the way that is wanted.
-    pub fn open(&self) -> Result<Option<Guardians>, Error> {
+    pub fn open(&self) -> Result<Option<GuardianChain>, Error> {
         open(self)
     }
 }
 
-fn open(guardian: &Guardian) -> Result<Option<Guardians>, Error> {
+fn open(guardian: &Guardian) -> Result<Option<GuardianChain>, Error> {
     let configs = match guardian {
         Guardian::Off => return Ok(None),
         Guardian::At(configs) => configs,
@@ -48,7 +51,7 @@ fn open(guardian: &Guardian) -> Result<Option<Guardians>, Error> {
         return Err(Error::new(Kind::Configuration, message));
     }
     let mut names = BTreeSet::new();
-    let mut guardians: Option<Guardians> = None;
+    let mut guardians: Option<GuardianChain> = None;
     for config in configs {
         let name = config.name.as_str();
         if !names.insert(name) {
@@ -57,7 +60,7 @@ fn open(guardian: &Guardian) -> Result<Option<Guardians>, Error> {
         }
         let client = client(config).map_err(|why| unusable(name, &why))?;
         guardians = Some(match guardians {
-            None => Guardians::new(name, client),
+            None => GuardianChain::new(name, client),
             Some(guardians) => guardians.and(name, client),
         });
     }
@@ -94,8 +97,8 @@ fn client(config: &GuardianConfig) -> Result<GuardianClient, String> {
         ..Options::default()
     };
     match endpoint {
-        Endpoint::Http(endpoint) => client_over_http(name, endpoint, options),
-        Endpoint::InProcess(guardian) => {
+        GuardianEndpoint::Http(endpoint) => client_over_http(name, endpoint, options),
+        GuardianEndpoint::InProcess(guardian) => {
             Ok(GuardianClient::in_process(Arc::clone(guardian), options))
         }
     }
@@ -115,7 +118,7 @@ fn client_over_http(
         tracing::warn!(guardian = %name, "its token is sent without TLS: anybody on the way can read it");
     }
     let bearer = token.as_ref().map(|token| {
-        let bearer = Bearer::new(token.reveal());
+        let bearer = BearerToken::new(token.reveal());
         bearer.ok_or("its token has characters that no header takes")
     });
     let read = |path: &Path| {
@@ -127,7 +130,7 @@ fn client_over_http(
     });
     let authorities = authorities
         .as_ref()
-        .map(|path| Authorities::from_pem(&read(path)?).map_err(|error| error.to_string()));
+        .map(|path| TrustRoots::from_pem(&read(path)?).map_err(|error| error.to_string()));
     let options = Options {
         bearer: bearer.transpose()?,
         identity: identity.transpose()?,
@@ -163,7 +166,7 @@ impl Gate {
     /// instead, and gives what that changes, or why it cannot be done: that is a denial.
     pub(super) async fn consult(
         &self,
-        guardians: &Guardians,
+        guardians: &GuardianChain,
         asking: Asking,
         occasion: Occasion,
         (call, trace): (Call, &HeaderMap),
@@ -184,7 +187,9 @@ impl Gate {
                 Verdict::Allow | Verdict::Deny => Vec::new(),
             };
             let decision = decision(asking.phase, name, outcome, changes);
-            if let Origin::FailedClosed(failure) | Origin::FailedOpen(failure) = &outcome.origin {
+            if let VerdictSource::FailedClosed(failure) | VerdictSource::FailedOpen(failure) =
+                &outcome.origin
+            {
                 self.metrics.guardian_failed(asking.hook, name, failure.reason_code());
             }
             // What is only planned is neither stopped nor let pass.
@@ -219,9 +224,9 @@ fn decision(
         guardian: Some(name.to_owned()),
         decision: outcome.verdict.as_str().into(),
         source: match &outcome.origin {
-            Origin::Guardian => DecisionSource::Guardian,
-            Origin::FailedClosed(_) => DecisionSource::FailedClosed,
-            Origin::FailedOpen(_) => DecisionSource::FailedOpen,
+            VerdictSource::Guardian => DecisionSource::Guardian,
+            VerdictSource::FailedClosed(_) => DecisionSource::FailedClosed,
+            VerdictSource::FailedOpen(_) => DecisionSource::FailedOpen,
         },
         message: one_line(&outcome.message, MAX_WORDS).into(),
         reason_codes: reasons.map(|code| one_line(code, 100)).collect(),
@@ -259,16 +264,16 @@ fn denial(phase: GuardianPhase, guardian: &str, name: Option<&str>, outcome: &Ou
     let whose = name.map_or_else(String::new, |name| format!(" (guardian `{name}`)"));
     let wanted = wanted_approval(phase, guardian, outcome);
     match &outcome.origin {
-        Origin::FailedClosed(Failure::Modification(_)) => {
+        VerdictSource::FailedClosed(Failure::Modification(_)) => {
             Error::new(Kind::GuardianModification, format!("{words}{whose}"))
         }
-        Origin::FailedClosed(_) | Origin::FailedOpen(_) => {
+        VerdictSource::FailedClosed(_) | VerdictSource::FailedOpen(_) => {
             Error::new(Kind::GuardianUnreachable, format!("{words}{whose}, {effect}"))
         }
-        Origin::Guardian if wanted.is_some() => {
+        VerdictSource::Guardian if wanted.is_some() => {
             needs_approval(asked_for, whose.as_str(), &words, wanted)
         }
-        Origin::Guardian => {
+        VerdictSource::Guardian => {
             let who = name.map_or_else(String::new, |name| format!(" `{name}`"));
             Error::new(kind, format!("the guardian{who} denied {asked_for}: {words}"))
         }

@@ -4,7 +4,7 @@
 //! what it means.
 
 use a2s::{McpTask, Place, Task};
-use aos::Guardians;
+use aos::GuardianChain;
 use aos::message::{Call, Request};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
@@ -30,7 +30,7 @@ impl Gate {
     /// instead, if they do: `prepare` makes it. They may change the arguments and nothing else.
     pub(super) async fn judge_call(
         &self,
-        guardians: &Guardians,
+        guardians: &GuardianChain,
         asker: &Asker<'_>,
         task: &Task,
         call: Outbound<'_>,

@@ -13,7 +13,7 @@ use super::drive::last_event;
 use super::fold::Progress;
 use super::journal::Journal;
 use crate::clock::{Clock, Ids, milliseconds_between};
-use crate::config::{CheckAnswers, Limits};
+use crate::config::{Limits, ResponseValidation};
 use crate::engine::{Answers, Budget, Engine, EvaluationPool, Halt, Services};
 use crate::metrics::Metrics;
 use crate::plan::Plan;
@@ -68,7 +68,7 @@ impl Rehearsal<'_> {
             ids: &ids,
             contracts: Contracts::default(),
             evaluations,
-            check_answers: CheckAnswers::Off,
+            check_answers: ResponseValidation::Off,
             metrics: &metrics,
             max_parallel: limits.max_parallel,
             max_request_bytes: limits.max_request_bytes,

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::export_queue::Taker;
 use super::http_sink::Receiver;
-use crate::config::Export;
+use crate::config::OtlpExport;
 use crate::error::Error;
 
 /// The receiver of alarms.
@@ -20,7 +20,7 @@ impl AlarmReceiver {
     ///
     /// # Errors
     /// When its address or a header cannot be used, or no client can be made.
-    pub(crate) fn new(export: &Export) -> Result<Self, Error> {
+    pub(crate) fn new(export: &OtlpExport) -> Result<Self, Error> {
         Receiver::new(export, "alarms", "application/json").map(Self)
     }
 }

@@ -7,7 +7,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use url::Url;
 
-use crate::config::Export;
+use crate::config::OtlpExport;
 use crate::control_plane;
 use crate::error::{Error, Kind};
 
@@ -35,7 +35,7 @@ impl Receiver {
     /// # Errors
     /// [`Kind::Configuration`] when its address or a header cannot be used, or no client can be made.
     pub(super) fn new(
-        export: &Export,
+        export: &OtlpExport,
         what: &str,
         content_type: &'static str,
     ) -> Result<Self, Error> {
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn what_cannot_be_sent_to_is_refused_at_the_start() {
         let new = |endpoint: &str, name: &str, value: &str| {
-            let export = Export {
+            let export = OtlpExport {
                 endpoint: endpoint.parse().unwrap(),
                 headers: vec![(name.to_owned(), a2s::Secret::new(value))],
             };

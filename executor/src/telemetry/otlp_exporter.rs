@@ -3,7 +3,7 @@
 use super::export_queue::Taker;
 use super::http_sink::Receiver;
 use super::otlp::{self, Ready};
-use crate::config::Export;
+use crate::config::OtlpExport;
 use crate::error::Error;
 
 /// A receiver of spans.
@@ -18,7 +18,7 @@ impl Collector {
     ///
     /// # Errors
     /// When its address or a header cannot be used, or no client can be made.
-    pub(super) fn new(export: &Export, service: &str) -> Result<Self, Error> {
+    pub(super) fn new(export: &OtlpExport, service: &str) -> Result<Self, Error> {
         let receiver = Receiver::new(export, "traces", "application/x-protobuf")?;
         Ok(Self { receiver, service: service.to_owned() })
     }

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::world::{World, events, read, sequence, serve, start, task};
-use crate::{App, Export, Secret};
+use crate::{App, OtlpExport, Secret};
 
 /// Whoever is alarmed: refuses the first of what it gets.
 #[derive(Default)]
@@ -59,7 +59,7 @@ async fn a_run_that_waits_is_counted_and_somebody_is_alarmed() {
     let mut world = World::new().await;
     let (siren, endpoint) = siren().await;
     let headers = vec![("key".to_owned(), Secret::new("k"))];
-    world.config.telemetry.alarm = Some(Export { endpoint, headers });
+    world.config.telemetry.alarm = Some(OtlpExport { endpoint, headers });
     let app = open(&world).await;
     assert!(world.metrics().contains("\nruns_waiting 0\n"), "{}", world.metrics());
     let (_app, id) = wait_for_a_person(&world, app).await;
@@ -84,7 +84,7 @@ async fn a_receiver_of_alarms_that_never_answers_holds_up_no_run() {
     // Nobody reads what arrives here.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
-    world.config.telemetry.alarm = Some(Export { endpoint, headers: Vec::new() });
+    world.config.telemetry.alarm = Some(OtlpExport { endpoint, headers: Vec::new() });
     let app = open(&world).await;
     let (app, _) = wait_for_a_person(&world, app).await;
     let id = start(&app, "Send", json!({})).await;

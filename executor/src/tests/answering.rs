@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::world::{
     World, assert_succeeded, events, output, run, sequence, task, transcript, with,
 };
-use crate::CheckAnswers;
+use crate::ResponseValidation;
 
 /// A step whose answer has to be an object with a list of numbers.
 fn counting(id: &str, method: &str, more: Value) -> Value {
@@ -29,7 +29,7 @@ fn counting(id: &str, method: &str, more: Value) -> Value {
 const TOLD: &str = "the answer is not as the operation declares it: `.counts[1]` is not of the \
                     type integer (schema: #/components/schemas/Counts/properties/counts/items/type)";
 
-async fn world(check: CheckAnswers) -> World {
+async fn world(check: ResponseValidation) -> World {
     let mut world = World::new().await;
     world.config.check_answers = check;
     world.service.answer("/counts", json!({"counts": [1, "a secret"]}));
@@ -58,7 +58,7 @@ fn warnings(events: &[Event]) -> Vec<(&str, &Warning)> {
 
 #[tokio::test]
 async fn nobody_looks_when_that_is_off() {
-    let (run, events) = count(&world(CheckAnswers::Off).await, "GET", json!({})).await;
+    let (run, events) = count(&world(ResponseValidation::Off).await, "GET", json!({})).await;
     assert_succeeded(&run);
     assert_eq!(output(&run)["first"], 1);
     assert_eq!(warnings(&events), []);
@@ -67,7 +67,7 @@ async fn nobody_looks_when_that_is_off() {
 
 #[tokio::test]
 async fn a_warning_says_where_and_the_run_goes_on() {
-    let world = world(CheckAnswers::Warn).await;
+    let world = world(ResponseValidation::Warn).await;
     let (run, events) = count(&world, "GET", json!({})).await;
     assert_succeeded(&run);
     assert_eq!(output(&run)["first"], 1);
@@ -90,7 +90,7 @@ async fn a_warning_says_where_and_the_run_goes_on() {
 
 #[tokio::test]
 async fn an_answer_that_fits_is_not_remarked_on() {
-    for check in [CheckAnswers::Warn, CheckAnswers::Error] {
+    for check in [ResponseValidation::Warn, ResponseValidation::Error] {
         let world = world(check).await;
         world.service.answer("/counts", json!({"counts": [1, 2]}));
         let (run, events) = count(&world, "GET", json!({})).await;
@@ -102,7 +102,7 @@ async fn an_answer_that_fits_is_not_remarked_on() {
 #[tokio::test]
 async fn an_error_fails_the_step_and_says_whether_it_may_be_repeated() {
     for (method, repeat_safe) in [("GET", true), ("POST", false)] {
-        let world = world(CheckAnswers::Error).await;
+        let world = world(ResponseValidation::Error).await;
         let retry = json!({"retry": {"max_attempts": 3, "initial_delay": "1ms"}});
         let (run, events) = count(&world, method, retry).await;
         assert_eq!(run.status, RunStatus::Failed);
@@ -124,7 +124,7 @@ async fn an_error_fails_the_step_and_says_whether_it_may_be_repeated() {
 
 #[tokio::test]
 async fn a_failure_by_its_answer_is_handled_like_any_other() {
-    let world = world(CheckAnswers::Error).await;
+    let world = world(ResponseValidation::Error).await;
     let tell = task("tell", "POST /say", json!({"body": "${error}"}), json!({"told": "$.body"}));
     world.registry.publish_newer(
         "Handled",

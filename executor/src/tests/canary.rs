@@ -25,7 +25,7 @@ use super::credentials::{guarded, set};
 use super::world::{
     World, allow, call, deny, events, run, sequence, serve, start, task, wait_for, with,
 };
-use crate::{App, EventFile, FailMode};
+use crate::{App, FailMode, OcsfFile};
 
 /// Each has characters that are spelt differently in addresses, JSON and base64 where its kind
 /// allows that, and a core that every spelling of the first two keeps.
@@ -246,7 +246,7 @@ fn log() -> Log {
 async fn world(paths: &[&str]) -> (World, Arc<Parrot>) {
     let mut world = World::new().await;
     let file = world.file("events.jsonl");
-    world.config.telemetry.ocsf_file = Some(EventFile::new(file));
+    world.config.telemetry.ocsf_file = Some(OcsfFile::new(file));
     let service = Arc::new(Parrot::default());
     let address = serve(Router::new().fallback(parrot).with_state(Arc::clone(&service))).await;
     let upstream = format!("http://{address}/").parse().unwrap();

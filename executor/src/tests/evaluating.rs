@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::world::{
     World, assert_succeeded, call, events, output, read, run, sequence, start, task, wait_for,
 };
-use crate::CheckAnswers;
+use crate::ResponseValidation;
 
 /// A query that visits thousands of states for each letter.
 const SEARCH: &str = "$.letters[?search(@,'(a{1,100}){1,100}b')]";
@@ -106,11 +106,11 @@ async fn a_check_past_its_deadline_fails_the_step_or_warns() {
     });
     publish(&world, "Check", json!([step]));
 
-    world.config.check_answers = CheckAnswers::Error;
+    world.config.check_answers = ResponseValidation::Error;
     let strict = run(&world.open().await, "Check", json!({})).await;
     assert_overdue(&strict, "the check of the answer against its schema");
 
-    world.config.check_answers = CheckAnswers::Warn;
+    world.config.check_answers = ResponseValidation::Warn;
     let warned = run(&world.open().await, "Check", json!({})).await;
     assert_succeeded(&warned);
     assert_eq!(warned.steps[0].warnings[0].code, "A2S334");

@@ -481,7 +481,7 @@ async fn a_stored_plan_that_was_moved_or_sealed_with_another_key_starts_nothing(
     world.service.idle().await;
     let mut world = world;
     let key = "CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQk=";
-    world.config.secret_key = crate::SecretKey::Given(Secret::new(key));
+    world.config.secret_key = crate::SecretKeySource::Given(Secret::new(key));
     world.forget_key().await;
     let app = world.open().await;
     assert_eq!(run_plan(&app, &third, &[]).await.problem().1, "A2S383");

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::world::{
     World, allow, assert_succeeded, call, events, output, read, run, sequence, start, task, with,
 };
-use crate::SecretKey;
+use crate::SecretKeySource;
 
 /// Whatever spelling the rest of it is written in, this part stays as it is.
 const CORE: &str = "canarycore";
@@ -60,8 +60,8 @@ fn publish(world: &World) {
     );
 }
 
-fn key(byte: u8) -> SecretKey {
-    SecretKey::Given(Secret::new(STANDARD.encode([byte; 32])))
+fn key(byte: u8) -> SecretKeySource {
+    SecretKeySource::Given(Secret::new(STANDARD.encode([byte; 32])))
 }
 
 async fn database(world: &World) -> String {

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::world::{
     World, allow, assert_succeeded, call, deny, run, sequence, serve, start, task, wait_for,
 };
-use crate::config::{EventFile, Export};
+use crate::config::{OcsfFile, OtlpExport};
 use crate::{App, FailMode};
 
 const GRACE: Duration = Duration::from_secs(10);
@@ -33,7 +33,7 @@ impl Endpoint {
         endpoint.statuses.lock().unwrap().extend(statuses);
         let routes = Router::new().fallback(Self::take).with_state(Arc::clone(&endpoint));
         let address = serve(routes).await;
-        world.config.telemetry.ocsf_endpoint = Some(Export {
+        world.config.telemetry.ocsf_endpoint = Some(OtlpExport {
             endpoint: format!("http://{address}/events").parse().unwrap(),
             headers: vec![("x-api-key".to_owned(), Secret::new("open-sesame"))],
         });
@@ -54,7 +54,7 @@ impl Endpoint {
 /// Makes a file the receiver of a world.
 fn file_of(world: &mut World) -> PathBuf {
     let path = world.file("events.jsonl");
-    world.config.telemetry.ocsf_file = Some(EventFile::new(path.clone()));
+    world.config.telemetry.ocsf_file = Some(OcsfFile::new(path.clone()));
     path
 }
 
@@ -244,7 +244,7 @@ async fn an_endpoint_that_is_busy_is_asked_again_and_one_that_refuses_is_not() {
 async fn an_endpoint_that_is_not_there_changes_nothing_for_a_run() {
     let mut world = World::new().await;
     world.config.telemetry.ocsf_endpoint =
-        Some(Export { endpoint: World::nowhere().await, headers: Vec::new() });
+        Some(OtlpExport { endpoint: World::nowhere().await, headers: Vec::new() });
     let app = open(&world).await;
     assert_succeeded(&run(&app, "Say", inputs()).await);
     app.shutdown(GRACE).await;
@@ -257,8 +257,7 @@ async fn a_file_that_cannot_be_written_any_more_changes_nothing_for_a_run() {
     let mut world = World::new().await;
     let path = file_of(&mut world);
     // The file is full from the first line on, and there is a folder where it is to be put.
-    world.config.telemetry.ocsf_file =
-        Some(EventFile { max_bytes: 1, keep: 1, path: path.clone() });
+    world.config.telemetry.ocsf_file = Some(OcsfFile { max_bytes: 1, keep: 1, path: path.clone() });
     std::fs::create_dir_all(path.with_file_name("events.jsonl.1/in-use")).unwrap();
     let app = open(&world).await;
     for _ in 0..2 {

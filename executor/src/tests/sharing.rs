@@ -15,7 +15,7 @@ use super::database::told;
 use super::world::{
     World, assert_gapless, assert_succeeded, call, events, read, sequence, start, task, transcript,
 };
-use crate::{App, Kind, SecretKey};
+use crate::{App, Kind, SecretKeySource};
 
 /// A world whose executors are heard of so seldom that nothing is seen in time by looking again.
 async fn shared() -> Option<World> {
@@ -210,7 +210,7 @@ async fn a_lease_is_renewed_while_its_executor_lives_and_runs_out_behind_it() {
 #[tokio::test]
 async fn executors_of_one_database_have_one_key() {
     let Some(mut world) = shared().await else { return };
-    let key = |byte: u8| SecretKey::Given(Secret::new(STANDARD.encode([byte; 32])));
+    let key = |byte: u8| SecretKeySource::Given(Secret::new(STANDARD.encode([byte; 32])));
     world.config.secret_key = key(1);
     let one = world.open().await;
     drop(world.open().await);

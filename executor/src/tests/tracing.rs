@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 use super::world::{
     World, assert_succeeded, call, deny, run, sequence, serve, start, task, wait_for, with,
 };
-use crate::config::{Export, Telemetry};
+use crate::config::{OtlpExport, Telemetry};
 use crate::{App, Kind};
 
 const GRACE: Duration = Duration::from_secs(10);
@@ -46,7 +46,7 @@ impl Collector {
         let collector = Arc::new(self);
         let routes = Router::new().fallback(Self::take).with_state(Arc::clone(&collector));
         let address = serve(routes).await;
-        world.config.telemetry.export = Some(Export {
+        world.config.telemetry.export = Some(OtlpExport {
             endpoint: format!("http://{address}/v1/traces").parse().unwrap(),
             headers: vec![("x-api-key".to_owned(), Secret::new("open-sesame"))],
         });

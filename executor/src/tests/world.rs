@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 use super::database::{Made, make};
 use crate::clock::{Clock, Ids};
-use crate::{App, Config, Endpoint, Guardian, GuardianConfig};
+use crate::{App, Config, Guardian, GuardianConfig, GuardianEndpoint};
 
 mod database;
 mod guardian;
@@ -138,8 +138,8 @@ impl World {
     }
 
     /// A guardian that does not answer.
-    pub(crate) async fn silent() -> Endpoint {
-        Endpoint::Http(Self::nowhere().await.into())
+    pub(crate) async fn silent() -> GuardianEndpoint {
+        GuardianEndpoint::Http(Self::nowhere().await.into())
     }
 }
 

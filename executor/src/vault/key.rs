@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 use zeroize::Zeroizing;
 
 use crate::clock::Ids;
-use crate::config::SecretKey;
+use crate::config::SecretKeySource;
 use crate::error::{Error, Kind};
 
 /// The length of a key, in bytes.
@@ -68,7 +68,7 @@ impl fmt::Debug for Key {
 /// Where the key comes from, and the key once it was needed.
 #[derive(Debug)]
 pub(super) struct Keys {
-    source: SecretKey,
+    source: SecretKeySource,
     known: Mutex<Option<Arc<Key>>>,
 }
 
@@ -77,7 +77,7 @@ impl Keys {
     ///
     /// # Errors
     /// [`Kind::Configuration`], naming what is wrong.
-    pub(super) fn new(source: SecretKey) -> Result<Self, Error> {
+    pub(super) fn new(source: SecretKeySource) -> Result<Self, Error> {
         let keys = Self { source, known: Mutex::new(None) };
         let found = keys.find().map_err(|error| Error { kind: Kind::Configuration, ..error })?;
         *keys.lock() = found;
@@ -94,7 +94,7 @@ impl Keys {
             *known = self.find()?;
         }
         known.clone().ok_or_else(|| {
-            let SecretKey::File(path) = &self.source else {
+            let SecretKeySource::File(path) = &self.source else {
                 return Error::new(Kind::VaultKey, "there is no key");
             };
             let message = format!("the key file {} is gone", path.display());
@@ -108,7 +108,7 @@ impl Keys {
         if known.is_none() {
             *known = self.find()?;
         }
-        if let (None, SecretKey::File(path)) = (&*known, &self.source) {
+        if let (None, SecretKeySource::File(path)) = (&*known, &self.source) {
             let mut bytes = Zeroizing::new([0; LENGTH]);
             bytes[..16].copy_from_slice(&ids.random());
             bytes[16..].copy_from_slice(&ids.random());
@@ -131,7 +131,7 @@ impl Keys {
     /// The key, unless its file is yet to be made.
     fn find(&self) -> Result<Option<Arc<Key>>, Error> {
         match &self.source {
-            SecretKey::Given(text) => match Key::parse(text.reveal()) {
+            SecretKeySource::Given(text) => match Key::parse(text.reveal()) {
                 Some(key) => Ok(Some(Arc::new(key))),
                 None => {
                     let message = "the key for stored credentials is not 32 bytes in base64";
@@ -139,7 +139,7 @@ impl Keys {
                     Err(Error::new(Kind::VaultKey, message).hint(hint))
                 }
             },
-            SecretKey::File(path) => read_file(path).map(|key| key.map(Arc::new)),
+            SecretKeySource::File(path) => read_file(path).map(|key| key.map(Arc::new)),
         }
     }
 

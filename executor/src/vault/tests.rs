@@ -11,7 +11,7 @@ use serde_json::json;
 use sqlx::sqlite::SqlitePool;
 
 use super::*;
-use crate::config::{Guardian, SecretKey};
+use crate::config::{Guardian, SecretKeySource};
 
 /// Times and ids that count.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl Ids for Counter {
     }
 }
 
-async fn open(folder: &Path, key: SecretKey) -> Result<Vault, Error> {
+async fn open(folder: &Path, key: SecretKeySource) -> Result<Vault, Error> {
     let registry = "http://127.0.0.1:1".parse().unwrap();
     let mut config = Config::new(folder.join("executor.sqlite"), registry, Guardian::Off);
     config.secret_key = key;
@@ -48,8 +48,8 @@ async fn connect(folder: &Path) -> SqlitePool {
     SqlitePool::connect_with(options.filename(folder.join("executor.sqlite"))).await.unwrap()
 }
 
-fn given(byte: u8) -> SecretKey {
-    SecretKey::Given(Secret::new(STANDARD.encode([byte; 32])))
+fn given(byte: u8) -> SecretKeySource {
+    SecretKeySource::Given(Secret::new(STANDARD.encode([byte; 32])))
 }
 
 fn host(name: &str) -> Domain {
@@ -155,7 +155,8 @@ async fn a_wrong_key_says_so() {
     vault.set(host("api.example"), "key", &api_key("another")).await.unwrap();
     assert!(vault.reveal(&host("api.example"), "key").await.unwrap().is_some());
     for text in ["", "short", "AAAA", &STANDARD.encode([1; 31]), &STANDARD.encode([1; 33])] {
-        let error = open(folder.path(), SecretKey::Given(Secret::new(text))).await.unwrap_err();
+        let error =
+            open(folder.path(), SecretKeySource::Given(Secret::new(text))).await.unwrap_err();
         assert_eq!(error.kind, Kind::Configuration);
         assert!(error.message.contains("32 bytes in base64"), "{}", error.message);
     }
@@ -165,7 +166,7 @@ async fn a_wrong_key_says_so() {
 async fn a_key_file_is_made_once_and_is_its_owners_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("secrets.key");
-    let file = || SecretKey::File(path.clone());
+    let file = || SecretKeySource::File(path.clone());
     let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
     let chmod =
         |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -200,7 +201,7 @@ fn processes_that_make_the_key_at_once_have_one_key() {
     const PROCESSES: usize = 8;
     for _ in 0..20 {
         let folder = tempfile::tempdir().unwrap();
-        let source = SecretKey::File(folder.path().join("secrets.key"));
+        let source = SecretKeySource::File(folder.path().join("secrets.key"));
         let start = std::sync::Barrier::new(PROCESSES);
         let ids: Arc<dyn Ids> = Arc::new(Counter::default());
         let make = || {
@@ -223,7 +224,7 @@ async fn a_key_file_may_be_a_link_to_a_private_file_and_to_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let (link, target) = (folder.path().join("secrets.key"), folder.path().join("target"));
     std::os::unix::fs::symlink(&target, &link).unwrap();
-    let vault = open(folder.path(), SecretKey::File(link.clone())).await.unwrap();
+    let vault = open(folder.path(), SecretKeySource::File(link.clone())).await.unwrap();
     let error = vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap_err();
     assert!(error.message.contains("leads nowhere"), "{}", error.message);
     std::fs::write(&target, STANDARD.encode([1; 32])).unwrap();
@@ -234,7 +235,7 @@ async fn a_key_file_may_be_a_link_to_a_private_file_and_to_nothing_else() {
     vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap();
     std::fs::remove_file(&link).unwrap();
     std::fs::create_dir(&link).unwrap();
-    let error = open(folder.path(), SecretKey::File(link)).await.unwrap_err();
+    let error = open(folder.path(), SecretKeySource::File(link)).await.unwrap_err();
     assert!(error.message.contains("cannot be used"), "{}", error.message);
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::policy::{
-    Approval, ApprovalTrace, Charge, Opened, Policy, Ruling, caller_of, tool_of, user_of,
+    Approval, ApprovalTrace, Charge, Opened, Policy, PolicyDecision, caller_of, tool_of, user_of,
 };
 
 /// Longest text that is recorded whole, in bytes.
@@ -62,10 +62,10 @@ pub(crate) struct Step<'a> {
     pub(crate) request: &'a Request,
     /// What the policy said. The answer may still become a denial if this cannot be written, and
     /// then there is no record.
-    pub(crate) ruling: &'a Ruling,
+    pub(crate) ruling: &'a PolicyDecision,
     pub(crate) policy: &'a Policy,
     /// What the policy would have said that is only tried.
-    pub(crate) shadow: Option<(&'a Ruling, &'a Policy)>,
+    pub(crate) shadow: Option<(&'a PolicyDecision, &'a Policy)>,
 }
 
 /// What every event says.
@@ -273,7 +273,7 @@ impl<'a> Decided<'a> {
 }
 
 impl<'a> Said<'a> {
-    fn of(ruling: &'a Ruling, policy: &'a Policy) -> Self {
+    fn of(ruling: &'a PolicyDecision, policy: &'a Policy) -> Self {
         Self {
             decision: ruling.answer.decision.as_str(),
             message: cut_text(&ruling.answer.message),

@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::records::{Broken, Records, digest_of};
+use super::records::{LogCorruption, RecordReader, digest_of};
 use super::restore_state::apply;
 use super::segments::{Segments, open_private};
 use crate::policy::{Kept, Memory};
@@ -48,8 +48,11 @@ impl Checkpoint {
     }
 
     /// The records behind it.
-    pub(super) fn records_behind(&self, segments: &Segments) -> Result<Records, Broken> {
-        Records::behind(segments.clone(), self.segment, self.records, self.head.clone())
+    pub(super) fn records_behind(
+        &self,
+        segments: &Segments,
+    ) -> Result<RecordReader, LogCorruption> {
+        RecordReader::behind(segments.clone(), self.segment, self.records, self.head.clone())
     }
 
     pub(super) fn into_memory(self) -> Memory {
@@ -57,7 +60,7 @@ impl Checkpoint {
     }
 
     /// The checkpoint after one segment more.
-    fn after_next(self, segments: &Segments) -> Result<Self, Broken> {
+    fn after_next(self, segments: &Segments) -> Result<Self, LogCorruption> {
         let mut records = self.records_behind(segments)?.without_active();
         let Self { segment, mut time, memory, .. } = self;
         let mut memory = Memory::from(memory);

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use super::records::{Broken, Start, Verified, verify_from};
+use super::records::{LogCorruption, Start, VerifiedLog, verify_from};
 use super::segments::{Segments, open_private};
 
 /// How often the files are copied again when a segment was closed meanwhile.
@@ -19,18 +19,20 @@ const BLOCK: u64 = 1 << 16;
 ///
 /// # Errors
 /// A file cannot be read or written, or the chain is not whole.
-pub fn copy(from: &Path, to: &Path) -> Result<Verified, Broken> {
+pub fn copy(from: &Path, to: &Path) -> Result<VerifiedLog, LogCorruption> {
     let (from, to) = (Segments::of(from), Segments::of(to));
     let mut tries = 1;
     loop {
         match copy_once(&from, &to) {
-            Err(Broken::Line { .. } | Broken::Missing { .. }) if tries < TRIES => tries += 1,
+            Err(LogCorruption::Line { .. } | LogCorruption::Missing { .. }) if tries < TRIES => {
+                tries += 1
+            }
             outcome => return outcome,
         }
     }
 }
 
-fn copy_once(from: &Segments, to: &Segments) -> Result<Verified, Broken> {
+fn copy_once(from: &Segments, to: &Segments) -> Result<VerifiedLog, LogCorruption> {
     // The checkpoint first: the records that come later are no harm, earlier ones would be missing.
     if from.checkpoint_path().exists() {
         copy_file(&from.checkpoint_path(), &to.checkpoint_path(), false)?;

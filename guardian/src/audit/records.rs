@@ -49,7 +49,7 @@ pub(super) fn segment_of(record: &Value) -> Option<u64> {
 
 /// A log whose chain is whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifiedLog {
     /// The number of the last record. With all segments there, as many records were read.
     pub records: u64,
     /// The digest of the last one, as `sha256:…`.
@@ -62,7 +62,7 @@ pub struct Verified {
 
 /// A log whose chain is not whole, or that cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum Broken {
+pub enum LogCorruption {
     /// A file cannot be read.
     #[error("the audit log cannot be read: {0}")]
     Unreadable(#[from] io::Error),
@@ -102,7 +102,7 @@ pub enum Start {
 ///
 /// # Errors
 /// The first record that does not fit, a missing segment, or a file cannot be read.
-pub fn verify(path: &Path) -> Result<Verified, Broken> {
+pub fn verify(path: &Path) -> Result<VerifiedLog, LogCorruption> {
     verify_from(path, &Start::First)
 }
 
@@ -110,8 +110,8 @@ pub fn verify(path: &Path) -> Result<Verified, Broken> {
 ///
 /// # Errors
 /// The first record that does not fit, a missing segment, or a file cannot be read.
-pub fn verify_from(path: &Path, start: &Start) -> Result<Verified, Broken> {
-    let mut records = Records::open(path, start)?;
+pub fn verify_from(path: &Path, start: &Start) -> Result<VerifiedLog, LogCorruption> {
+    let mut records = RecordReader::open(path, start)?;
     records.by_ref().try_for_each(|record| record.map(drop))?;
     Ok(records.verified)
 }
@@ -119,7 +119,7 @@ pub fn verify_from(path: &Path, start: &Start) -> Result<Verified, Broken> {
 /// The records of a log in order over all of its segments, each checked to follow the one before it.
 /// After one that does not, nothing more comes.
 #[derive(Debug)]
-pub struct Records {
+pub struct RecordReader {
     segments: Segments,
     /// Closed segments that were not opened yet.
     closed: VecDeque<u64>,
@@ -128,7 +128,7 @@ pub struct Records {
     /// The segment that has to come next.
     next: u64,
     line: Vec<u8>,
-    verified: Verified,
+    verified: VerifiedLog,
     /// Whether the first record says what it follows.
     takes_any: bool,
     is_over: bool,
@@ -143,13 +143,13 @@ struct Current {
     line: u64,
 }
 
-impl Records {
+impl RecordReader {
     /// Those of the log at `path` and of the closed segments beside it.
     ///
     /// # Errors
     /// A file cannot be read, or the segments are not there that `start` wants.
-    pub fn open(path: &Path, start: &Start) -> Result<Self, Broken> {
-        let mut records = Self::begin(Segments::of(path), 0, Verified::default())?;
+    pub fn open(path: &Path, start: &Start) -> Result<Self, LogCorruption> {
+        let mut records = Self::begin(Segments::of(path), 0, VerifiedLog::default())?;
         let first = records.first_segment()?;
         if 1 < first {
             match start {
@@ -169,8 +169,8 @@ impl Records {
         segment: u64,
         records: u64,
         head: Option<String>,
-    ) -> Result<Self, Broken> {
-        let verified = Verified { records, head, ..Verified::default() };
+    ) -> Result<Self, LogCorruption> {
+        let verified = VerifiedLog { records, head, ..VerifiedLog::default() };
         Self::begin(segments, segment, verified)
     }
 
@@ -181,13 +181,17 @@ impl Records {
     }
 
     /// Those of the next segment alone; what follows is left to be read.
-    pub(super) fn only_next(&mut self) -> impl Iterator<Item = Result<Value, Broken>> + '_ {
+    pub(super) fn only_next(&mut self) -> impl Iterator<Item = Result<Value, LogCorruption>> + '_ {
         let first = self.next;
         self.closed.retain(|number| *number <= first);
         self.by_ref()
     }
 
-    fn begin(segments: Segments, behind: u64, verified: Verified) -> Result<Self, Broken> {
+    fn begin(
+        segments: Segments,
+        behind: u64,
+        verified: VerifiedLog,
+    ) -> Result<Self, LogCorruption> {
         let (closed, active) = list(&segments)?;
         let closed = closed.into_iter().filter(|number| behind < *number).collect();
         Ok(Self {
@@ -204,7 +208,7 @@ impl Records {
     }
 
     /// The number of the oldest segment that is there.
-    fn first_segment(&self) -> Result<u64, Broken> {
+    fn first_segment(&self) -> Result<u64, LogCorruption> {
         if let Some(&first) = self.closed.front() {
             return Ok(first);
         }
@@ -218,16 +222,16 @@ impl Records {
     }
 
     /// What was read of the chain until now.
-    pub fn verified(&self) -> &Verified {
+    pub fn verified(&self) -> &VerifiedLog {
         &self.verified
     }
 
-    fn missing(&self, segment: u64) -> Broken {
-        Broken::Missing { segment, file: name_of(&self.segments.closed_path(segment)) }
+    fn missing(&self, segment: u64) -> LogCorruption {
+        LogCorruption::Missing { segment, file: name_of(&self.segments.closed_path(segment)) }
     }
 
     /// Opens the next segment, if there is one.
-    fn advance(&mut self) -> Result<bool, Broken> {
+    fn advance(&mut self) -> Result<bool, LogCorruption> {
         let is_closed = !self.closed.is_empty();
         let (path, file) = match self.closed.pop_front() {
             Some(number) if number != self.next => return Err(self.missing(self.next)),
@@ -246,7 +250,7 @@ impl Records {
         Ok(true)
     }
 
-    fn read(&mut self) -> Result<Option<Value>, Broken> {
+    fn read(&mut self) -> Result<Option<Value>, LogCorruption> {
         loop {
             if self.current.is_none() && !self.advance()? {
                 return Ok(None);
@@ -257,7 +261,7 @@ impl Records {
                 // The segment in use may be empty; a closed one never is.
                 if current.line == 0 && current.is_closed {
                     let (file, reason) = (current.name.clone(), "is missing".to_owned());
-                    return Err(Broken::Line { file, line: 1, reason });
+                    return Err(LogCorruption::Line { file, line: 1, reason });
                 }
                 if 0 < current.line {
                     self.verified.segments += 1;
@@ -273,10 +277,10 @@ impl Records {
     }
 
     /// Whether the line that was read follows what was read before it.
-    fn check(&mut self, file: &str, number: u64) -> Result<Value, Broken> {
+    fn check(&mut self, file: &str, number: u64) -> Result<Value, LogCorruption> {
         let broken = |reason: &str| {
             let (file, reason) = (file.to_owned(), reason.to_owned());
-            Broken::Line { file, line: number, reason }
+            LogCorruption::Line { file, line: number, reason }
         };
         let line = self.line.strip_suffix(b"\n").ok_or_else(|| broken("is unfinished"))?;
         let link = read_link(line).map_err(|reason| broken(&reason))?;
@@ -311,7 +315,7 @@ impl Records {
 }
 
 /// The closed segments and the one in use, as they were at one time.
-fn list(segments: &Segments) -> Result<(Vec<u64>, Option<File>), Broken> {
+fn list(segments: &Segments) -> Result<(Vec<u64>, Option<File>), LogCorruption> {
     let mut missing = None;
     for _ in 0..ATTEMPTS {
         let before = segments.closed()?;
@@ -335,8 +339,8 @@ fn list(segments: &Segments) -> Result<(Vec<u64>, Option<File>), Broken> {
     Err(io::Error::other("it is rotated faster than it can be listed").into())
 }
 
-impl Iterator for Records {
-    type Item = Result<Value, Broken>;
+impl Iterator for RecordReader {
+    type Item = Result<Value, LogCorruption>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.is_over {

@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use super::audit_record::subject_of;
 use super::checkpoint::Checkpoint;
-use super::records::Broken;
+use super::records::LogCorruption;
 use super::segments::Segments;
 use crate::policy::{Approval, Charge, Memory};
 
 /// Read what a log says since its checkpoint. It is checked on the way.
-pub(crate) fn replay(path: &Path, now: Timestamp) -> Result<Memory, Broken> {
+pub(crate) fn replay(path: &Path, now: Timestamp) -> Result<Memory, LogCorruption> {
     let segments = Segments::of(path);
     let checkpoint = Checkpoint::load(&segments);
     let records = checkpoint.records_behind(&segments)?;

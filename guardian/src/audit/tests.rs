@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::hash_chain::{Chain, Options};
-use super::records::{Broken, Records, Start, verify};
+use super::records::{LogCorruption, RecordReader, Start, verify};
 use super::restore_state::{apply, replay};
 use crate::policy::{Kept, Memory};
 
@@ -195,7 +195,7 @@ fn a_damaged_checkpoint_is_made_again() {
     files.remove("audit.000001.jsonl");
     let (_dir, path) = put(&files);
     let broken = replay(&path, NOW.parse().unwrap()).unwrap_err();
-    assert!(matches!(broken, Broken::Missing { segment: 1, .. }), "{broken}");
+    assert!(matches!(broken, LogCorruption::Missing { segment: 1, .. }), "{broken}");
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn a_missing_segment_is_found() {
         let (_dir, path) = put(&without);
         let broken = verify(&path).unwrap_err();
         assert!(
-            matches!(&broken, Broken::Missing { segment, .. } if *segment == number),
+            matches!(&broken, LogCorruption::Missing { segment, .. } if *segment == number),
             "{number}: {broken}"
         );
     }
@@ -260,11 +260,11 @@ fn archived_segments_are_followed_from_their_head() {
     kept.retain(|name, _| !["audit.000001.jsonl", "audit.000002.jsonl"].contains(&name.as_str()));
     let (_dir, path) = put(&kept);
     let read = |start: &Start| {
-        let mut records = Records::open(&path, start)?;
+        let mut records = RecordReader::open(&path, start)?;
         records.by_ref().try_for_each(|record| record.map(drop))?;
-        Ok::<_, Broken>(records.verified().clone())
+        Ok::<_, LogCorruption>(records.verified().clone())
     };
-    assert!(matches!(read(&Start::First), Err(Broken::Missing { segment: 1, .. })));
+    assert!(matches!(read(&Start::First), Err(LogCorruption::Missing { segment: 1, .. })));
     let verified = read(&Start::After(head.clone())).unwrap();
     assert_eq!((verified.records, &verified.head), (whole.records, &whole.head));
     assert_eq!(verified.follows.as_deref(), Some(head.as_str()));

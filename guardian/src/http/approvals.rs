@@ -19,7 +19,7 @@ use utoipa_axum::routes;
 use crate::App;
 use crate::bearer_token::Token;
 use crate::error::Code;
-use crate::policy::{Approval, ApprovalState as Approved, Decided};
+use crate::policy::{Approval, ApprovalDecision, ApprovalState as Approved};
 
 const MAX_BODY: usize = 16 << 10;
 
@@ -216,8 +216,11 @@ async fn decide(
                 .map_err(|_| Code::BadDecision)?
                 .unwrap_or_default(),
         };
-        app.settle(id, Decided { is_approved, decided_by: words.decided_by, reason: words.reason })
-            .await
+        app.settle(
+            id,
+            ApprovalDecision { is_approved, decided_by: words.decided_by, reason: words.reason },
+        )
+        .await
     };
     match decided.await {
         Ok(approval) => axum::Json(approval).into_response(),

@@ -90,7 +90,7 @@ impl ApprovalState {
 
 /// What a person has decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decided {
+pub struct ApprovalDecision {
     /// Whether they agree.
     pub is_approved: bool,
     /// Who they are, as they say.
@@ -222,7 +222,7 @@ impl Approval {
         Self { state, ..self.clone() }
     }
 
-    pub(super) fn after(&self, decided: &Decided, now: Timestamp) -> Self {
+    pub(super) fn after(&self, decided: &ApprovalDecision, now: Timestamp) -> Self {
         let state =
             if decided.is_approved { ApprovalState::Approved } else { ApprovalState::Rejected };
         let until = later(now, SignedDuration::from_secs(self.within_seconds));

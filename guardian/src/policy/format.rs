@@ -24,7 +24,7 @@ const MAX_RULES: usize = 500;
 
 /// One fault of a policy file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct PolicyError {
     /// The line, counted from 1, if it is known.
     pub line: Option<u64>,
     /// The column in it, counted from 1, if it is known.
@@ -33,7 +33,7 @@ pub struct Fault {
     pub message: String,
 }
 
-impl Fault {
+impl PolicyError {
     /// A fault at a place of the file.
     pub(crate) fn at(place: Place, message: String) -> Self {
         Self { line: Some(place.line), column: Some(place.column), message }
@@ -45,7 +45,7 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.line, self.column) {
             (Some(line), Some(column)) => {
@@ -59,9 +59,9 @@ impl fmt::Display for Fault {
 
 /// The faults of a policy file, in the order of its lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Faults(pub Vec<Fault>);
+pub struct PolicyErrors(pub Vec<PolicyError>);
 
-impl fmt::Display for Faults {
+impl fmt::Display for PolicyErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, fault) in self.0.iter().enumerate() {
             if 0 < place {
@@ -73,14 +73,14 @@ impl fmt::Display for Faults {
     }
 }
 
-impl std::error::Error for Faults {}
+impl std::error::Error for PolicyErrors {}
 
 /// Read a policy file.
 ///
 /// # Errors
 /// Every fault that can be found. A file that is not YAML is told alone, since nothing after it can be
 /// trusted.
-pub(super) fn read(text: &str) -> Result<(DefaultWord, Vec<Rule>), Faults> {
+pub(super) fn read(text: &str) -> Result<(DefaultWord, Vec<Rule>), PolicyErrors> {
     let file: serde_saphyr::Spanned<Node> = read_yaml(text, MAX_BYTES)?;
     let file: Placed<Node> = file.into();
     let mut faults = Collected(Vec::new());
@@ -91,7 +91,7 @@ pub(super) fn read(text: &str) -> Result<(DefaultWord, Vec<Rule>), Faults> {
     }
     if MAX_RULES < file.rules.len() {
         let message = format!("there are more than {MAX_RULES} rules");
-        faults.0.push(Fault::of_file(message));
+        faults.0.push(PolicyError::of_file(message));
     }
     let mut ids = BTreeSet::new();
     let mut rules = Vec::new();
@@ -108,10 +108,13 @@ pub(super) fn read(text: &str) -> Result<(DefaultWord, Vec<Rule>), Faults> {
 ///
 /// # Errors
 /// The first place where it is not YAML or not of that form.
-pub(crate) fn read_yaml<T: DeserializeOwned>(text: &str, max_bytes: usize) -> Result<T, Faults> {
+pub(crate) fn read_yaml<T: DeserializeOwned>(
+    text: &str,
+    max_bytes: usize,
+) -> Result<T, PolicyErrors> {
     if max_bytes < text.len() {
         let message = format!("the file is longer than {max_bytes} bytes");
-        return Err(Faults(vec![Fault::of_file(message)]));
+        return Err(PolicyErrors(vec![PolicyError::of_file(message)]));
     }
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_documents: 1, max_depth: 32, max_nodes: 50_000, max_aliases: 0, max_anchors: 0 },
@@ -136,7 +139,7 @@ pub(crate) fn read_yaml<T: DeserializeOwned>(text: &str, max_bytes: usize) -> Re
             message = told;
         }
         let (line, column) = place.unzip();
-        Faults(vec![Fault { line, column, message }])
+        PolicyErrors(vec![PolicyError { line, column, message }])
     })
 }
 
@@ -178,17 +181,17 @@ const fn told_of(breach: &BudgetBreach) -> &'static str {
 }
 
 /// Faults as they are found.
-struct Collected(Vec<Fault>);
+struct Collected(Vec<PolicyError>);
 
 impl Collected {
     fn add(&mut self, place: Place, message: String) {
-        self.0.push(Fault::at(place, message));
+        self.0.push(PolicyError::at(place, message));
     }
 
     /// The faults, in the order of their places.
-    fn in_order(mut self) -> Faults {
+    fn in_order(mut self) -> PolicyErrors {
         self.0.sort_by_key(|fault| (fault.line, fault.column));
-        Faults(self.0)
+        PolicyErrors(self.0)
     }
 
     /// The value, or its fault noted under the name of the rule and the field.

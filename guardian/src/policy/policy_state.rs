@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::approval::{Approval, ApprovalState, Decided, Wanted};
+use super::approval::{Approval, ApprovalDecision, ApprovalState, Wanted};
 
 /// Most counts and most approvals that are kept at a time.
 const MAX_COUNTS: usize = 100_000;
@@ -271,7 +271,12 @@ impl Memory {
     }
 
     /// One that is waited for, as it would be once it is decided.
-    pub(crate) fn decided(&self, id: &str, decided: &Decided, now: Timestamp) -> Option<Approval> {
+    pub(crate) fn decided(
+        &self,
+        id: &str,
+        decided: &ApprovalDecision,
+        now: Timestamp,
+    ) -> Option<Approval> {
         let waiting = |approval: &&Approval| {
             approval.state == ApprovalState::Waiting && now < approval.expires_at
         };
@@ -403,7 +408,7 @@ mod tests {
             memory.stand(wanted_by("b", Some("u"), execution), at(second))
         };
         let approve = |memory: &mut Memory, id: &str| {
-            let decided = Decided { is_approved: true, decided_by: None, reason: None };
+            let decided = ApprovalDecision { is_approved: true, decided_by: None, reason: None };
             let approved = memory.decided(id, &decided, at(0)).unwrap();
             memory.set(approved);
         };
@@ -445,7 +450,7 @@ mod tests {
         memory.undo(&undone(trace));
         assert!(memory.approvals(at(0)).is_empty(), "nobody is asked");
         let Standing::Waiting(asked, _) = memory.stand(wanted("b"), at(1)) else { panic!() };
-        let decided = Decided { is_approved: true, decided_by: None, reason: None };
+        let decided = ApprovalDecision { is_approved: true, decided_by: None, reason: None };
         let approved = memory.decided(&asked.id, &decided, at(2)).unwrap();
         memory.set(approved);
         let Standing::Used(trace) = memory.stand(wanted("b"), at(3)) else { panic!() };

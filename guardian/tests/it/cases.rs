@@ -1,7 +1,7 @@
 //! Policies held to cases.
 
 use guardian::Policy;
-use guardian::policy_tests::{Cases, Outcome};
+use guardian::policy_tests::{Outcome, PolicyTestSuite};
 use insta::assert_snapshot;
 use serde_json::json;
 
@@ -61,7 +61,7 @@ cases:
 
 fn run(cases: &str, filter: Option<&str>) -> Vec<Outcome> {
     let policy = Policy::parse(POLICY).unwrap();
-    Cases::parse(cases).unwrap().run(&policy, filter).collect()
+    PolicyTestSuite::parse(cases).unwrap().run(&policy, filter).collect()
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn the_policy_and_the_cases_of_the_documentation_fit() {
     let blocks: Vec<_> = blocks.collect();
     let [policy, cases] = blocks[..] else { panic!("{} blocks", blocks.len()) };
     let policy = Policy::parse(policy).unwrap();
-    let outcomes: Vec<_> = Cases::parse(cases).unwrap().run(&policy, None).collect();
+    let outcomes: Vec<_> = PolicyTestSuite::parse(cases).unwrap().run(&policy, None).collect();
     assert_eq!(outcomes.len(), 5);
     for outcome in outcomes {
         assert!(outcome.passed(), "{outcome:#?}");
@@ -108,7 +108,7 @@ rules:
     };
     let outcomes = |steps: &[String]| {
         let cases = format!("cases:\n  - name: a\n    steps:\n{}", steps.concat());
-        Cases::parse(&cases).unwrap().run(&policy, None).collect::<Vec<_>>()
+        PolicyTestSuite::parse(&cases).unwrap().run(&policy, None).collect::<Vec<_>>()
     };
     let found = outcomes(&[
         step("allow", "hi"),
@@ -158,7 +158,7 @@ cases:
 
 #[test]
 fn what_is_no_case_is_told() {
-    let faults = |text: &str| Cases::parse(text).unwrap_err().to_string();
+    let faults = |text: &str| PolicyTestSuite::parse(text).unwrap_err().to_string();
     assert_snapshot!(faults("cases:\n  - name: a\n"), @r#"line 2, column 11: case "a": needs either request and expect, or steps"#);
     assert_snapshot!(faults("cases:\n  - {name: a, request: {}, expect: perhaps}\n"), @"line 2, column 36: expect: unknown variant `perhaps`, expected one of `allow`, `deny`, `modify`");
     assert_snapshot!(faults("cases:\n  - {name: a, request: {tol: x}, expect: deny}\n"), @"line 2, column 25: unknown field `tol`, expected one of hook, tool, inputs, outputs, is_error, texts, role, query, reasoning, message, user, caller, session, agent, capability, host, request, aos; did you mean `tool`?");
@@ -187,7 +187,7 @@ fn a_case_states_the_request_that_is_sent() {
     let other = "  - {name: other, request: {request: {host: api.example, path: /x}}, \
                  expect: allow}\n  - {name: none, request: {}, expect: allow}\n";
     let cases = format!("cases:\n{}{other}", cases.concat());
-    for outcome in Cases::parse(&cases).unwrap().run(&policy, None) {
+    for outcome in PolicyTestSuite::parse(&cases).unwrap().run(&policy, None) {
         assert!(outcome.passed(), "{outcome:#?}");
     }
 }

@@ -1,7 +1,7 @@
 //! What rules decide, and what a bad policy is told.
 
 use aos::message::{Call, Decision, Request, ToolArgumentValue};
-use guardian::{Policy, Ruling};
+use guardian::{Policy, PolicyDecision};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn policy(rules: &str) -> Policy {
 }
 
 /// The decision, the rules that applied and the reason codes.
-fn told(ruling: &Ruling) -> (&str, Vec<&str>, Vec<&str>) {
+fn told(ruling: &PolicyDecision) -> (&str, Vec<&str>, Vec<&str>) {
     let codes = ruling.answer.reason_codes.iter().map(String::as_str).collect();
     (ruling.answer.decision.as_str(), ruling.rules.iter().map(String::as_str).collect(), codes)
 }

@@ -1,7 +1,7 @@
 //! The guardian over HTTP, asked by the client and by hand.
 
 use aos::message::{Call, Ping, PongStatus, Request};
-use aos::{Origin, Verdict};
+use aos::{Verdict, VerdictSource};
 use axum::body::{Body, to_bytes};
 use axum::http::{Request as HttpRequest, StatusCode};
 use guardian::{App, Config, Error, PolicySource};
@@ -54,10 +54,10 @@ async fn the_client_gets_what_the_rules_say() {
     let client = world.client().await;
 
     let allowed = client.ask(&call("dogs.list", &json!({"city": "Paris"}))).await;
-    assert_eq!((allowed.verdict, allowed.origin), (Verdict::Allow, Origin::Guardian));
+    assert_eq!((allowed.verdict, allowed.origin), (Verdict::Allow, VerdictSource::Guardian));
 
     let denied = client.ask(&call("weather.now", &json!({"city": "Atlantis"}))).await;
-    assert_eq!((denied.verdict, denied.origin), (Verdict::Deny, Origin::Guardian));
+    assert_eq!((denied.verdict, denied.origin), (Verdict::Deny, VerdictSource::Guardian));
     assert_eq!(
         (denied.message.as_str(), denied.reason_codes),
         ("There is no such place.", vec!["place".to_owned()])
@@ -149,7 +149,7 @@ async fn a_log_that_cannot_be_written_denies() {
     let denied = denied.unwrap();
     assert_eq!(
         (denied.origin, denied.reason_codes),
-        (Origin::Guardian, vec!["audit_unavailable".to_owned()])
+        (VerdictSource::Guardian, vec!["audit_unavailable".to_owned()])
     );
     assert!(!world.app.is_ready());
     assert_eq!(get(&world.app, "/readyz").await, StatusCode::SERVICE_UNAVAILABLE);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use registry::embed::Scale;
+use registry::embed::SimilarityScale;
 use registry::retrieval::{CapabilityId, Found, fuse};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Method {
         let probes: Vec<Vec<_>> =
             probes.iter().map(|probe| probe.iter().map(kept).collect()).collect();
         // The verdict is not asked for, so the scale does not matter.
-        let scale = Scale::of(&[], &[]);
+        let scale = SimilarityScale::of(&[], &[]);
         let found =
             fuse(&probes, 1, scale).into_iter().filter(|candidate| candidate.relevance > 0.0);
         found.map(|candidate| candidate.capability).collect()

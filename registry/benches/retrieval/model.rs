@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use registry::embed::{
-    BuiltIn, Embedder, Embedding, IndexText, Patience, Prefixes, Purpose, Scale, of_parts,
+    BuiltIn, EmbedDeadline, Embedder, Embedding, IndexedText, PromptPrefixes, Purpose,
+    SimilarityScale, of_parts,
 };
-use registry::retrieval::{Probe, query_vector, to_texts};
+use registry::retrieval::{SearchQuery, query_vector, to_texts};
 use tokio::runtime::Runtime;
 
 /// Texts that are embedded in one go.
@@ -15,7 +16,7 @@ const BATCH: usize = 256;
 
 pub(crate) struct Model {
     embedder: Embedder,
-    scale: Scale,
+    scale: SimilarityScale,
     runtime: Runtime,
     /// Vectors by text; of queries and of documents.
     known: RefCell<[BTreeMap<String, Embedding>; 2]>,
@@ -26,35 +27,35 @@ impl Model {
         let runtime = Runtime::new().unwrap();
         let embedder = match folder {
             None => Embedder::built_in(),
-            Some(folder) => Embedder::local(folder, Prefixes::default()).unwrap(),
+            Some(folder) => Embedder::local(folder, PromptPrefixes::default()).unwrap(),
         };
         let scale = BuiltIn::new().scale();
         let mut model = Self { embedder, scale, runtime, known: RefCell::default() };
-        let texts: Vec<_> = Scale::texts().map(str::to_owned).collect();
+        let texts: Vec<_> = SimilarityScale::texts().map(str::to_owned).collect();
         let [queries, documents] =
             [Purpose::Query, Purpose::Document].map(|purpose| model.embed(&texts, purpose));
-        model.scale = Scale::of(&queries, &documents);
+        model.scale = SimilarityScale::of(&queries, &documents);
         model
     }
 
-    pub(crate) fn scale(&self) -> Scale {
+    pub(crate) fn scale(&self) -> SimilarityScale {
         self.scale
     }
 
     /// What to search for an intent with.
-    pub(crate) fn probes(&self, intent: &str) -> Vec<Probe> {
+    pub(crate) fn probes(&self, intent: &str) -> Vec<SearchQuery> {
         let texts = to_texts(intent);
         let vectors = self.embed(&texts, Purpose::Query);
-        let probe = |(text, dense): (&String, _)| Probe { dense, sparse: query_vector(text) };
+        let probe = |(text, dense): (&String, _)| SearchQuery { dense, sparse: query_vector(text) };
         texts.iter().zip(vectors).map(probe).collect()
     }
 
     /// The vectors of capabilities.
-    pub(crate) fn embed_all(&self, texts: &[IndexText]) -> Vec<Embedding> {
+    pub(crate) fn embed_all(&self, texts: &[IndexedText]) -> Vec<Embedding> {
         let parts: Vec<_> =
             texts.iter().flat_map(|text| &text.dense).map(|(part, _)| part.clone()).collect();
         let mut vectors = self.embed(&parts, Purpose::Document).into_iter();
-        let of_one = |text: &IndexText| {
+        let of_one = |text: &IndexedText| {
             let weights = text.dense.iter().map(|(_, weight)| *weight);
             of_parts(weights.zip(vectors.by_ref()).map(|(weight, vector)| (vector, weight)))
         };
@@ -66,7 +67,7 @@ impl Model {
         let missing: Vec<_> =
             texts.iter().filter(|text| !known.contains_key(*text)).cloned().collect();
         for batch in missing.chunks(BATCH) {
-            let asked = self.embedder.embed(batch.to_vec(), purpose, Patience::Long);
+            let asked = self.embedder.embed(batch.to_vec(), purpose, EmbedDeadline::Long);
             known.extend(batch.iter().cloned().zip(self.runtime.block_on(asked).unwrap()));
         }
         texts.iter().map(|text| known[text].clone()).collect()

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use registry::embed::{Described, IndexText, Scale, index_text};
-use registry::retrieval::{CANDIDATES, Candidate, CapabilityId, Found, Scan, fuse};
+use registry::embed::{EmbeddingSource, IndexedText, SimilarityScale, index_text};
+use registry::retrieval::{BruteForceIndex, CANDIDATES, Candidate, CapabilityId, Found, fuse};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -28,7 +28,7 @@ pub(crate) struct Tool {
 
 impl Tool {
     /// What the registry indexes, with the intents of its group.
-    fn text(&self, intents: &BTreeMap<String, Vec<String>>) -> IndexText {
+    fn text(&self, intents: &BTreeMap<String, Vec<String>>) -> IndexedText {
         let name = format!("{} {}", self.namespace.as_deref().unwrap_or_default(), self.name);
         let parameters: Vec<_> = self
             .parameters
@@ -36,7 +36,7 @@ impl Tool {
             .map(|p| (p.name.as_str(), p.description.as_deref().unwrap_or_default()))
             .collect();
         let intents = intents.get(&self.group).into_iter().flatten();
-        index_text(&Described {
+        index_text(&EmbeddingSource {
             name: &name,
             description: &self.description_200,
             parameters: &parameters,
@@ -91,9 +91,9 @@ pub(crate) fn read_lines<T: DeserializeOwned>(path: &Path) -> Vec<T> {
 
 /// The capabilities of a set, searchable.
 pub(crate) struct Shelf<'s> {
-    scan: Scan,
+    scan: BruteForceIndex,
     groups: BTreeMap<CapabilityId, &'s str>,
-    scale: Scale,
+    scale: SimilarityScale,
 }
 
 impl<'s> Shelf<'s> {
@@ -104,8 +104,11 @@ impl<'s> Shelf<'s> {
     ) -> Self {
         let (groups, texts): (Vec<_>, Vec<_>) =
             tools.into_iter().map(|tool| (tool.group.as_str(), tool.text(intents))).unzip();
-        let mut shelf =
-            Self { scan: Scan::default(), groups: BTreeMap::new(), scale: model.scale() };
+        let mut shelf = Self {
+            scan: BruteForceIndex::default(),
+            groups: BTreeMap::new(),
+            scale: model.scale(),
+        };
         let all = groups.into_iter().zip(&texts).zip(model.embed_all(&texts));
         for (id, ((group, text), vector)) in (1..).map(CapabilityId).zip(all) {
             shelf.scan.add(id, &text.sparse, vector);

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{Catalog, Selector};
 use crate::Error;
-use crate::error::Mismatch;
+use crate::error::DigestMismatch;
 use crate::outcome_weighting::{HALF_LIFE_DAYS, SESSIONS};
 use crate::rank;
 use crate::store::{Outcome, Recorded, Voice};
@@ -60,12 +60,14 @@ impl Catalog {
                 Ok(())
             }
             Recorded::Again => Ok(()),
-            Recorded::OtherDigest(published) => Err(Error::OutcomeDigest(Box::new(Mismatch {
-                name: outcome.name,
-                version: outcome.version,
-                published,
-                given: outcome.digest,
-            }))),
+            Recorded::OtherDigest(published) => {
+                Err(Error::OutcomeDigest(Box::new(DigestMismatch {
+                    name: outcome.name,
+                    version: outcome.version,
+                    published,
+                    given: outcome.digest,
+                })))
+            }
             Recorded::Unknown => {
                 let selector = Selector::Exact(outcome.version);
                 Err(self.missing(&outcome.name, &selector).await)

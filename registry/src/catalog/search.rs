@@ -26,7 +26,7 @@ use crate::metrics::{SearchLabels, SearchResult};
 use crate::rank::{self, Chosen, Merits, Strategy};
 use crate::retrieval::{CANDIDATES, Candidate, fuse, query_vector, to_texts};
 use crate::store::{CapabilityId, Entry, VersionId};
-use crate::vectors::{self, Answers, Filter, Probe};
+use crate::vectors::{self, Answers, Filter, SearchQuery};
 
 /// How many are named when nothing fits.
 const NEAREST: usize = 3;
@@ -190,7 +190,7 @@ impl Catalog {
         let probes = texts
             .iter()
             .zip(vectors)
-            .map(|(text, dense)| Probe { dense, sparse: query_vector(text) })
+            .map(|(text, dense)| SearchQuery { dense, sparse: query_vector(text) })
             .collect();
         let Answers { found, among } = index.query(probes, asked.filter.clone(), breadth).await?;
         let mut found = found.into_iter();

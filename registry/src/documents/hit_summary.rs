@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use crate::store::Heads;
     use crate::tests::world::{World, document};
-    use crate::vectors::{Answers, Filter, Identity, Probe};
+    use crate::vectors::{Answers, Filter, Identity, SearchQuery};
 
     /// An index that has cards alone.
     #[derive(Debug, Default)]
@@ -119,7 +119,7 @@ mod tests {
 
         async fn query(
             &self,
-            _: Vec<Probe>,
+            _: Vec<SearchQuery>,
             _: Filter,
             _: usize,
         ) -> Result<Answers, crate::vectors::Error> {

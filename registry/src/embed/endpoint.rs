@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::embeddings_response::{self, MOST_DIMENSIONS};
-use super::{Embedding, Error, Patience, Prefixes, Purpose, RULES, short_digest};
+use super::{EmbedDeadline, Embedding, Error, PromptPrefixes, Purpose, RULES, short_digest};
 
 /// Texts of one request, and their bytes together.
 const MOST_TEXTS: usize = 64;
@@ -51,7 +51,7 @@ pub struct EndpointConfig {
     /// How numbers are to be written.
     pub encoding: Encoding,
     /// What comes before texts.
-    pub prefixes: Prefixes,
+    pub prefixes: PromptPrefixes,
 }
 
 /// How an endpoint writes numbers. Both are read, whatever was asked for.
@@ -169,7 +169,7 @@ impl Endpoint {
         if let Some(known) = self.shared.dimensions.get() {
             return Ok(*known);
         }
-        self.embed(vec!["dimensions".to_owned()], Purpose::Document, Patience::Long).await?;
+        self.embed(vec!["dimensions".to_owned()], Purpose::Document, EmbedDeadline::Long).await?;
         let unknown = || Error::Unavailable("the embeddings endpoint gave no vector".to_owned());
         self.shared.dimensions.get().copied().ok_or_else(unknown)
     }
@@ -178,7 +178,7 @@ impl Endpoint {
         &self,
         texts: Vec<String>,
         purpose: Purpose,
-        patience: Patience,
+        patience: EmbedDeadline,
     ) -> Result<Vec<Embedding>, Error> {
         let before = self.shared.config.prefixes.before(purpose);
         let count = texts.len();
@@ -214,7 +214,7 @@ impl Shared {
     async fn embed_batch(
         &self,
         texts: &[&str],
-        patience: Patience,
+        patience: EmbedDeadline,
     ) -> Result<Vec<Embedding>, Error> {
         match self.try_often(texts, patience).await {
             Ok(vectors) => Ok(vectors),
@@ -246,16 +246,16 @@ impl Shared {
     async fn try_often(
         &self,
         texts: &[&str],
-        patience: Patience,
+        patience: EmbedDeadline,
     ) -> Result<Vec<Embedding>, Failure> {
         let (attempts, timeout) = match patience {
-            Patience::Short(timeout) => {
+            EmbedDeadline::Short(timeout) => {
                 if let Some(why) = self.rest() {
                     return Err(Failure::Later(why, None));
                 }
                 (1, timeout)
             }
-            Patience::Long => (ATTEMPTS, TIMEOUT),
+            EmbedDeadline::Long => (ATTEMPTS, TIMEOUT),
         };
         let mut attempt = 1;
         loop {

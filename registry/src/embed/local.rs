@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use super::bert::{Bert, Config};
 use super::vocabulary::Pieces;
 use super::{
-    Embedding, Error, Prefixes, Purpose, RULES, short_digest, to_unit, wordpiece_tokenizer,
+    Embedding, Error, PromptPrefixes, Purpose, RULES, short_digest, to_unit, wordpiece_tokenizer,
 };
 
 /// The largest file of weights, and of any other file.
@@ -47,7 +47,7 @@ struct Model {
     bert: Bert,
     pieces: Pieces,
     pooling: Pooling,
-    prefixes: Prefixes,
+    prefixes: PromptPrefixes,
     /// Positions of a text that count.
     positions: usize,
 }
@@ -96,14 +96,14 @@ struct Prompts {
 
 impl Local {
     /// Reads the whole model.
-    pub(super) fn open(folder: &Path, prefixes: Prefixes) -> Result<Self, Error> {
+    pub(super) fn open(folder: &Path, prefixes: PromptPrefixes) -> Result<Self, Error> {
         let unusable = |why: String| {
             Error::Unusable(format!("the embedding model in {}: {why}", folder.display()))
         };
         Self::load(folder, prefixes).map_err(unusable)
     }
 
-    fn load(folder: &Path, given: Prefixes) -> Result<Self, String> {
+    fn load(folder: &Path, given: PromptPrefixes) -> Result<Self, String> {
         let (inner, pooling_folder) = find_modules(folder)?;
         let in_model = |name: &str| folder.join(&inner).join(name);
         let config_bytes = read(&in_model("config.json"), LARGEST_FILE)?;
@@ -126,7 +126,7 @@ impl Local {
             let found = names.iter().find_map(|name| file.prompts.get(*name));
             found.filter(|prompt| !prompt.is_empty()).cloned()
         };
-        let prefixes = Prefixes {
+        let prefixes = PromptPrefixes {
             query: given.query.or_else(|| prompt(&["query"])),
             document: given.document.or_else(|| prompt(&["document", "passage"])),
         };

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Embedding;
 
 /// Short texts from all walks of life, one in a line. What capabilities are about, but none of them
-/// is one; no constant but [`Scale`] depends on them.
+/// is one; no constant but [`SimilarityScale`] depends on them.
 static UNRELATED: &str = include_str!("../../data/unrelated.txt");
 
 /// A deviation below this is none: such an embedder finds all texts alike.
@@ -16,12 +16,12 @@ const LEAST_DEVIATION: f64 = 1e-3;
 /// One gives such texts cosines around 0.05, another around 0.75. So how near two texts are is told
 /// in deviations above the mean of such pairs, which means the same with every embedder.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Scale {
+pub struct SimilarityScale {
     mean: f64,
     deviation: f64,
 }
 
-impl Scale {
+impl SimilarityScale {
     /// The texts that have little to do with each other.
     pub fn texts() -> impl Iterator<Item = &'static str> {
         UNRELATED.lines()
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn a_text_is_not_compared_with_itself_nor_with_what_has_no_vector() {
         let texts = [Some(vec![1.0, 0.0]), Some(vec![0.6, 0.8]), None, Some(vec![0.0, 1.0])];
-        let scale = Scale::of(&texts, &texts);
+        let scale = SimilarityScale::of(&texts, &texts);
         // 0.6, 0 and 0.8, both ways.
         let mean: f64 = 1.4 / 3.0;
         let deviation = (1.0 / 3.0 - mean * mean).sqrt();
@@ -83,14 +83,14 @@ mod tests {
     #[test]
     fn who_finds_all_texts_alike_cannot_tell_what_is_far_off() {
         let alike = vec![Some(vec![1.0, 0.0]); 5];
-        assert_eq!(Scale::of(&alike, &alike).height(0.0), f64::INFINITY);
-        assert_eq!(Scale::of(&[], &[]).height(0.0), f64::INFINITY);
+        assert_eq!(SimilarityScale::of(&alike, &alike).height(0.0), f64::INFINITY);
+        assert_eq!(SimilarityScale::of(&[], &[]).height(0.0), f64::INFINITY);
     }
 
     #[test]
     fn the_texts_are_many_and_different_and_the_built_in_embedder_tells_them_apart() {
-        let texts: std::collections::BTreeSet<_> = Scale::texts().collect();
-        assert!(texts.len() == 64 && texts.len() == Scale::texts().count());
+        let texts: std::collections::BTreeSet<_> = SimilarityScale::texts().collect();
+        assert!(texts.len() == 64 && texts.len() == SimilarityScale::texts().count());
         let scale = BuiltIn::new().scale();
         assert!((0.0..0.1).contains(&scale.mean), "{scale:?}");
         assert!((0.05..0.12).contains(&scale.deviation), "{scale:?}");

@@ -159,7 +159,8 @@ fn rank_by_meaning(query: &str) -> Vec<&'static str> {
     let mut ranked: Vec<(f32, &str)> = CAPABILITIES
         .iter()
         .map(|(name, description)| {
-            let text = index_text(&Described { name, description, ..Described::default() });
+            let text =
+                index_text(&EmbeddingSource { name, description, ..EmbeddingSource::default() });
             (cosine(&query, &embedder.embed_parts(&text.dense).unwrap()), *name)
         })
         .collect();

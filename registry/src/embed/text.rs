@@ -20,7 +20,7 @@ const EMPTY_LABELS: &str = "api apis app co com dev edu example gov http io loca
 
 /// What an author says about a capability.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Described<'a> {
+pub struct EmbeddingSource<'a> {
     /// Its name, as an identifier.
     pub name: &'a str,
     /// What it does, in a sentence.
@@ -35,7 +35,7 @@ pub struct Described<'a> {
 
 /// What a capability is found by. The two indexes want different amounts of it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct IndexText {
+pub struct IndexedText {
     /// For the vector: the parts and how much each counts, however long it is.
     pub dense: Vec<(String, f32)>,
     /// For the term index: everything, descriptions of parameters and words of hostnames too.
@@ -48,8 +48,8 @@ pub struct IndexText {
 /// because each says in its own way what it is for; run together into one text, a long description
 /// would drown the name. Intents count as their mean. Were the nearest of them to decide, many
 /// intents would bring a capability near to everything; with the mean, they dilute each other.
-pub fn index_text(described: &Described<'_>) -> IndexText {
-    let Described { name, description, parameters, domains, intents } = *described;
+pub fn index_text(described: &EmbeddingSource<'_>) -> IndexedText {
+    let EmbeddingSource { name, description, parameters, domains, intents } = *described;
     let intents = &intents[..intents.len().min(MOST_INTENTS)];
     let name = split_name(name);
     let mut named = String::new();
@@ -76,7 +76,7 @@ pub fn index_text(described: &Described<'_>) -> IndexText {
     let each = INTENTS_WEIGHT / intents.len() as f32;
     dense.extend(intents.iter().map(|intent| ((*intent).to_owned(), each)));
     dense.retain(|(text, _)| !text.trim().is_empty());
-    IndexText { dense, sparse }
+    IndexedText { dense, sparse }
 }
 
 /// Parts of a hostname that may say what the service is about.
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_index_text_holds_what_a_query_may_name() {
-        let text = index_text(&Described {
+        let text = index_text(&EmbeddingSource {
             name: "GetRiverLevel",
             description: "Latest level at a gauge",
             parameters: &[("stationId", "number of the gauge"), ("unit", "")],
@@ -131,8 +131,11 @@ mod tests {
     #[test]
     fn intents_are_bounded() {
         let intents = ["one more"; 100];
-        let text =
-            index_text(&Described { name: "Tool", intents: &intents, ..Described::default() });
+        let text = index_text(&EmbeddingSource {
+            name: "Tool",
+            intents: &intents,
+            ..EmbeddingSource::default()
+        });
         assert_eq!(text.dense.len(), 1 + MOST_INTENTS);
         assert_eq!(text.sparse.matches("one more").count(), MOST_INTENTS);
     }

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::backoff::Pause;
 use super::point_builder::Points;
 use crate::Error;
-use crate::embed::{Embedder, Patience};
+use crate::embed::{EmbedDeadline, Embedder};
 use crate::store::{CapabilityId, Seq};
 use crate::vectors::Change;
 
@@ -67,7 +67,7 @@ impl Owed {
         self.task.spawn(async move {
             tokio::time::sleep(pause).await;
             let as_of = points.store.outbox(Seq::default(), 0).await?.latest;
-            let changes = points.changes(&capabilities, &embedder, Patience::Long).await?;
+            let changes = points.changes(&capabilities, &embedder, EmbedDeadline::Long).await?;
             Ok(Late { changes, as_of })
         });
     }

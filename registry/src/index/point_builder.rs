@@ -8,7 +8,7 @@ use a2s::Whole;
 use crate::Error;
 use crate::bm25::document_vector;
 use crate::documents::{Documents, Opened};
-use crate::embed::{Described, Embedder, Patience, index_text};
+use crate::embed::{EmbedDeadline, Embedder, EmbeddingSource, index_text};
 use crate::embedding_service::{Meaning, Parts};
 use crate::store::dependency_rows::Which;
 use crate::store::{CapabilityId, Entry, Heads, Store, VersionId};
@@ -34,7 +34,7 @@ impl Points {
         &self,
         capabilities: &[CapabilityId],
         embedder: &Embedder,
-        patience: Patience,
+        patience: EmbedDeadline,
     ) -> Result<Vec<Change>, Error> {
         let drafts = self.drafts_of_heads(capabilities).await?;
         let points = self.embed(drafts, embedder, patience).await?;
@@ -47,7 +47,7 @@ impl Points {
         &self,
         capabilities: &[CapabilityId],
         embedder: &Embedder,
-        patience: Patience,
+        patience: EmbedDeadline,
     ) -> Result<(Vec<Change>, bool), Error> {
         let drafts = self.drafts_of_heads(capabilities).await?;
         match self.embed(drafts.clone(), embedder, patience).await {
@@ -81,7 +81,7 @@ impl Points {
         &self,
         entries: &[Entry],
         embedder: &Embedder,
-        patience: Patience,
+        patience: EmbedDeadline,
     ) -> Result<Vec<Point>, Error> {
         let drafts = self.drafts(entries).await?;
         self.embed(drafts, embedder, patience).await
@@ -133,7 +133,7 @@ impl Points {
         &self,
         drafts: Vec<(Point, Parts)>,
         embedder: &Embedder,
-        patience: Patience,
+        patience: EmbedDeadline,
     ) -> Result<Vec<Point>, Error> {
         let (mut points, parts): (Vec<_>, Vec<_>) = drafts.into_iter().unzip();
         let vectors = self.meaning.of_documents(parts, embedder, patience).await?;
@@ -164,7 +164,7 @@ fn to_draft(entry: &Entry, opened: &Opened, whole: &Whole) -> (Point, Parts) {
         .collect();
     let domains: Vec<_> = facts.domains.iter().map(a2s::Domain::as_str).collect();
     let intents: Vec<_> = facts.intents.iter().map(String::as_str).collect();
-    let text = index_text(&Described {
+    let text = index_text(&EmbeddingSource {
         name: facts.name.as_str(),
         description: &facts.description,
         parameters: &parameters,

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::backoff::Pause;
 use super::point_builder::Points;
 use crate::Error;
-use crate::embed::{Embedder, Patience, Scale};
+use crate::embed::{EmbedDeadline, Embedder, SimilarityScale};
 use crate::store::indexes::IndexId;
 use crate::store::{Heads, Seq};
 use crate::vectors::Point;
@@ -23,7 +23,7 @@ const BATCH: u32 = 64;
 /// What comes next in the making of an index.
 pub(super) enum Step {
     /// It begins; vectors are so long, and their cosines are worth so much.
-    Begin { dimensions: usize, scale: Scale },
+    Begin { dimensions: usize, scale: SimilarityScale },
     /// These belong into it, and `read` capabilities were looked at for them.
     Points { points: Vec<Point>, read: u64 },
     /// The embedder does not answer; it will be asked again.
@@ -95,7 +95,7 @@ impl Reader {
             };
             let Some(last) = entries.last() else { break };
             after = Some(last.name.to_string());
-            let embed = || self.points.of(&entries, &self.embedder, Patience::Long);
+            let embed = || self.points.of(&entries, &self.embedder, EmbedDeadline::Long);
             let points = self.ask(embed).await?;
             self.give(Step::Points { points, read: entries.len() as u64 }).await?;
         }

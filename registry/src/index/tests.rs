@@ -16,7 +16,7 @@ use crate::tests::database::Folder;
 use crate::tests::embedders::until;
 use crate::tests::endpoint::{Mood, SOON, StandIn};
 use crate::tests::world::document;
-use crate::vectors::{Answering, Answers, Filter, Identity, Point, Probe, Status};
+use crate::vectors::{Answering, Answers, Filter, Identity, Point, SearchQuery, Status};
 
 /// An index on a server.
 #[derive(Debug, Default)]
@@ -122,7 +122,12 @@ impl Answering for Reader {
         &self.0
     }
 
-    async fn query(&self, _: Vec<Probe>, _: Filter, _: usize) -> Result<Answers, vectors::Error> {
+    async fn query(
+        &self,
+        _: Vec<SearchQuery>,
+        _: Filter,
+        _: usize,
+    ) -> Result<Answers, vectors::Error> {
         Err(vectors::Error::NotReady)
     }
 

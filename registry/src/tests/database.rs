@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
 use tempfile::TempDir;
 
 use super::world::copy_files;
-use crate::{Config, IndexPlace, QdrantConfig, Secret};
+use crate::{Config, IndexLocation, QdrantConfig, Secret};
 
 /// The server of `A2S_TEST_POSTGRES_URL`.
 #[expect(clippy::disallowed_methods, reason = "tests are told by the environment alone")]
@@ -132,7 +132,7 @@ impl Folder {
             config.database = made.address().into();
         }
         if let Some(qdrant) = &self.qdrant {
-            config.index = IndexPlace::Qdrant(qdrant.clone());
+            config.index = IndexLocation::Qdrant(qdrant.clone());
         }
         config
     }

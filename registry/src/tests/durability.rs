@@ -4,7 +4,7 @@ use super::database::{Behind, Folder};
 use super::world::{TOKEN, World, clock, document};
 use crate::store::Seq;
 use crate::store::indexes::IndexId;
-use crate::{App, Config, IndexPlace};
+use crate::{App, Config, IndexLocation};
 
 fn shelf() -> [String; 3] {
     [
@@ -151,7 +151,8 @@ async fn an_index_that_was_away_while_another_followed_catches_up() {
     world.publish_all([document("FeedCat", "1.0.0", "Gives food to the cat")]).await;
     let folder = world.close().await;
     let other = folder.path().join("another index");
-    let world = World::open_with(folder, |config| config.index = IndexPlace::Folder(other)).await;
+    let world =
+        World::open_with(folder, |config| config.index = IndexLocation::Folder(other)).await;
     assert_eq!(world.search("give food to the cat").await.names(), ["FeedCat"]);
     assert_eq!(world.metric("index_rebuilds_total"), "1");
     // Their number stays the same, so only the place in the changes tells that something is missing.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::Secret;
-use crate::embed::{Embedder, Encoding, EndpointConfig, Prefixes};
+use crate::embed::{Embedder, Encoding, EndpointConfig, PromptPrefixes};
 
 pub(crate) const DIMENSIONS: usize = 8;
 pub(crate) const KEY: &str = "the key of the endpoint";
@@ -88,7 +88,7 @@ impl StandIn {
             key: Some(Secret::new(KEY)),
             dimensions: None,
             encoding: Encoding::Float,
-            prefixes: Prefixes::default(),
+            prefixes: PromptPrefixes::default(),
         }
     }
 

@@ -16,7 +16,7 @@ use super::world::{TOKEN, World, clock, document};
 use crate::store::dependency_rows::Relations;
 use crate::store::life::{Actor, History};
 use crate::store::{self, Database, ErrorKind, NewVersion, Publication, Seq, Store};
-use crate::{App, IndexPlace};
+use crate::{App, IndexLocation};
 
 /// The server that tests are told, or nothing, said aloud.
 fn told() -> Option<String> {
@@ -219,7 +219,7 @@ async fn runs_that_are_reported_to_one_registry_weigh_in_the_others() {
     let mut metrics = prometheus_client::registry::Registry::default();
     let folder = Folder::with_file();
     let mut config = one.folder.config(Some(TOKEN));
-    config.index = IndexPlace::Folder(folder.path().join("index"));
+    config.index = IndexLocation::Folder(folder.path().join("index"));
     let other = World::around(App::open(config, clock(), &mut metrics).await.unwrap(), folder);
     let hit = async || {
         let answer = other.search("give food to the cat").await;

@@ -12,12 +12,12 @@ use serde_json::json;
 use super::database::{Folder, qdrant, server};
 use super::world::{TOKEN, World, clock, document, document_of, http_step, seal};
 use crate::bm25::document_vector;
-use crate::embed::{BuiltIn, CAPABILITIES, Described, Embedder, index_text};
+use crate::embed::{BuiltIn, CAPABILITIES, Embedder, EmbeddingSource, index_text};
 use crate::retrieval::to_probes;
 use crate::store::indexes::IndexId;
 use crate::store::{CapabilityId, Seq};
 use crate::vectors::{
-    self, Answering, Change, Filter, Found, Identity, IndexPlace, Point, QdrantConfig, Vectors,
+    self, Answering, Change, Filter, Found, Identity, IndexLocation, Point, QdrantConfig, Vectors,
 };
 use crate::{App, Secret};
 
@@ -38,7 +38,7 @@ fn nowhere() -> QdrantConfig {
 
 async fn open_at(folder: Folder, place: QdrantConfig) -> World {
     World::open_with(folder, |config| {
-        config.index = IndexPlace::Qdrant(place);
+        config.index = IndexLocation::Qdrant(place);
         config.limits.index_wait = Duration::ZERO;
     })
     .await
@@ -79,7 +79,7 @@ fn point(id: i64) -> Point {
 }
 
 /// An index of this store with the built-in embedder, over the capabilities of the embedder's tests.
-async fn filled(place: IndexPlace, store: &str, id: &str) -> Arc<dyn Vectors> {
+async fn filled(place: IndexLocation, store: &str, id: &str) -> Arc<dyn Vectors> {
     let embedder = BuiltIn::new();
     let identity = Identity {
         id: IndexId(id.to_owned()),
@@ -93,7 +93,7 @@ async fn filled(place: IndexPlace, store: &str, id: &str) -> Arc<dyn Vectors> {
     let vectors = vectors.await.unwrap();
     vectors.begin(identity).await.unwrap();
     let points = (1..).zip(CAPABILITIES).map(|(id, (name, description))| {
-        let text = index_text(&Described { name, description, ..Described::default() });
+        let text = index_text(&EmbeddingSource { name, description, ..EmbeddingSource::default() });
         let dense = embedder.embed_parts(&text.dense);
         let point = Point { dense, sparse: document_vector(&text.sparse), ..point(id) };
         Change::Upsert(Box::new(point))
@@ -114,8 +114,8 @@ async fn a_server_finds_what_the_engine_in_the_process_finds() {
     let Some(config) = told() else { return };
     let folder = tempfile::tempdir().unwrap();
     let store = fresh();
-    let edge = filled(IndexPlace::Folder(folder.path().to_owned()), &store, "edge").await;
-    let server = filled(IndexPlace::Qdrant(config), &store, "server").await;
+    let edge = filled(IndexLocation::Folder(folder.path().to_owned()), &store, "edge").await;
+    let server = filled(IndexLocation::Qdrant(config), &store, "server").await;
     let held = |held: &[&str]| Some(held.iter().map(|text| (*text).to_owned()).collect());
     let filters = [
         Filter::default(),
@@ -163,7 +163,7 @@ async fn a_server_finds_what_the_engine_in_the_process_finds() {
 #[tokio::test]
 async fn a_change_that_comes_late_leaves_what_is_as_of_a_later_one() {
     let Some(config) = told() else { return };
-    let vectors = filled(IndexPlace::Qdrant(config), &fresh(), "late").await;
+    let vectors = filled(IndexLocation::Qdrant(config), &fresh(), "late").await;
     let cards = async || {
         let ids = vec![CapabilityId(1), CapabilityId(2)];
         let cards = vectors.answering().unwrap().cards(ids).await.unwrap();
@@ -218,7 +218,7 @@ async fn a_collection_of_other_dimensions_is_no_index_and_is_replaced() {
         dimensions: identity.dimensions + 1,
         ..identity.clone()
     };
-    let vectors = vectors::open(IndexPlace::Qdrant(config), identity.store.clone(), embedders);
+    let vectors = vectors::open(IndexLocation::Qdrant(config), identity.store.clone(), embedders);
     let vectors = vectors.await.unwrap();
     vectors.begin(other).await.unwrap();
     vectors.commit().await.unwrap();
@@ -334,7 +334,7 @@ async fn a_server_that_goes_and_comes_back_costs_nothing_that_was_acknowledged()
     for key in [Some("another key"), None] {
         let mut wrong = folder.config(Some(TOKEN));
         let key = key.map(Secret::new);
-        wrong.index = IndexPlace::Qdrant(QdrantConfig { key, ..config.clone() });
+        wrong.index = IndexLocation::Qdrant(QdrantConfig { key, ..config.clone() });
         let mut metrics = prometheus_client::registry::Registry::default();
         let error = App::open(wrong, clock(), &mut metrics).await.unwrap_err();
         assert_eq!(error.code().id, "A2S265");

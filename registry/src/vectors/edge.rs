@@ -37,7 +37,7 @@ use self::space::Disk;
 use self::writer_thread::{Order, Owner};
 use super::filter::CARD;
 use super::{
-    Answers, Change, Error, Filter, Found, Identity, Point, Probe, Status, Vectors, merge,
+    Answers, Change, Error, Filter, Found, Identity, Point, SearchQuery, Status, Vectors, merge,
 };
 use crate::bm25::SparseVector;
 use crate::store::{CapabilityId, Seq};
@@ -170,7 +170,7 @@ impl super::Answering for Reader {
 
     async fn query(
         &self,
-        probes: Vec<Probe>,
+        probes: Vec<SearchQuery>,
         filter: Filter,
         limit: usize,
     ) -> Result<Answers, Error> {
@@ -187,7 +187,7 @@ impl super::Answering for Reader {
         };
         self.read(move |shard| {
             // Lists do not wait for one another where there are processors.
-            let find = |probe: Probe| {
+            let find = |probe: SearchQuery| {
                 let (nearest, best) = rayon::join(
                     || nearest(shard, probe.dense.clone(), filter.clone(), limit),
                     || best(shard, &probe.sparse, filter.clone(), limit),

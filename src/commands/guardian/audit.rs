@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use agent::in_words;
-use guardian::audit::{Broken, Records, Start};
+use guardian::audit::{LogCorruption, RecordReader, Start};
 use serde_json::{Value, json};
 
 use crate::cli::ShowAuditArgs;
@@ -93,22 +93,22 @@ pub(super) fn show(
     ended
 }
 
-fn open(path: &Path, start: &Start) -> Result<Records, Failure> {
-    Records::open(path, start).map_err(|broken| told(path, &broken))
+fn open(path: &Path, start: &Start) -> Result<RecordReader, Failure> {
+    RecordReader::open(path, start).map_err(|broken| told(path, &broken))
 }
 
-fn told(path: &Path, broken: &Broken) -> Failure {
+fn told(path: &Path, broken: &LogCorruption) -> Failure {
     match broken {
-        Broken::Unreadable(error) => {
+        LogCorruption::Unreadable(error) => {
             let message = format!("{}: {}", path.display(), in_words(error));
             Failure::new(Exit::Bad, AUDIT, message)
                 .with_hint("Give the log, or the data folder of the guardian with --data-dir.")
         }
-        Broken::Line { .. } => {
+        LogCorruption::Line { .. } => {
             let message = format!("{}: {broken}", path.display());
             Failure::new(Exit::Bad, AUDIT, message)
         }
-        Broken::Missing { .. } => {
+        LogCorruption::Missing { .. } => {
             let message = format!("{}: {broken}", path.display());
             Failure::new(Exit::Bad, AUDIT, message).with_hint(
                 "Bring it back from the archive, or give the head of the last archived segment \

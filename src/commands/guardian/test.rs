@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use guardian::policy_tests::{Cases, Difference, MAX_BYTES, Outcome};
-use guardian::{Faults, Policy};
+use guardian::policy_tests::{Difference, MAX_BYTES, Outcome, PolicyTestSuite};
+use guardian::{Policy, PolicyErrors};
 use serde_json::json;
 
 use super::faulty;
@@ -16,7 +16,7 @@ const MAX_VALUE: usize = 120;
 
 pub(super) fn test(arguments: &TestPolicyArgs, output: &mut Output) -> Result<(), Failure> {
     let policy = read(&arguments.policy, Policy::parse)?;
-    let cases = read(&arguments.cases, Cases::parse)?;
+    let cases = read(&arguments.cases, PolicyTestSuite::parse)?;
     if !cases.have_user()
         && let Some(rule) = policy.rules_by_user().next()
         && !output.is_json()
@@ -52,7 +52,7 @@ pub(super) fn test(arguments: &TestPolicyArgs, output: &mut Output) -> Result<()
 }
 
 /// Reads a file, no more of it than it may have, and what is in it.
-fn read<T>(path: &Path, parse: fn(&str) -> Result<T, Faults>) -> Result<T, Failure> {
+fn read<T>(path: &Path, parse: fn(&str) -> Result<T, PolicyErrors>) -> Result<T, Failure> {
     use std::io::Read as _;
     let mut text = String::new();
     let file = std::fs::File::open(path).map_err(|error| Failure::file(path, &error))?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use a2s::{CapabilityName, Digest, Document, Shelf};
-use executor::{Kind, Trial};
+use executor::{ExampleRunner, Kind};
 
 use super::super::dependency_loader;
 use crate::cli_error::{Exit, Failure};
@@ -35,7 +35,7 @@ impl Bench {
         &mut self,
         document: &Arc<Document>,
         client: &Client,
-    ) -> Result<Trial, Failure> {
+    ) -> Result<ExampleRunner, Failure> {
         let refused = match self.put_together(document) {
             Err(error) if error.kind == Kind::DependencyRefused => error,
             made => return made.map_err(to_failure),
@@ -54,8 +54,8 @@ impl Bench {
         self.put_together(document).map_err(to_failure)
     }
 
-    fn put_together(&self, document: &Arc<Document>) -> Result<Trial, executor::Error> {
-        Trial::new(document, &self.documents, |dependency| {
+    fn put_together(&self, document: &Arc<Document>) -> Result<ExampleRunner, executor::Error> {
+        ExampleRunner::new(document, &self.documents, |dependency| {
             let versions = self.shelf.versions(&dependency.capability)?;
             dependency.choose(versions).map(|listing| listing.checksum)
         })

@@ -1,4 +1,4 @@
-use executor::{Endpoint, FailMode as Mode};
+use executor::{FailMode as Mode, GuardianEndpoint};
 
 use super::*;
 
@@ -31,8 +31,8 @@ fn read(file: &str, arguments: &GuardingArgs) -> Result<Vec<Guardian>, String> {
 
 fn over_http(config: &GuardianConfig) -> &HttpEndpoint {
     match &config.endpoint {
-        Endpoint::Http(endpoint) => endpoint,
-        Endpoint::InProcess(_) => panic!("it is in this process"),
+        GuardianEndpoint::Http(endpoint) => endpoint,
+        GuardianEndpoint::InProcess(_) => panic!("it is in this process"),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use a2s::api::{AgentEvent, AgentRequest, AgentResponse, AgentStatus, Consent};
 use a2s::{Domain, Secret};
 use a2s_cli::standin::Service;
-use agent::{Agent, Client, Executor, NoState, Outside, Registry, Source};
+use agent::{Agent, Backend, Client, ClockAndIds, EmptyState, Executor, Registry};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
@@ -137,9 +137,9 @@ fn sorted(text: &str) -> String {
     answers.to_string()
 }
 
-fn outside() -> Outside {
+fn outside() -> ClockAndIds {
     #[expect(clippy::disallowed_methods, reason = "a test is where clock and ids come from")]
-    Outside::new(jiff::Timestamp::now, uuid::Uuid::new_v4)
+    ClockAndIds::new(jiff::Timestamp::now, uuid::Uuid::new_v4)
 }
 
 /// Takes a turn with an agent of the library, which asks the forger.
@@ -161,11 +161,11 @@ fn take(world: &World, request: AgentRequest) -> (AgentResponse, Vec<AgentEvent>
         let token = Some(Secret::new(world.token()));
         let executor = Executor::new(Client::new(&url, token).unwrap());
         let agent =
-            Agent::new(outside()).use_registries([Source { registry, executor, shared: None }]);
+            Agent::new(outside()).use_registries([Backend { registry, executor, shared: None }]);
         let events = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&events);
         let mut tell = move |event| kept.lock().unwrap().push(event);
-        let answer = agent.handle(request, &NoState, &mut tell).await.unwrap();
+        let answer = agent.handle(request, &EmptyState, &mut tell).await.unwrap();
         server.abort();
         drop(tell);
         let fetched = fetched.lock().unwrap();

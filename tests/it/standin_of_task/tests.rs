@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use a2s::{Document, Domain};
-use a2s_cli::standin::Standin;
+use a2s_cli::standin::MockService;
 use serde_json::{Value, json};
 
 use super::Stage;
@@ -11,7 +11,7 @@ use crate::harness::RUNTIME;
 use crate::http::send;
 
 /// A stand-in for the steps of one document.
-fn stand_in(text: &str, example: Option<usize>) -> (Stage, Standin) {
+fn stand_in(text: &str, example: Option<usize>) -> (Stage, MockService) {
     let digest = a2s::compile(text.as_bytes()).digest.unwrap().to_string();
     let text = text.replacen("\nauthors:", &format!("\nchecksum: {digest}\nauthors:"), 1);
     let document = Document::open(text.as_bytes()).unwrap_or_else(|errors| panic!("{errors:#?}"));
@@ -25,7 +25,12 @@ fn stand_in(text: &str, example: Option<usize>) -> (Stage, Standin) {
 }
 
 /// Sends a request, and gives the status and the value of the answer.
-fn ask(standin: &Standin, method: &str, target: &str, body: Option<(&str, &str)>) -> (u16, Value) {
+fn ask(
+    standin: &MockService,
+    method: &str,
+    target: &str,
+    body: Option<(&str, &str)>,
+) -> (u16, Value) {
     let url = standin.url().join(target).unwrap();
     let headers: Vec<_> = body.iter().map(|(kind, _)| ("content-type", *kind)).collect();
     let body = body.map(|(_, text)| text.to_owned());

@@ -24,8 +24,8 @@ async fn serve(router: impl FnOnce(&str) -> Router) -> Url {
     url.parse().unwrap()
 }
 
-fn outside() -> Outside {
-    Outside::new(|| jiff::Timestamp::UNIX_EPOCH, Uuid::nil)
+fn outside() -> ClockAndIds {
+    ClockAndIds::new(|| jiff::Timestamp::UNIX_EPOCH, Uuid::nil)
 }
 
 const ID: &str = "00000000-0000-0000-0000-000000000000";
@@ -46,7 +46,7 @@ async fn agent(answer: fn(Value) -> axum::response::Response) -> Url {
 }
 
 async fn meet(url: &Url, guard: Guard) -> Result<A2aClient, A2aError> {
-    Peer::new(url, Some(Secret::new("secret"))).unwrap().meet(guard, outside()).await
+    UnresolvedAgent::new(url, Some(Secret::new("secret"))).unwrap().meet(guard, outside()).await
 }
 
 async fn guarded(answer: Answer) -> Guard {

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::guard::Guard;
 use crate::guard::tests::{Answer, guard, modify};
-use crate::{Agent, App, Outside};
+use crate::{Agent, App, ClockAndIds};
 
 /// The door of an agent, until the test is over.
 struct Door {
@@ -22,7 +22,7 @@ impl Door {
     async fn open(guardian: Option<Answer>) -> Self {
         let count = AtomicU64::new(0);
         let ids = move || Uuid::from_u64_pair(1, count.fetch_add(1, Ordering::Relaxed));
-        let outside = Outside::new(|| jiff::Timestamp::UNIX_EPOCH, ids);
+        let outside = ClockAndIds::new(|| jiff::Timestamp::UNIX_EPOCH, ids);
         let guard = match guardian {
             Some(answer) => guard(answer).await,
             None => Guard::new(None, outside.clone()),

@@ -13,7 +13,7 @@ use crate::a2a::rpc::{Fault, Kind};
 use crate::a2a::status_messages::{Ending, progress};
 use crate::a2a::tasks::{Entry, NoRoom, NotWaiting};
 use crate::error::Error;
-use crate::state_store::NoState;
+use crate::state_store::EmptyState;
 use crate::turn::waiting::{Look, WaitingTurn};
 
 impl Desk {
@@ -90,7 +90,7 @@ impl Desk {
                 tell(Some(text));
             }
         };
-        let answered = self.agent.handle(request, &NoState, &mut hear).await;
+        let answered = self.agent.handle(request, &EmptyState, &mut hear).await;
         match answered {
             Ok(answer) => {
                 if let Some(question) = &answer.question {

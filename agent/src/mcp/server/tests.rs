@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::client::Client;
-use crate::mcp::{Limits, Listed, over_http};
+use crate::mcp::{Limits, ListedTools, over_http};
 
 /// No more than a bound: nothing waits for it that goes well.
 const LONG: Duration = Duration::from_secs(30);
@@ -18,9 +18,9 @@ const LONG: Duration = Duration::from_secs(30);
 #[tokio::test]
 async fn nothing_waits_for_a_session_that_has_ended() {
     let client = Client::new(&"http://127.0.0.1:1".parse().unwrap(), None).unwrap();
-    let outside = Outside::new(|| jiff::Timestamp::UNIX_EPOCH, Uuid::nil);
+    let outside = ClockAndIds::new(|| jiff::Timestamp::UNIX_EPOCH, Uuid::nil);
     let (facts, stop) = (Facts::default(), CancellationToken::new());
-    let wanted = vec![Listed::ReadOnly];
+    let wanted = vec![ListedTools::ReadOnly];
     let listing = Listing::start(wanted, client.clone(), facts.clone(), stop.clone());
     let guard = Guard::new(None, outside.clone());
     let shared = Shared::new(client.clone().into(), guard, outside, facts, listing.clone());

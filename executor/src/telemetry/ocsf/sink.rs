@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::super::export_queue::Taker;
 use super::super::http_sink::Receiver;
-use crate::config::{self, Export};
+use crate::config::{self, OtlpExport};
 use crate::error::{Error, Kind};
 
 /// An event as JSON, without the end of its line.
@@ -23,7 +23,7 @@ pub(crate) struct EventReceiver(Receiver);
 
 #[derive(Debug)]
 struct Lines {
-    config: config::EventFile,
+    config: config::OcsfFile,
     file: File,
     /// Bytes in it.
     size: u64,
@@ -36,7 +36,7 @@ impl EventFile {
     ///
     /// # Errors
     /// [`Kind::Configuration`] when it cannot be written, or another process writes it.
-    pub(crate) fn open(config: &config::EventFile) -> Result<Self, Error> {
+    pub(crate) fn open(config: &config::OcsfFile) -> Result<Self, Error> {
         let lines = Lines::open(config).map_err(|error| {
             let path = config.path.display();
             let message = format!("the file of security events, {path}: {error}");
@@ -67,7 +67,7 @@ impl EventReceiver {
     ///
     /// # Errors
     /// When its address or a header cannot be used, or no client can be made.
-    pub(crate) fn new(export: &Export) -> Result<Self, Error> {
+    pub(crate) fn new(export: &OtlpExport) -> Result<Self, Error> {
         Receiver::new(export, "security events", "application/json").map(Self)
     }
 }
@@ -85,7 +85,7 @@ impl Taker for EventReceiver {
 }
 
 impl Lines {
-    fn open(config: &config::EventFile) -> io::Result<Self> {
+    fn open(config: &config::OcsfFile) -> io::Result<Self> {
         let (file, size) = open(&config.path)?;
         let is_torn = size > 0 && !ends_a_line(&file)?;
         Ok(Self { config: config.clone(), file, size, is_torn })
@@ -161,8 +161,8 @@ fn numbered(path: &Path, n: u32) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn config(folder: &Path) -> config::EventFile {
-        config::EventFile { path: folder.join("events.jsonl"), max_bytes: 20, keep: 2 }
+    fn config(folder: &Path) -> config::OcsfFile {
+        config::OcsfFile { path: folder.join("events.jsonl"), max_bytes: 20, keep: 2 }
     }
 
     fn read(folder: &Path, name: &str) -> Option<String> {
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_file_is_continued_behind_a_line_that_was_torn() {
         let folder = tempfile::tempdir().unwrap();
-        let config = config::EventFile { max_bytes: 1_000, ..config(folder.path()) };
+        let config = config::OcsfFile { max_bytes: 1_000, ..config(folder.path()) };
         std::fs::write(&config.path, "whole\nto").unwrap();
         for line in ["next", "last"] {
             Lines::open(&config).unwrap().write(line).unwrap();
@@ -211,7 +211,7 @@ mod tests {
             assert_eq!(mode & 0o777, 0o600);
         }
         drop(held);
-        let nowhere = config::EventFile { path: folder.path().to_owned(), ..config };
+        let nowhere = config::OcsfFile { path: folder.path().to_owned(), ..config };
         assert!(Lines::open(&nowhere).is_err());
     }
 }

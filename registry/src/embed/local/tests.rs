@@ -10,7 +10,7 @@ use half::f16;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::super::Patience;
+use super::super::EmbedDeadline;
 use super::*;
 
 #[derive(Deserialize)]
@@ -80,7 +80,7 @@ fn model(changes: &[(&str, &dyn Fn(Value) -> Value)]) -> TempDir {
 }
 
 fn open(folder: &TempDir) -> Result<Local, Error> {
-    Local::open(folder.path(), Prefixes::default())
+    Local::open(folder.path(), PromptPrefixes::default())
 }
 
 fn set(pointer: &'static str, new: Value) -> impl Fn(Value) -> Value {
@@ -93,7 +93,7 @@ fn set(pointer: &'static str, new: Value) -> impl Fn(Value) -> Value {
 
 #[test]
 fn vectors_are_those_of_the_reference() {
-    let local = Local::open(&data("local"), Prefixes::default()).unwrap();
+    let local = Local::open(&data("local"), PromptPrefixes::default()).unwrap();
     assert_agrees(&local, &expected("local/expected.json"), |expected| &expected.mean);
     assert_eq!(local.dimensions(), 16);
 
@@ -111,7 +111,7 @@ fn vectors_of_minilm_are_those_of_the_reference() {
         // The small model stands for it; the gate has the real one.
         return;
     };
-    let local = Local::open(folder.as_ref(), Prefixes::default()).unwrap();
+    let local = Local::open(folder.as_ref(), PromptPrefixes::default()).unwrap();
     assert_eq!(local.dimensions(), 384);
     assert_agrees(&local, &expected("minilm.fixture.json"), |expected| &expected.mean);
 }
@@ -128,7 +128,7 @@ async fn texts_have_vectors_of_length_one_unless_they_are_empty() {
         assert!((length - 1.0).abs() < 1e-5, "{length}");
     }
     let embedder = super::super::Embedder::Local(local);
-    assert_eq!(embedder.embed(texts, Purpose::Query, Patience::Long).await.unwrap(), vectors);
+    assert_eq!(embedder.embed(texts, Purpose::Query, EmbedDeadline::Long).await.unwrap(), vectors);
 }
 
 #[test]
@@ -142,7 +142,8 @@ fn prompts_of_the_folder_or_the_configuration_come_before_texts() {
     let long = embed(&plain, "send message dog", Purpose::Query);
     assert_eq!(embed(&prompted, "dog", Purpose::Query), long);
     assert_eq!(embed(&prompted, "dog", Purpose::Document), embed(&plain, "dog", Purpose::Document));
-    let given = Prefixes { query: Some(String::new()), document: Some("send message ".to_owned()) };
+    let given =
+        PromptPrefixes { query: Some(String::new()), document: Some("send message ".to_owned()) };
     let given = Local::open(folder.path(), given).unwrap();
     assert_eq!(embed(&given, "dog", Purpose::Document), long);
     assert_eq!(embed(&given, "dog", Purpose::Query), embed(&plain, "dog", Purpose::Query));

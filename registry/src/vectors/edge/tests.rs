@@ -58,7 +58,8 @@ async fn open(folder: &Path, habits: Habits) -> Edge {
 async fn everything(edge: &Edge) -> BTreeMap<CapabilityId, String> {
     let index = edge.answering().unwrap();
     let dense = Some(point(1, 0).dense.unwrap());
-    let probe = Probe { dense, sparse: SparseVector { indices: Vec::new(), values: Vec::new() } };
+    let probe =
+        SearchQuery { dense, sparse: SparseVector { indices: Vec::new(), values: Vec::new() } };
     let answers = index.query(vec![probe], Filter::default(), 10_000).await.unwrap();
     let ids: Vec<_> = answers.found[0].iter().map(|found| found.capability).collect();
     let cards = index.cards(ids.clone()).await.unwrap();

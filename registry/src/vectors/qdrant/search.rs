@@ -10,7 +10,7 @@ use qdrant_client::qdrant::{
 };
 
 use super::super::filter::{CARD, Demand, MOST_VALUES, Passes, demands};
-use super::super::{Answering, Answers, Error, Filter, Identity, Probe, merge};
+use super::super::{Answering, Answers, Error, Filter, Identity, SearchQuery, merge};
 use super::Live;
 use super::connection::{FOR_QUERIES, Link, Points, within};
 use super::messages::{self, failed, point_id, to_capability};
@@ -31,7 +31,7 @@ impl Answering for Reader {
 
     async fn query(
         &self,
-        probes: Vec<Probe>,
+        probes: Vec<SearchQuery>,
         filter: Filter,
         limit: usize,
     ) -> Result<Answers, Error> {
@@ -197,7 +197,7 @@ impl Reader {
     /// Of what each probe found by its words alone, the cosines.
     async fn far(
         &self,
-        probes: &[Probe],
+        probes: &[SearchQuery],
         lists: &[(Vec<ScoredPoint>, Vec<ScoredPoint>)],
     ) -> Result<Vec<Vec<ScoredPoint>>, Error> {
         let mut queries = Vec::new();
