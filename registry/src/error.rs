@@ -7,7 +7,6 @@
 use a2s::api::Problem;
 use a2s::{CapabilityName, Code, Diagnostic, Digest, Refusal, StreamRefusal, Subject};
 use semver::Version;
-use std::borrow::Cow;
 
 use crate::{embed, store, vectors};
 
@@ -267,12 +266,9 @@ pub enum Error {
     /// The store failed.
     #[error("{}", store_text(.0))]
     Store(#[from] store::Error),
-    /// The database has nothing, though the index was made from one.
-    #[error("the database is new, but the search index in `{index}` was made from another one")]
-    DatabaseMissing {
-        /// The folder of the index.
-        index: String,
-    },
+    /// The database has not what was there before.
+    #[error("{0}")]
+    DatabaseMissing(String),
     /// The index failed.
     #[error("{}", vectors_text(.0))]
     Vectors(#[from] vectors::Error),
@@ -350,7 +346,7 @@ impl Error {
             Self::TooManyFollowers(StreamRefusal::Total(_)) => (&TOO_MANY_FOLLOWERS, 503),
             Self::TooManyFollowers(_) => (&TOO_MANY_FOLLOWERS, 429),
             Self::Internal(_) => (&INTERNAL, 500),
-            Self::DatabaseMissing { .. } => (&DATABASE_MISSING, 500),
+            Self::DatabaseMissing(_) => (&DATABASE_MISSING, 500),
             Self::Store(error) => match error.kind() {
                 store::ErrorKind::Unavailable => (&STORE_UNAVAILABLE, 503),
                 store::ErrorKind::Unusable => (&DATABASE_UNUSABLE, 500),
@@ -397,14 +393,13 @@ fn count_errors(diagnostics: &[Diagnostic]) -> String {
     }
 }
 
-fn store_text(error: &store::Error) -> Cow<'static, str> {
-    let text = match error.kind() {
-        store::ErrorKind::Lost => return error.detail().into(),
+fn store_text(error: &store::Error) -> &'static str {
+    match error.kind() {
+        store::ErrorKind::Lost => "the database has not what was there before",
         store::ErrorKind::Unavailable => "the database did not answer",
         store::ErrorKind::Unusable => "the database cannot be opened",
         store::ErrorKind::Newer => "the database was made by a newer version of the program",
-    };
-    text.into()
+    }
 }
 
 fn vectors_text(error: &vectors::Error) -> &'static str {

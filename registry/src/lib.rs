@@ -221,13 +221,19 @@ impl App {
         metrics: &mut prometheus_client::registry::Registry,
     ) -> Result<Self, Error> {
         let metrics = Metrics::register(metrics);
-        let store = store::open(&config.database).await?;
+        let store = store::open(&config.database).await.map_err(|error| match error.kind() {
+            store::ErrorKind::Lost => Error::DatabaseMissing(error.detail()),
+            _ => error.into(),
+        })?;
         let store::Outbox { identity, latest, .. } = store.outbox(store::Seq::default(), 0).await?;
         if latest == store::Seq::default()
             && let Some(index) = vectors::is_of_another(&config.index, &identity)
         {
             store.close().await;
-            return Err(Error::DatabaseMissing { index });
+            let message = format!(
+                "the database is new, but the search index in `{index}` was made from another one"
+            );
+            return Err(Error::DatabaseMissing(message));
         }
         let meaning = Arc::new(Meaning::new(
             config.embedder,

@@ -358,6 +358,7 @@ async fn a_database_that_was_not_closed_needs_its_log() {
         let error = opened.map(drop).unwrap_err();
         assert_eq!(error.code().id, "A2S266", "{error}");
         assert!(error.to_string().contains("registry.sqlite.lock"), "{error}");
+        assert!(std::error::Error::source(&error).is_none(), "nothing is said twice");
     }
     std::fs::write(&log, bytes).unwrap();
     let restored = World::open(killed).await;
