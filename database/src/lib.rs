@@ -10,6 +10,17 @@ const IN_USE: &str = "in use\n";
 /// The most bytes of a lock file that are read.
 const MAX_LOCK_FILE: u64 = 1024;
 
+/// The parts of a database that can be lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// The database itself.
+    Database,
+    /// The log beside it, which the last process did not move into the database.
+    Log,
+    /// The identity: the database is not the one that was used at this path.
+    Identity,
+}
+
 /// The lock file beside a database, `NAME.lock`: held for as long as a process uses the database.
 ///
 /// It remembers the identity of the database, so that a database that was lost is not replaced by an
@@ -57,27 +68,44 @@ impl DatabaseLock {
         self.identity.as_deref()
     }
 
-    /// Whether no other process uses the database.
+    /// Returns true when no other process uses the database.
     pub fn is_alone(&self) -> bool {
         self.is_alone
     }
 
-    /// Whether the database was here before and is not any more. To be asked before SQLite opens it.
-    pub fn is_database_lost(&self) -> bool {
-        self.identity.is_some() && size(&self.database) == 0
-    }
-
-    /// Whether the log beside the database is gone, though the last process did not close the database.
-    /// To be asked before SQLite opens the database.
+    /// The loss that the files show. Call it before SQLite opens the database.
     ///
-    /// Another program that opens and closes the database after a crash moves the log into it, and
-    /// removes the index of the log (`-shm`) before the log itself.
-    pub fn is_log_lost(&self) -> bool {
+    /// The log counts as lost only beside its index (`-shm`): another program that opens and closes the
+    /// database after a crash moves the log into it, and removes the index before the log itself.
+    pub fn loss(&self) -> Option<Loss> {
         let is_there = |suffix| beside(&self.database, suffix).exists();
-        self.is_alone && self.was_in_use && is_there("-shm") && !is_there("-wal")
+        if self.identity.is_some() && size(&self.database) == 0 {
+            return Some(Loss::Database);
+        }
+        let is_log_lost = self.is_alone && self.was_in_use && is_there("-shm") && !is_there("-wal");
+        is_log_lost.then_some(Loss::Log)
     }
 
-    /// Says that this process uses the database, until it is dropped. To be called when the database is
+    /// The message about a loss. `database` and `content` name the database and its content for a reader.
+    pub fn describe_loss(&self, loss: Loss, database: &str, content: &str) -> String {
+        let path = self.database.display();
+        let cause = match loss {
+            Loss::Database => "it is missing or empty".to_owned(),
+            Loss::Log => format!(
+                "its log (`{path}-wal`), which has the last {content}, is gone, though no process closed the database"
+            ),
+            Loss::Identity => {
+                format!("its log (`{path}-wal`) was lost, or it is another database")
+            }
+        };
+        let lock = self.path();
+        let lock = lock.display();
+        format!(
+            "the {database} `{path}` has not the {content} that `{lock}` shows to have been here: {cause}"
+        )
+    }
+
+    /// Marks the database as used by this process, until the lock is dropped. Call it when the database is
     /// open, so that its log exists.
     ///
     /// # Errors
@@ -191,30 +219,34 @@ mod tests {
         assert_eq!(text(&database), "one\n");
         let wal = beside(&database, "-wal");
         std::fs::remove_file(&wal).unwrap();
-        assert!(!DatabaseLock::open(&database).unwrap().is_log_lost(), "it was closed");
+        assert_eq!(DatabaseLock::open(&database).unwrap().loss(), None, "it was closed");
         std::fs::write(beside(&database, ".lock"), left).unwrap();
         for _ in 0..2 {
-            assert!(DatabaseLock::open(&database).unwrap().is_log_lost());
+            assert_eq!(DatabaseLock::open(&database).unwrap().loss(), Some(Loss::Log));
         }
         std::fs::write(&wal, "log").unwrap();
-        assert!(!DatabaseLock::open(&database).unwrap().is_log_lost());
+        assert_eq!(DatabaseLock::open(&database).unwrap().loss(), None);
         for suffix in ["-wal", "-shm"] {
             std::fs::remove_file(beside(&database, suffix)).unwrap();
         }
-        assert!(!DatabaseLock::open(&database).unwrap().is_log_lost(), "another program closed it");
+        assert_eq!(
+            DatabaseLock::open(&database).unwrap().loss(),
+            None,
+            "another program closed it"
+        );
     }
 
     #[test]
     fn a_database_is_lost_when_the_lock_file_knows_it() {
         let (_folder, database) = folder();
         drop(hold(&database));
-        assert!(!DatabaseLock::open(&database).unwrap().is_database_lost());
+        assert_eq!(DatabaseLock::open(&database).unwrap().loss(), None);
         std::fs::write(&database, "").unwrap();
         let lock = DatabaseLock::open(&database).unwrap();
-        assert!(lock.is_database_lost());
+        assert_eq!(lock.loss(), Some(Loss::Database));
         assert_eq!(lock.identity(), Some("one"));
         std::fs::remove_file(beside(&database, ".lock")).unwrap();
-        assert!(!DatabaseLock::open(&database).unwrap().is_database_lost());
+        assert_eq!(DatabaseLock::open(&database).unwrap().loss(), None);
     }
 
     #[test]
@@ -225,7 +257,8 @@ mod tests {
         assert_eq!(text(&database), "one\nin use\n");
         std::fs::remove_file(beside(&database, "-wal")).unwrap();
         let third = DatabaseLock::open(&database).unwrap();
-        assert!(!third.is_alone() && !third.is_log_lost(), "another process has the log open");
+        assert!(!third.is_alone());
+        assert_eq!(third.loss(), None, "another process has the log open");
         drop((two, third));
         assert!(text(&database).starts_with("one\n"));
     }
@@ -235,7 +268,7 @@ mod tests {
         let (_folder, database) = folder();
         for content in ["", "\n", "one", "one\nin use", "one\nelse\n"] {
             std::fs::write(beside(&database, ".lock"), content).unwrap();
-            assert!(!DatabaseLock::open(&database).unwrap().is_log_lost(), "{content:?}");
+            assert_eq!(DatabaseLock::open(&database).unwrap().loss(), None, "{content:?}");
         }
     }
 

@@ -70,7 +70,11 @@ fn forbid_null(parameter: &mut RefOr<Parameter>) {
             }
         }
         RefOr::T(Schema::OneOf(one)) => {
-            let is_null = |item: &RefOr<Schema>| matches!(item, RefOr::T(Schema::Object(object)) if object.schema_type == SchemaType::Type(Type::Null));
+            let null = SchemaType::Type(Type::Null);
+            let is_null = |item: &RefOr<Schema>| match item {
+                RefOr::T(Schema::Object(object)) => object.schema_type == null,
+                _ => false,
+            };
             one.items.retain(|item| !is_null(item));
             if let [only] = one.items.as_slice() {
                 *schema = only.clone();

@@ -10,36 +10,6 @@ use utoipa::{PartialSchema, ToSchema};
 use super::{CredentialSubject, Successor};
 use crate::Principal;
 
-/// An exact version (Semantic Versioning 2.0.0).
-#[derive(Debug, ToSchema)]
-#[schema(
-    max_length = 256,
-    pattern = r"^(0|[1-9]\d{0,15})\.(0|[1-9]\d{0,15})\.(0|[1-9]\d{0,15})(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$",
-    example = "1.4.0"
-)]
-#[expect(dead_code, reason = "it stands for `semver::Version`")]
-pub struct Version(String);
-
-/// A range of versions (Semantic Versioning 2.0.0), comparators separated by commas.
-#[derive(Debug, ToSchema)]
-#[schema(
-    max_length = 256,
-    pattern = r"^(\*|((=|>=?|<=?|~|\^)? ?(0|[1-9]\d{0,15})(\.(0|[1-9]\d{0,15})(\.(0|[1-9]\d{0,15})(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?)?)?|(0|[1-9]\d{0,15})\.([*xX](\.[*xX])?|(0|[1-9]\d{0,15})\.[*xX]))( ?, ?((=|>=?|<=?|~|\^)? ?(0|[1-9]\d{0,15})(\.(0|[1-9]\d{0,15})(\.(0|[1-9]\d{0,15})(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?)?)?|(0|[1-9]\d{0,15})\.([*xX](\.[*xX])?|(0|[1-9]\d{0,15})\.[*xX])))*)$",
-    example = "^1.2"
-)]
-#[expect(dead_code, reason = "it stands for `semver::VersionReq`")]
-pub(super) struct VersionRange(String);
-
-/// An exact version, a range, or `latest`.
-#[derive(Debug, ToSchema)]
-#[schema(
-    max_length = 128,
-    pattern = r"^(latest|\*|((=|>=?|<=?|~|\^)? ?(0|[1-9]\d{0,15})(\.(0|[1-9]\d{0,15})(\.(0|[1-9]\d{0,15})(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?)?)?|(0|[1-9]\d{0,15})\.([*xX](\.[*xX])?|(0|[1-9]\d{0,15})\.[*xX]))( ?, ?((=|>=?|<=?|~|\^)? ?(0|[1-9]\d{0,15})(\.(0|[1-9]\d{0,15})(\.(0|[1-9]\d{0,15})(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?)?)?|(0|[1-9]\d{0,15})\.([*xX](\.[*xX])?|(0|[1-9]\d{0,15})\.[*xX])))*)$",
-    example = "^1.2"
-)]
-#[expect(dead_code, reason = "it describes a part of a path")]
-pub struct VersionSelector(String);
-
 /// The name of an input.
 #[derive(Debug, ToSchema)]
 #[schema(max_length = 100, pattern = "^[A-Za-z_][A-Za-z0-9_-]*$", example = "city")]
@@ -66,6 +36,63 @@ pub struct SecretText(String);
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "it stands for `serde_json::Map`")]
 pub(super) struct Values(Map<String, Value>);
+
+/// A number of a version.
+const NUMBER: &str = r"(0|[1-9]\d{0,15})";
+
+/// The pre-release and the build of a version.
+fn suffix() -> String {
+    let identifier = r"(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)";
+    format!(r"(-{identifier}(\.{identifier})*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?")
+}
+
+fn version() -> String {
+    format!(r"{NUMBER}\.{NUMBER}\.{NUMBER}{}", suffix())
+}
+
+/// A comparator, or several of them.
+fn comparators() -> String {
+    let partial = format!(r"{NUMBER}(\.{NUMBER}(\.{NUMBER}{})?)?", suffix());
+    let wildcard = format!(r"{NUMBER}\.([*xX](\.[*xX])?|{NUMBER}\.[*xX])");
+    let comparator = format!(r"((=|>=?|<=?|~|\^)? ?{partial}|{wildcard})");
+    format!("{comparator}( ?, ?{comparator})*")
+}
+
+/// Describes versions and ranges, whose patterns are made of the same parts.
+macro_rules! versions {
+    ($($name:ident, $description:literal, $max_length:literal, $pattern:expr, $example:literal;)*) => {$(
+        #[doc = $description]
+        #[derive(Debug)]
+        pub struct $name;
+
+        impl PartialSchema for $name {
+            #[expect(deprecated, reason = "other texts have `example`, which their derive writes")]
+            fn schema() -> RefOr<Schema> {
+                ObjectBuilder::new()
+                    .schema_type(Type::String)
+                    .description(Some($description))
+                    .max_length(Some($max_length))
+                    .pattern(Some(format!("^{}$", $pattern)))
+                    .example(Some($example.into()))
+                    .into()
+            }
+        }
+
+        impl ToSchema for $name {
+            fn name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+        }
+    )*};
+}
+
+versions! {
+    Version, "An exact version (Semantic Versioning 2.0.0).", 256, version(), "1.4.0";
+    VersionRange, "A range of versions (Semantic Versioning 2.0.0), comparators separated by commas.",
+        256, format!(r"(\*|{})", comparators()), "^1.2";
+    VersionSelector, "An exact version, a range, or `latest`.",
+        128, format!(r"(latest|\*|{})", comparators()), "^1.2";
+}
 
 /// Describes types that are written as one text.
 macro_rules! texts {

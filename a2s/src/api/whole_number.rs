@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fraction_of_nothing_is_none() {
+    fn whole_numbers_may_be_written_as_fractions() {
         let read = |value| serde_json::from_value::<Numbers>(value).map_err(|e| e.to_string());
         assert_eq!(read(json!({"one": 5.0, "other": 0.0})), Ok(Numbers { one: 5, other: Some(0) }));
         assert_eq!(read(json!({"one": 5, "other": null})), Ok(Numbers { one: 5, other: None }));

@@ -40,7 +40,7 @@ use std::time::Duration;
 
 use a2s::CapabilityName;
 use async_trait::async_trait;
-use database::{DatabaseLock, create_private};
+use database::{DatabaseLock, Loss, create_private};
 use futures::future::BoxFuture;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::pool::PoolConnectionMetadata;
@@ -84,7 +84,9 @@ impl Sqlite {
             std::fs::create_dir_all(folder).map_err(Error::unusable)?;
         }
         let mut lock = DatabaseLock::open(path).map_err(Error::unusable)?;
-        check_presence(path, &lock)?;
+        if let Some(loss) = lock.loss() {
+            return Err(lost(&lock, loss));
+        }
         let (_, was_shared) = create_private(path).map_err(Error::unusable)?;
         if was_shared {
             tracing::warn!(path = %path.display(), "other users had access to the database");
@@ -121,11 +123,7 @@ impl Sqlite {
             .await
             .map_err(Error::unusable)?;
         if lock.identity().is_some_and(|known| known != identity) {
-            return Err(lost(
-                path,
-                &lock,
-                "its log (its name with `-wal`) was lost, or it is another database",
-            ));
+            return Err(lost(&lock, Loss::Identity));
         }
         first.close().await.map_err(Error::unusable)?;
         let readers = SqlitePoolOptions::new()
@@ -192,24 +190,8 @@ fn replace_failed(
     }
 }
 
-/// Refuses a database that is not there any more, or has not what was committed last.
-fn check_presence(path: &Path, lock: &DatabaseLock) -> Result<(), Error> {
-    if lock.is_database_lost() {
-        return Err(lost(path, lock, "it is missing or empty"));
-    }
-    if lock.is_log_lost() {
-        let why = "its log (its name with `-wal`), which has the last documents, is gone, though no process closed the database";
-        return Err(lost(path, lock, why));
-    }
-    Ok(())
-}
-
-fn lost(path: &Path, lock: &DatabaseLock, why: &str) -> Error {
-    Error::lost(format!(
-        "the database `{}` has not the documents that `{}` shows to have been here: {why}",
-        path.display(),
-        lock.path().display()
-    ))
+fn lost(lock: &DatabaseLock, loss: Loss) -> Error {
+    Error::lost(lock.describe_loss(loss, "database", "documents"))
 }
 
 #[async_trait]

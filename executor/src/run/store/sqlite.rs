@@ -6,7 +6,7 @@ mod tell;
 
 use std::path::Path;
 
-use database::{DatabaseLock, create_private};
+use database::{DatabaseLock, Loss, create_private};
 use sqlx::migrate::MigrateError;
 use sqlx::query::QueryScalar;
 use sqlx::sqlite::{Sqlite, SqliteArguments, SqlitePoolOptions, SqliteSynchronous};
@@ -53,15 +53,8 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, 
         std::fs::create_dir_all(folder).map_err(|error| unusable(&error))?;
     }
     let mut lock = DatabaseLock::open(path).map_err(|error| unusable(&error))?;
-    if lock.is_database_lost() {
-        return Err(lost(path, &lock, "it is missing or empty"));
-    }
-    if lock.is_log_lost() {
-        let why = format!(
-            "its log (`{}-wal`), which has the last runs, is gone, though no process closed the database",
-            path.display()
-        );
-        return Err(lost(path, &lock, &why));
+    if let Some(loss) = lock.loss() {
+        return Err(lost(&lock, loss));
     }
     let (_, was_shared) = create_private(path).map_err(|error| unusable(&error))?;
     if was_shared {
@@ -74,7 +67,7 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, 
     };
     let options = options(path, synchronous).create_if_missing(true);
     let mut writer = options.connect().await.map_err(|error| unusable(&error))?;
-    check_identity(&mut writer, path, &lock).await?;
+    check_identity(&mut writer, &lock).await?;
     MIGRATIONS.run(&mut writer).await.map_err(|error| match error {
         MigrateError::VersionMissing(_) | MigrateError::VersionTooNew(..) => newer(),
         other => unusable(&other),
@@ -113,22 +106,13 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, 
 }
 
 /// The error about a database that is not what was here before.
-fn lost(path: &Path, lock: &DatabaseLock, why: &str) -> Error {
-    let message = format!(
-        "the run database `{}` has not the runs that `{}` shows to have been here: {why}",
-        path.display(),
-        lock.path().display()
-    );
-    Error::new(Kind::DatabaseMissing, message)
+fn lost(lock: &DatabaseLock, loss: Loss) -> Error {
+    Error::new(Kind::DatabaseMissing, lock.describe_loss(loss, "run database", "runs"))
 }
 
 /// Refuses a database that is not the one that was here before: it is empty when the log beside it was
 /// lost before anything of that came into the file itself.
-async fn check_identity(
-    writer: &mut SqliteConnection,
-    path: &Path,
-    lock: &DatabaseLock,
-) -> Result<(), Error> {
+async fn check_identity(writer: &mut SqliteConnection, lock: &DatabaseLock) -> Result<(), Error> {
     let Some(known) = lock.identity() else { return Ok(()) };
     // Whatever else is wrong with the database shows when its schema is brought up to date.
     let found: Result<String, _> =
@@ -139,11 +123,7 @@ async fn check_identity(
         Err(sqlx::Error::RowNotFound) => true,
         Err(_) => false,
     };
-    if !is_another {
-        return Ok(());
-    }
-    let why = format!("its log (`{}-wal`) was lost, or it is another database", path.display());
-    Err(lost(path, lock, &why))
+    if is_another { Err(lost(lock, Loss::Identity)) } else { Ok(()) }
 }
 
 async fn commit(
