@@ -304,9 +304,9 @@ impl Store for Sqlite {
     }
 
     async fn close(&self) {
-        drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.readers.close().await;
         self.writer.close().await;
+        drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 

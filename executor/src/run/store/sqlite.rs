@@ -432,11 +432,27 @@ mod tests {
 
     use super::*;
 
+    /// Closes a database. Connections that are dropped are closed later, and until then SQLite uses and
+    /// removes the files beside the database.
+    async fn close(opened: Opened) {
+        let Opened { reads: Pool::Sqlite(reads), writer: Writer::Sqlite(writer), lock, .. } = opened
+        else {
+            panic!("not SQLite");
+        };
+        reads.close().await;
+        writer.close().await;
+        drop(lock);
+    }
+
+    async fn open_and_close(path: &Path) {
+        close(open(path, Durability::Full).await.unwrap()).await;
+    }
+
     #[tokio::test]
     async fn a_database_that_was_here_is_not_made_anew() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("executor.sqlite");
-        drop(open(&path, Durability::Full).await.unwrap());
+        open_and_close(&path).await;
         for suffix in ["", "-wal", "-shm"] {
             let _ = std::fs::remove_file(format!("{}{suffix}", path.display()));
         }
@@ -448,7 +464,7 @@ mod tests {
         }
         // Whoever begins anew says so.
         std::fs::remove_file(format!("{}.lock", path.display())).unwrap();
-        drop(open(&path, Durability::Full).await.unwrap());
+        open_and_close(&path).await;
     }
 
     #[tokio::test]
@@ -473,21 +489,21 @@ mod tests {
         assert_eq!(refused.kind, Kind::DatabaseMissing);
         assert!(refused.message.contains("executor.sqlite-wal"), "{}", refused.message);
         assert_eq!(std::fs::read(&lost).unwrap(), before, "nothing was made");
-        drop(opened);
+        close(opened).await;
         // One of another executor is none of these runs either.
         let another = folder.path().join("another.sqlite");
-        drop(open(&another, Durability::Full).await.unwrap());
+        open_and_close(&another).await;
         std::fs::copy(lock(&path), lock(&another)).unwrap();
         let refused = open(&another, Durability::Full).await.map(drop).unwrap_err();
         assert_eq!(refused.kind, Kind::DatabaseMissing);
-        drop(open(&path, Durability::Full).await.unwrap());
+        open_and_close(&path).await;
     }
 
     #[tokio::test]
     async fn a_database_that_was_not_closed_needs_its_log() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("executor.sqlite");
-        drop(open(&path, Durability::Full).await.unwrap());
+        open_and_close(&path).await;
         // As a process leaves it that was killed.
         let opened = open(&path, Durability::Full).await.unwrap();
         let killed = folder.path().join("killed");
@@ -501,7 +517,7 @@ mod tests {
             }
         };
         copy_all();
-        drop(open(&copy, Durability::Full).await.unwrap());
+        open_and_close(&copy).await;
         copy_all();
         std::fs::remove_file(format!("{}-wal", copy.display())).unwrap();
         for _ in 0..2 {
@@ -510,16 +526,16 @@ mod tests {
             assert!(refused.message.contains("executor.sqlite-wal"), "{}", refused.message);
         }
         // One that another process uses, or has closed, needs none.
-        drop(open(&path, Durability::Full).await.unwrap());
-        drop(opened);
-        drop(open(&path, Durability::Full).await.unwrap());
+        open_and_close(&path).await;
+        close(opened).await;
+        open_and_close(&path).await;
     }
 
     #[tokio::test]
     async fn a_newer_schema_is_named_as_such() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("executor.sqlite");
-        drop(open(&path, Durability::Full).await.unwrap());
+        open_and_close(&path).await;
         let mut file = options(&path, SqliteSynchronous::Full).connect().await.unwrap();
         let sql = "INSERT INTO _sqlx_migrations
                    VALUES (9999, 'later', '2030-01-01', TRUE, x'00', 1)";
@@ -542,6 +558,6 @@ mod tests {
         }
         let _again = open(&path, Durability::Full).await.unwrap();
         assert_eq!(files.each_ref().map(mode), [0o600; 4]);
-        drop(opened);
+        close(opened).await;
     }
 }
