@@ -64,9 +64,8 @@ pub use run::{
     RunStarted, RunStatus, StepResolution, StepSummary, TraceContext, TriggerEvent, TriggerRequest,
     Warning,
 };
-
 pub use secrets::{
-    ClientAuthentication, Credential, CredentialKind, CredentialSubject, CredentialUsers, KeyPlace,
+    ClientAuthentication, Credential, CredentialSubject, CredentialUsers, KeyPlace,
     StoredCredential, StoredCredentials,
 };
 pub use services::{
@@ -79,6 +78,8 @@ pub use tokens::{
     TokenList, TokenRequest,
 };
 pub use trust::{TrustList, TrustRequest, TrustedVersion};
+
+pub use crate::task::CredentialKind;
 
 /// The media type of documents in YAML (RFC 9512).
 pub const YAML: &str = "application/yaml";

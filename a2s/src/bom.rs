@@ -21,8 +21,9 @@ use uuid::Uuid;
 
 use crate::api::CapabilityRef;
 use crate::checksum::Digest;
+use crate::compile::Document;
 use crate::dependencies::Shelf;
-use crate::document::{Action, Capability, Document, Step};
+use crate::document::{Action, Capability, Step};
 use crate::task::{SecurityRequirement, SecurityScheme, Task};
 use cyclonedx::{Component, Contact, Depends, Hash, Metadata, Property, Service, Tools};
 

@@ -2,56 +2,20 @@
 
 mod examples;
 mod optional_values;
-mod reference_sites;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::decode::{Findings, Mode, Site};
 use crate::diagnostic::{Diagnostic, MAX_RELATED, Position, did_you_mean};
 use crate::document::{Action, Block, Capability, OnError, Output, Step};
 use crate::error_code;
+use crate::field_reader::{Findings, Mode, Site};
 use crate::template::Reference;
 use crate::tree::{Node, member_path};
-use reference_sites::Reader;
-
-pub(crate) use examples::find_task;
+use crate::variable_references::{Reader, locals, references};
 
 /// Names shorter than this are too much alike to take one for a misspelt other.
 const MIN_LIKELY: usize = 4;
-
-/// Every variable that a capability reads, but for those that a `for_each` or a `catch` brings.
-pub(crate) fn references(capability: &Capability) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    let mut add = |reader: Reader<'_>| {
-        let read = reader.references(capability);
-        names.extend(read.into_iter().map(|reference| reference.variable().to_owned()));
-    };
-    add(Reader::Execution);
-    capability.for_each_step(|step| {
-        add(Reader::Items(step));
-        add(Reader::Step(step));
-    });
-    add(Reader::Output);
-    capability.for_each_step(|step| {
-        for (name, _) in locals(step) {
-            names.remove(name);
-        }
-    });
-    names
-}
-
-/// The variables that a step brings for those below it, and the field that names each.
-fn locals(step: &Step) -> Vec<(&str, &'static str)> {
-    let mut names = Vec::new();
-    if let Some(for_each) = &step.control.for_each {
-        names.push((for_each.name.as_str(), "for_each"));
-    }
-    if let OnError::Catch { name, .. } = &step.control.on_error {
-        names.push((name.as_str(), "catch"));
-    }
-    names
-}
 
 /// Checks the whole capability, which was read from `root`; errors and warnings go to `findings`.
 pub(crate) fn check_data_flow(

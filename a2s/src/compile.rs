@@ -1,14 +1,19 @@
 //! The compiler: bytes in, a document or every error out.
 
+mod compiled_document;
+
 use crate::check::check_data_flow;
 use crate::checksum::Digest;
-use crate::decode::{Findings, Mode, Taken, decode_capability, decode_digest, is_placeholder};
+use crate::decode::{decode_capability, decode_digest};
 use crate::diagnostic::{Diagnostic, Position};
 use crate::display_safe::is_format_control;
-use crate::document::{Document, Gathered, StatedChecksum};
 use crate::error_code;
+use crate::field_reader::{Findings, Mode, Taken, is_placeholder};
 use crate::tree::{self, Kind, Node};
 use crate::types::check_types;
+
+use compiled_document::Gathered;
+pub use compiled_document::{Document, StatedChecksum};
 
 /// What the compiler found.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,176 +3,20 @@
 
 mod examples;
 mod header;
-mod object_reader;
 mod parameters;
 mod steps;
 
 use semver::Version;
 
-use crate::diagnostic::{Diagnostic, Diagnostics, MAX_RELATED, Position, Related, did_you_mean};
 use crate::document::Capability;
-use crate::error_code::{self, Code};
+use crate::error_code;
+use crate::field_reader::{Fields, Findings, Mode, Taken};
 use crate::name::CapabilityName;
 use crate::template::Template;
 use crate::tree::{Kind, Node};
 
 pub(crate) use header::decode_digest;
-pub(crate) use object_reader::{Fields, Shape, Taken, is_placeholder};
 pub(crate) use steps::MAX_STEPS;
-
-/// Whether placeholders may still stand where checksums go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// While writing: a placeholder is a warning.
-    Draft,
-    /// To run: a placeholder is an error.
-    Final,
-    /// To publish: what a new version may not have is an error as well.
-    Publish,
-}
-
-/// A place in a document: its path, and where that stands in the text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Site {
-    pub(crate) path: String,
-    pub(crate) position: Position,
-}
-
-/// What was found wrong so far.
-#[derive(Debug, Default)]
-pub(crate) struct Findings {
-    pub(crate) diagnostics: Diagnostics,
-    /// Whether something required is missing. The error that says so may follow.
-    pub(crate) incomplete: bool,
-    /// Whether the document says that it is written in a2s 1.0, without the fields of 1.1.
-    pub(crate) older: bool,
-}
-
-impl Findings {
-    /// Adds an error with the remedy of its code.
-    pub(crate) fn error(
-        &mut self,
-        code: Code,
-        path: &str,
-        at: Position,
-        message: impl Into<String>,
-    ) {
-        self.diagnostics.push(Diagnostic::error(code, path, at, message.into()));
-    }
-
-    /// Adds an error with a hint of its own.
-    pub(crate) fn error_with_hint(
-        &mut self,
-        code: Code,
-        path: &str,
-        at: Position,
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) {
-        self.diagnostics.push(Diagnostic::error(code, path, at, message.into()).with_hint(hint));
-    }
-
-    /// Adds a warning.
-    pub(crate) fn warning(
-        &mut self,
-        code: Code,
-        path: &str,
-        at: Position,
-        message: impl Into<String>,
-    ) {
-        self.diagnostics.push(Diagnostic::error(code, path, at, message.into()).into_warning());
-    }
-
-    /// Adds a warning with a hint of its own.
-    pub(crate) fn warning_with_hint(
-        &mut self,
-        code: Code,
-        path: &str,
-        at: Position,
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) {
-        let diagnostic = Diagnostic::error(code, path, at, message.into()).with_hint(hint);
-        self.diagnostics.push(diagnostic.into_warning());
-    }
-
-    /// Adds the error of something that came with a2s 1.1, in a document of 1.0. There is one for
-    /// all such places, because one line mends them all.
-    pub(crate) fn demand_newer(&mut self, path: &str, at: Position, what: &str) {
-        if !self.older {
-            return;
-        }
-        let code = error_code::NEWER_FIELD;
-        match self.diagnostics.iter_mut().find(|known| known.code == code.id) {
-            None => self.error(code, path, at, format!("{what} came with a2s 1.1")),
-            Some(first) if first.related.len() < MAX_RELATED => {
-                first.related.push(Related { message: format!("so did {what}"), position: at });
-            }
-            Some(_) => {}
-        }
-    }
-
-    /// Adds the error of a word that is none of the `known` ones; `what` is what they are.
-    pub(crate) fn unknown_word(
-        &mut self,
-        field: &Taken<'_>,
-        what: &str,
-        found: &str,
-        known: &[&str],
-    ) {
-        if is_placeholder(found) {
-            self.placeholder(field, found);
-            return;
-        }
-        let hint = match did_you_mean(found, known.iter().copied()) {
-            Some(close) => format!("Did you mean `{close}`?"),
-            None => {
-                let list: Vec<_> = known.iter().map(|kind| format!("`{kind}`")).collect();
-                format!("Write one of {}.", list.join(", "))
-            }
-        };
-        let message = format!("`{}` is no {what}", short(found));
-        let at = field.node.position;
-        self.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
-    }
-
-    /// Adds the error of a wrong kind of value. `demand` says what belongs there.
-    pub(crate) fn wrong_type(&mut self, field: &Taken<'_>, wanted: Shape, demand: &str) {
-        // The beginning of a collection says less than the key it belongs to.
-        let (at, found) = match &field.node.kind {
-            Kind::Null => (field.key, "nothing stands here".to_owned()),
-            Kind::Array(_) | Kind::Object(_) => {
-                (field.key, format!("this is {}", field.node.describe()))
-            }
-            _ => (field.node.position, format!("this is {}", field.node.describe())),
-        };
-        let hint = match (wanted, &field.node.kind) {
-            (_, Kind::Null) => "Fill it in.",
-            (Shape::Text, Kind::Number(_) | Kind::Bool(_)) => "Put it in quotes.",
-            (Shape::Text, _) => "Write one text.",
-            (Shape::Integer | Shape::Boolean, Kind::String(_)) => "Write it without quotes.",
-            (Shape::Integer, _) => "Write a whole number.",
-            (Shape::Boolean, _) => "Write `true` or `false`.",
-            (Shape::List, Kind::Object(_)) => "Write a list: each item begins with `- `.",
-            (Shape::List, _) => "Write a list: each item on a line of its own after `- `.",
-            (Shape::Mapping, Kind::Array(_)) => "Write a mapping: fields without `- ` before them.",
-            (Shape::Mapping, _) => "Write a mapping: a line `field: value` for each field.",
-        };
-        let message = format!("{found}; {demand}");
-        self.error_with_hint(error_code::WRONG_TYPE, &field.path, at, message, hint);
-    }
-
-    /// Adds the error of a placeholder that was not replaced.
-    pub(crate) fn placeholder(&mut self, field: &Taken<'_>, text: &str) {
-        let message = format!("the placeholder `{}` was not replaced", short(text));
-        self.error(error_code::PLACEHOLDER, &field.path, field.node.position, message);
-    }
-
-    /// Whether an error is among the findings.
-    pub(crate) fn has_errors(&self) -> bool {
-        self.diagnostics.error_count() > 0
-    }
-}
 
 /// Reads a whole document. What cannot be read has a substitute, so that the rest is still
 /// checked; only `findings` tells that there were errors.
@@ -226,13 +70,4 @@ pub(crate) fn decode_capability(
         execution,
         output,
     })
-}
-
-/// A foreign text cut to a length that fits a message.
-pub(crate) fn short(text: &str) -> String {
-    if text.chars().count() <= 60 {
-        text.to_owned()
-    } else {
-        text.chars().take(59).chain(['…']).collect()
-    }
 }

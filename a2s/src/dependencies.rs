@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 use semver::{Version, VersionReq};
 
-use crate::api::{CapabilityRef, Deprecation};
+use crate::api::{CapabilityRef, CapabilitySummary, Deprecation};
 use crate::checksum::Digest;
+use crate::compile::Document;
 use crate::diagnostic::Diagnostic;
-use crate::document::{Capability, Dependency, Document};
+use crate::document::{Capability, Dependency};
 use crate::error_code;
 use crate::name::{CapabilityName, Permission};
 use crate::task::Format;
@@ -36,6 +37,20 @@ pub trait Release {
     fn checksum(&self) -> Digest;
     /// Whether it was withdrawn.
     fn is_yanked(&self) -> bool;
+}
+
+impl Release for CapabilitySummary {
+    fn version(&self) -> &Version {
+        &self.version
+    }
+
+    fn checksum(&self) -> Digest {
+        self.checksum
+    }
+
+    fn is_yanked(&self) -> bool {
+        self.yanked
+    }
 }
 
 impl<R: Release> Release for &R {

@@ -1,10 +1,11 @@
 //! The cost of an expression over a value from a service: an estimate that evaluates nothing, so
 //! that a caller knows whether the expression may run on a thread that serves others.
 
+use regex_syntax::hir::{Class, Hir, HirKind};
 use serde_json::Value;
 
-use crate::query::pattern_states;
-
+/// The states that a pattern has which is not known before.
+pub(crate) const UNKNOWN_STATES: f64 = 1_000.0;
 /// The most visits of a cheap evaluation. A visit takes about half a microsecond in a release
 /// build, so a cheap evaluation takes about 10 ms at the most.
 pub const CHEAP_VISITS: f64 = 20_000.0;
@@ -106,6 +107,26 @@ fn weigh_value(value: &Value) -> (f64, f64) {
             .iter()
             .map(|(name, member)| add((0.0, name.len() as f64), weigh_value(member)))
             .fold((1.0, 0.0), add),
+    }
+}
+
+/// The states of a compiled pattern: its parts, with every repetition written out.
+pub(crate) fn pattern_states(pattern: &str) -> f64 {
+    regex_syntax::parse(pattern).map_or(UNKNOWN_STATES, |hir| hir_states(&hir))
+}
+
+fn hir_states(hir: &Hir) -> f64 {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => 1.0,
+        HirKind::Literal(literal) => literal.0.len() as f64,
+        HirKind::Class(Class::Unicode(class)) => class.ranges().len() as f64,
+        HirKind::Class(Class::Bytes(class)) => class.ranges().len() as f64,
+        HirKind::Repetition(repetition) => {
+            let times = repetition.max.unwrap_or_else(|| repetition.min.saturating_add(1)).max(1);
+            f64::from(times) * hir_states(&repetition.sub)
+        }
+        HirKind::Capture(capture) => hir_states(&capture.sub),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => parts.iter().map(hir_states).sum(),
     }
 }
 

@@ -17,9 +17,10 @@ use utoipa::ToSchema;
 use self::agreement::{declare, put_definitions, take_definitions};
 use self::schema::{Direction, Writer};
 use self::variable_uses::Uses;
+use crate::budget::Fuel;
 use crate::document::{Action, Capability, Parameter};
 use crate::name::{Domain, Permission};
-use crate::types::{Fuel, Names, Scope, Type};
+use crate::types::{Names, Scope, Type};
 
 /// What a capability takes, gives and needs. For a capability that uses others this is what its
 /// own document tells; their required inputs that it does not map are added when it is planned.
@@ -216,7 +217,7 @@ fn is_anything(schema: &Value) -> bool {
 
 fn inputs_of(names: &Names<'_>) -> Vec<InputField> {
     let capability = names.capability;
-    let used = crate::check::references(capability);
+    let used = crate::variable_references::references(capability);
     let set: BTreeSet<&str> = names.set().collect();
     let uses = Uses::of(names);
     let mut inputs: Vec<InputField> = Vec::new();

@@ -36,6 +36,7 @@ pub mod api;
 mod auth;
 pub mod authoring;
 mod bom;
+mod budget;
 mod check;
 mod checksum;
 mod compile;
@@ -48,6 +49,7 @@ mod document;
 mod document_schema;
 mod error_code;
 mod evaluation_cost;
+mod field_reader;
 mod intent_text;
 mod interface;
 pub mod lock;
@@ -60,6 +62,7 @@ mod task;
 mod template;
 mod tree;
 mod types;
+mod variable_references;
 
 pub use crate::auth::{
     Caller, CallerHeaders, Door, EndUser, Identified, Identify, Later, ON_BEHALF_OF, Principal,
@@ -68,7 +71,8 @@ pub use crate::auth::{
 pub use crate::bom::Bom;
 pub use crate::checksum::{Digest, DigestError, canonical_json};
 pub use crate::compile::{
-    Compilation, compile, compile_to_publish, compile_with_checksum, parse_value,
+    Compilation, Document, StatedChecksum, compile, compile_to_publish, compile_with_checksum,
+    parse_value,
 };
 pub use crate::condition::{Condition, ConditionError};
 pub use crate::dependencies::{
@@ -77,9 +81,9 @@ pub use crate::dependencies::{
 pub use crate::diagnostic::{Diagnostic, Position, Related, Severity, did_you_mean};
 pub use crate::display_safe::{is_shown, one_line};
 pub use crate::document::{
-    Action, Answer, Author, Backoff, Block, Capability, Control, Dependency, Document, Example,
-    ForEach, OnError, Output, OutputSource, Parameter, Place, Retry, StatedChecksum, Step,
-    StepPath, StepPiece, TaskInputs, ValueType,
+    Action, Answer, Author, Backoff, Block, Capability, Control, Dependency, Example, ForEach,
+    OnError, Output, OutputSource, Parameter, Retry, Step, StepPath, StepPiece, TaskInputs,
+    ValueType,
 };
 pub use crate::document_schema::json_schema;
 pub use crate::error_code::{CODES, Code};
@@ -94,9 +98,9 @@ pub use crate::stream_quota::{StreamLimits, StreamPermit, StreamQuota, StreamRef
 pub use crate::task::{
     ApiKeyPlace, BodyField, BodyFormat, FieldHeader, FieldKind, Format, GraphqlTask, HttpScheme,
     McpTask, MediaType, Method, MirroredArgument, OAuthFlow, OAuthFlows, OpenApiTask,
-    OpenApiVersion, OperationParameter, ParameterPlace, RequestBody, Schemas, SecurityRequirement,
-    SecurityScheme, Style, Task, ToolHints, ValueStyle, VariableDefinition, is_scheme_name,
-    open_closed_parts,
+    OpenApiVersion, OperationParameter, ParameterPlace, Place, RequestBody, Schemas,
+    SecurityRequirement, SecurityScheme, Style, Task, ToolHints, ValueStyle, VariableDefinition,
+    is_scheme_name, open_closed_parts,
 };
 pub use crate::template::{
     MissingReference, Reference, Template, Variables, is_name as is_variable_name,

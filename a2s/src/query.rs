@@ -13,7 +13,7 @@ use serde_json::Value;
 use self::query_cost::Size;
 use crate::evaluation_cost::EvaluationCost;
 
-pub(crate) use self::query_cost::{pattern_states, pattern_visits};
+pub(crate) use self::query_cost::pattern_visits;
 
 /// The longest query, in bytes.
 const MAX_BYTES: usize = 1_000;

@@ -1,6 +1,7 @@
 //! Tasks: one request to one service, in the format of that service's own description.
 
 mod graphql;
+mod input_location;
 mod located_value;
 mod mcp;
 mod media_type;
@@ -17,11 +18,12 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 use utoipa::ToSchema;
 
-use crate::decode::{Findings, Taken, short};
 use crate::error_code::Code;
+use crate::field_reader::{Findings, Taken, short};
 
-pub(crate) use graphql::decode_graphql;
 pub use graphql::{GraphqlTask, VariableDefinition};
+pub(crate) use graphql::{Selected, Selection, decode_graphql};
+pub use input_location::Place;
 pub(crate) use mcp::decode_mcp;
 pub use mcp::{McpTask, MirroredArgument, ToolHints};
 pub use media_type::MediaType;
@@ -34,8 +36,8 @@ pub use openapi::{
 pub use parts::open_closed_parts;
 pub use schema_resolver::Schemas;
 pub use security::{
-    ApiKeyPlace, HttpScheme, OAuthFlow, OAuthFlows, SecurityRequirement, SecurityScheme,
-    is_scheme_name,
+    ApiKeyPlace, CredentialKind, HttpScheme, OAuthFlow, OAuthFlows, SecurityRequirement,
+    SecurityScheme, is_scheme_name,
 };
 
 /// One request to one service.

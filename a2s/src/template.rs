@@ -9,10 +9,26 @@ use std::fmt;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
-use crate::decode::Findings;
 use crate::error_code;
+use crate::field_reader::Findings;
 use crate::tree::{Kind, Member, Node, item_path, member_path};
-use crate::types::Key;
+
+/// A key of a reference: `.name` or `[0]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Key {
+    Name(String),
+    Item(usize),
+}
+
+/// As references write it.
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => write!(f, ".{name}"),
+            Self::Item(index) => write!(f, "[{index}]"),
+        }
+    }
+}
 
 /// A value with references in it.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,12 +10,10 @@
 //! a specification is of no concern to a step.
 
 mod assignable;
-mod budget;
 mod check;
 mod json_types;
 mod schema;
 mod schema_alternative;
-mod selection;
 mod type_env;
 mod type_path;
 mod variable;
@@ -23,13 +21,12 @@ mod variable;
 use indexmap::IndexMap;
 use serde_json::Value;
 
-pub(crate) use budget::Fuel;
+use crate::task::Selection;
+use crate::template::Key;
 pub(crate) use check::check_types;
 pub use json_types::Kinds;
 pub(crate) use schema::{Book, Part};
-pub(crate) use selection::Selection;
 pub(crate) use type_env::{Names, Scope};
-pub(crate) use type_path::Key;
 pub(crate) use variable::{variable_schema, variable_type};
 
 /// The most types of a union.

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::checksum::Digest;
-use crate::dependencies::Release;
 use crate::diagnostic::Diagnostic;
 use crate::interface::{Complexity, InputField};
 use crate::name::{CapabilityName, Domain, Permission};
@@ -66,20 +65,6 @@ impl CapabilitySummary {
             Some(deprecated) => format!("[{}] {}", deprecated.in_a_line(), self.description),
             None => self.description.clone(),
         }
-    }
-}
-
-impl Release for CapabilitySummary {
-    fn version(&self) -> &Version {
-        &self.version
-    }
-
-    fn checksum(&self) -> Digest {
-        self.checksum
-    }
-
-    fn is_yanked(&self) -> bool {
-        self.yanked
     }
 }
 

@@ -12,36 +12,7 @@ use utoipa::ToSchema;
 use crate::auth::{Principal, Subject};
 use crate::name::{CapabilityName, Domain};
 use crate::secret::{Secret, reveal, reveal_some};
-use crate::task::ApiKeyPlace;
-
-/// The kinds of credentials that are stored.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum CredentialKind {
-    /// A key that goes where the document's scheme says.
-    ApiKey,
-    /// A user and a password (RFC 7617).
-    Basic,
-    /// A token (RFC 6750).
-    Bearer,
-    /// A client of OAuth 2.0 (RFC 6749), for which tokens are fetched.
-    Oauth2,
-}
-
-impl CredentialKind {
-    /// `api_key`, `basic`, `bearer` or `oauth2`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ApiKey => "api_key",
-            Self::Basic => "basic",
-            Self::Bearer => "bearer",
-            Self::Oauth2 => "oauth2",
-        }
-    }
-}
+use crate::task::{ApiKeyPlace, CredentialKind};
 
 /// A credential, as it is sent to be stored. It is never sent back.
 ///

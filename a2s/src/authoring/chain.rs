@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 use super::naming::{Taken, capability_name, step_id, variable_name};
 use super::{sanitize, yaml_writer};
 use crate::checksum::Digest;
+use crate::compile::Document;
 use crate::diagnostic::Diagnostic;
-use crate::document::{Document, ValueType};
+use crate::document::ValueType;
 use crate::interface::InputField;
 
 /// The longest description of a capability, in characters.

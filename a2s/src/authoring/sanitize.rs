@@ -16,7 +16,7 @@ pub(crate) fn line(text: &str, most: usize) -> String {
 pub(crate) fn description(text: &str, most: usize) -> Option<String> {
     let line = line(text, most);
     let says = line.chars().any(char::is_alphanumeric);
-    (says && !crate::decode::is_placeholder(&line)).then_some(line)
+    (says && !crate::field_reader::is_placeholder(&line)).then_some(line)
 }
 
 /// The first sentence of `text`, as one line of at most `most` characters.

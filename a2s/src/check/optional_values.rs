@@ -1,8 +1,9 @@
 //! Optional parameters without a default: where they are read, there may be no value.
 
-use crate::decode::Findings;
-use crate::document::{Action, Capability, Parameter, Place, Step};
+use crate::document::{Action, Capability, Parameter, Step};
 use crate::error_code;
+use crate::field_reader::Findings;
+use crate::task::Place;
 use crate::task::Task;
 use crate::template::{Reference, Template};
 
@@ -28,7 +29,7 @@ pub(super) fn check_absent(
     capability: &Capability,
     step: &Step,
     is_set: &dyn Fn(&str) -> bool,
-    site: &dyn Fn(&Reference) -> crate::decode::Site,
+    site: &dyn Fn(&Reference) -> crate::field_reader::Site,
     findings: &mut Findings,
 ) {
     let mut uses = Vec::new();
@@ -57,7 +58,7 @@ pub(super) fn check_absent(
         if is_set(name) {
             continue;
         }
-        let crate::decode::Site { path, position } = site(reference);
+        let crate::field_reader::Site { path, position } = site(reference);
         let code = error_code::ABSENT_INPUT;
         match found {
             Use::Needed(_, place) => {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::Findings;
 use super::header::short_text;
-use super::object_reader::{Fields, Taken};
 use crate::document::{Answer, Example, StepPath};
 use crate::error_code;
+use crate::field_reader::Findings;
+use crate::field_reader::{Fields, Taken, short};
 
 /// The most examples of a document.
 const MAX_EXAMPLES: usize = 50;
@@ -44,7 +44,7 @@ fn decode_example(item: &Taken<'_>, findings: &mut Findings) -> Example {
         let path = match StepPath::new(step) {
             Ok(path) => path,
             Err(reason) => {
-                let message = format!("`{}` names no step: {reason}", super::short(step));
+                let message = format!("`{}` names no step: {reason}", short(step));
                 findings.error(error_code::BAD_EXAMPLE, &entry.path, entry.key, message);
                 continue;
             }

@@ -4,12 +4,12 @@ use std::fmt::Display;
 
 use semver::{Version, VersionReq};
 
-use super::object_reader::{Fields, Shape, Taken, is_placeholder};
-use super::{Findings, Mode, short};
 use crate::checksum::Digest;
 use crate::diagnostic::{Diagnostic, Position};
 use crate::document::{Author, Dependency};
 use crate::error_code;
+use crate::field_reader::{Fields, Shape, Taken, is_placeholder};
+use crate::field_reader::{Findings, Mode, short};
 use crate::name::{CapabilityName, Domain, InvalidName, Permission};
 use crate::tree::Kind;
 

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::Findings;
 use super::header::{MAX_DESCRIPTION, MAX_LIST, short_text};
-use super::object_reader::{Fields, Taken};
 use crate::diagnostic::{Diagnostic, Position};
 use crate::document::{Parameter, ValueType};
 use crate::error_code;
+use crate::field_reader::Findings;
+use crate::field_reader::{Fields, Taken};
 use crate::template::is_name;
 
 pub(super) fn decode_parameters(

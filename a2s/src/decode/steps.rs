@@ -11,13 +11,14 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::header::parse_named;
-use super::object_reader::{Fields, Taken};
-use super::{Findings, short};
 use crate::condition::Condition;
 use crate::diagnostic::{Diagnostic, Position};
-use crate::document::{Action, Block, Output, Place, Step, ValueType};
+use crate::document::{Action, Block, Output, Step, ValueType};
 use crate::error_code;
+use crate::field_reader::{Fields, Taken};
+use crate::field_reader::{Findings, short};
 use crate::name::{CapabilityName, Domain, StepId};
+use crate::task::Place;
 use crate::task::{Format, Task};
 use crate::template::{Template, is_name};
 use crate::tree::Kind;

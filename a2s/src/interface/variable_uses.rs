@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::agreement::{agree, put_definitions, take_definitions};
 use super::schema::{Direction, Writer};
 use super::sent::{content_schema, field_schema, form_schema, present, required_names};
-use crate::document::{Action, Block, OnError, Place, Step};
+use crate::document::{Action, Block, OnError, Step};
+use crate::task::Place;
 use crate::task::{
     BodyFormat, GraphqlTask, ParameterPlace, RequestBody, Schemas, Task, VariableDefinition,
 };

@@ -1,6 +1,7 @@
 //! The cost of a query. Neither evaluator counts its steps, and `jsonpath-rust` keeps the path of
 //! each value that it visits, so the cost is bounded before they begin.
 
+use crate::evaluation_cost::{UNKNOWN_STATES, pattern_states};
 use std::iter::Sum;
 use std::ops::Add;
 
@@ -8,7 +9,6 @@ use jsonpath_rust::parser::model::{
     Comparable, Filter, FilterAtom, FnArg, JpQuery, Literal, Segment, Selector, SingularQuery,
     Test, TestFunction,
 };
-use regex_syntax::hir::{Class, Hir, HirKind};
 use serde_json::Value;
 
 /// The most values that a query may visit; a visit takes about half a microsecond.
@@ -29,8 +29,6 @@ const MAX_PATTERN: f64 = 50_000.0;
 /// A pattern is run over each byte of a text with each of its states at the worst; one of these
 /// in visits.
 const STATE_BYTE: f64 = 0.03;
-/// The states that a pattern has which is not known before.
-const UNKNOWN_STATES: f64 = 1_000.0;
 
 /// How large an answer is.
 #[derive(Debug, Clone, PartialEq)]
@@ -317,26 +315,6 @@ fn match_visits(text: &FnArg, states: f64, answer: &Size) -> Visits {
         }
         FnArg::Test(_) => Visits::fixed(all),
         FnArg::Literal(_) | FnArg::Filter(_) => Visits::fixed(0.0),
-    }
-}
-
-/// The states of a compiled pattern: its parts, with every repetition written out.
-pub(crate) fn pattern_states(pattern: &str) -> f64 {
-    regex_syntax::parse(pattern).map_or(UNKNOWN_STATES, |hir| hir_states(&hir))
-}
-
-fn hir_states(hir: &Hir) -> f64 {
-    match hir.kind() {
-        HirKind::Empty | HirKind::Look(_) => 1.0,
-        HirKind::Literal(literal) => literal.0.len() as f64,
-        HirKind::Class(Class::Unicode(class)) => class.ranges().len() as f64,
-        HirKind::Class(Class::Bytes(class)) => class.ranges().len() as f64,
-        HirKind::Repetition(repetition) => {
-            let times = repetition.max.unwrap_or_else(|| repetition.min.saturating_add(1)).max(1);
-            f64::from(times) * hir_states(&repetition.sub)
-        }
-        HirKind::Capture(capture) => hir_states(&capture.sub),
-        HirKind::Concat(parts) | HirKind::Alternation(parts) => parts.iter().map(hir_states).sum(),
     }
 }
 

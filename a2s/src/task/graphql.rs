@@ -2,6 +2,7 @@
 
 mod answer;
 mod sample;
+mod selection;
 mod variable_schemas;
 
 use std::collections::BTreeMap;
@@ -13,10 +14,10 @@ use url::Url;
 
 use super::security::{SecurityRequirement, read_security};
 use super::{Headers, Problem, decode_headers, decode_url};
-use crate::decode::{Fields, Findings, Site, Taken, short};
 use crate::diagnostic::did_you_mean;
 use crate::error_code;
-use crate::types::Selection;
+use crate::field_reader::{Fields, Findings, Site, Taken, short};
+pub(crate) use selection::{Selected, Selection};
 
 /// The longest query, in bytes.
 const MAX_QUERY: usize = 64 << 10;

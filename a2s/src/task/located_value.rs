@@ -3,8 +3,8 @@
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-use crate::decode::{Site, Taken, short};
 use crate::diagnostic::Position;
+use crate::field_reader::{Site, Taken, short};
 use crate::task::Problem;
 use crate::tree::{Kind, Node, item_path, member_path};
 

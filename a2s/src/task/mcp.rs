@@ -13,8 +13,8 @@ use url::Url;
 
 use super::security::{SecurityRequirement, read_security};
 use super::{Headers, Problem, Schemas, decode_headers, decode_url};
-use crate::decode::{Fields, Findings, Shape, Site, Taken, short};
 use crate::error_code;
+use crate::field_reader::{Fields, Findings, Shape, Site, Taken, short};
 use crate::tree::{Kind, member_path};
 
 pub use header_params::MirroredArgument;

@@ -8,15 +8,45 @@ mod read;
 use std::collections::BTreeMap;
 
 use openapiv3 as oas;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{is_header_name, is_set_for_requests};
-use crate::api::CredentialKind;
-use crate::decode::short;
+use crate::field_reader::short;
 
 pub(super) use read::{Reader, read_security};
 
 /// The longest name of a scheme, in characters.
 const MAX_NAME: usize = 100;
+
+/// The kinds of credentials that are stored.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum CredentialKind {
+    /// A key that goes where the document's scheme says.
+    ApiKey,
+    /// A user and a password (RFC 7617).
+    Basic,
+    /// A token (RFC 6750).
+    Bearer,
+    /// A client of OAuth 2.0 (RFC 6749), for which tokens are fetched.
+    Oauth2,
+}
+
+impl CredentialKind {
+    /// `api_key`, `basic`, `bearer` or `oauth2`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ApiKey => "api_key",
+            Self::Basic => "basic",
+            Self::Bearer => "bearer",
+            Self::Oauth2 => "oauth2",
+        }
+    }
+}
 
 /// A scheme that a way to be let in wants.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,10 +10,11 @@ mod references;
 use std::collections::BTreeSet;
 
 use super::type_path::Leaves;
-use super::{Fuel, Names, Scope};
-use crate::decode::{Findings, Mode, Site, short};
+use super::{Names, Scope};
+use crate::budget::Fuel;
 use crate::diagnostic::{Diagnostic, MAX_RELATED, Position, did_you_mean};
 use crate::document::{Action, Block, Capability, OnError, Step};
+use crate::field_reader::{Findings, Mode, Site, short};
 use crate::tree::{Node, member_path};
 
 /// The most names that a hint lists.

@@ -6,8 +6,9 @@
 
 use serde_json::{Map, Value};
 
+use super::Kinds;
 use super::schema_alternative::{Body, Shape};
-use super::{Fuel, Kinds};
+use crate::budget::Fuel;
 use crate::task::Schemas;
 
 /// How deep schemas are followed without a step into the value: `$ref`, `allOf`, `oneOf`, `anyOf`.

@@ -4,8 +4,8 @@ use indexmap::IndexSet;
 use serde_json::Value;
 
 use super::schema::{Part, shapes_of};
-use super::selection::Selected;
 use super::{Kinds, Object, Presence, Selection, Type};
+use crate::task::Selected;
 
 /// The most names that are gathered for a message.
 pub(super) const MAX_NAMES: usize = 100;

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use super::{Book, Fuel, Kinds, Object, Presence, Type};
+use super::{Book, Kinds, Object, Presence, Type};
+use crate::budget::Fuel;
 use crate::document::{
     Action, Block, Capability, ForEach, OnError, Output, OutputSource, Parameter, Step, ValueType,
 };

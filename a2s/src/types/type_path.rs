@@ -1,11 +1,10 @@
 //! Ways into a value: the keys of a reference, and the segments of a JSONPath.
 
-use std::fmt;
-
 use jsonpath_rust::parser::model::{Segment, Selector};
 
 use super::schema_alternative::{MAX_NAMES, Member, Shape};
 use super::{Kinds, Type};
+use crate::template::Key;
 
 /// A way that leads out of a type: no value of the type has anything there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,23 +17,6 @@ pub(super) struct Leaves {
     pub(super) names: Vec<String>,
     /// Whether this is only known from what a service says of its answers.
     pub(super) hearsay: bool,
-}
-
-/// A key of a reference: `.name` or `[0]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Key {
-    Name(String),
-    Item(usize),
-}
-
-/// As references write it.
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Name(name) => write!(f, ".{name}"),
-            Self::Item(index) => write!(f, "[{index}]"),
-        }
-    }
 }
 
 impl<'s> Type<'s> {

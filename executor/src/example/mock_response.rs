@@ -22,7 +22,7 @@ pub(super) fn responses<'t>(
     match task {
         Task::OpenApi(task) => of_operation(task, outputs),
         Task::Graphql(task) => {
-            let sample = task.sample(outputs);
+            let sample = task.sample(outputs.iter().filter_map(Output::query));
             let of = |value: &Value| response(200, HeaderMap::new(), &json(), value);
             Box::new(sample.into_iter().filter_map(move |value| of(&value)))
         }

@@ -80,6 +80,7 @@ pub(super) fn answer(
         let body = Some(&answer.body);
         return Ok(respond(answer.status, &answer.headers, "application/json", body));
     }
-    let sample = task.sample(outputs).ok_or("the query cannot be read")?;
+    let sample =
+        task.sample(outputs.iter().filter_map(Output::query)).ok_or("the query cannot be read")?;
     Ok(respond(200, &BTreeMap::new(), "application/json", Some(&sample)))
 }

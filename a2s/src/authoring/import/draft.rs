@@ -7,8 +7,9 @@ use super::variable::Variable;
 use super::{ImportedDocument, Refusal, Remark};
 use crate::authoring::{sanitize, yaml_writer};
 use crate::checksum::Digest;
+use crate::compile::Document;
 use crate::diagnostic::Diagnostic;
-use crate::document::{Action, Document};
+use crate::document::Action;
 use crate::task::Schemas;
 use crate::{compile_with_checksum, error_code, tree};
 
@@ -81,7 +82,7 @@ pub(super) fn describe(summary: Option<&str>, detail: Option<&str>, otherwise: &
         (false, false) => sanitize::line(&format!("{summary}: {detail}"), MAX_DESCRIPTION),
     };
     // What looks like the placeholder of a template is none.
-    if crate::decode::is_placeholder(&told) { format!("{told}.") } else { told }
+    if crate::field_reader::is_placeholder(&told) { format!("{told}.") } else { told }
 }
 
 impl Header {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::Decoder;
-use crate::decode::{Fields, Findings, Taken, short};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Backoff, Control, ForEach, OnError, Retry};
 use crate::error_code;
+use crate::field_reader::{Fields, Findings, Taken, short};
 use crate::template::{Template, is_name};
 use crate::tree::Kind;
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::Decoder;
-use crate::decode::{Taken, short};
 use crate::diagnostic::did_you_mean;
-use crate::document::{Place, TaskInputs};
+use crate::document::TaskInputs;
 use crate::error_code;
+use crate::field_reader::{Taken, short};
+use crate::task::Place;
 use crate::task::{ParameterPlace, Task};
 use crate::template::Template;
 

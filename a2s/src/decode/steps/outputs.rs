@@ -1,9 +1,9 @@
 //! Output mappings: what a step takes from its answer.
 
 use super::Decoder;
-use crate::decode::{Fields, Taken, short};
 use crate::document::{Output, OutputSource};
 use crate::error_code;
+use crate::field_reader::{Fields, Taken, short};
 use crate::query::Query;
 use crate::template::is_name;
 use crate::tree::Kind;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::Decoder;
-use crate::decode::{Taken, short};
 use crate::error_code;
+use crate::field_reader::{Taken, short};
 use crate::task::{Format, SecurityScheme, Task, decode_graphql, decode_mcp, decode_openapi};
 use crate::tree::{Node, member_path};
 

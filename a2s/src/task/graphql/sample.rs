@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use jsonpath_rust::parser::model::{Segment, Selector};
 use serde_json::{Map, Value, json};
 
+use super::selection::Selection;
 use super::{GraphqlTask, MAX_DEPTH};
-use crate::document::{Output, OutputSource};
-use crate::types::Selection;
+use crate::query::Query;
 
 /// Names from the top of an answer.
 type Spot = Vec<String>;
@@ -15,15 +15,11 @@ type Spot = Vec<String>;
 impl GraphqlTask {
     /// An answer with everything that the query selects, always the same one. A query does not tell
     /// types: each field without selections of its own is its name as a text, and there are lists
-    /// of one where `outputs` look for lists. None when the query cannot be read.
+    /// of one where `queries` look for lists. None when the query cannot be read.
     #[must_use]
-    pub fn sample(&self, outputs: &[Output]) -> Option<Value> {
+    pub fn sample<'q>(&self, queries: impl IntoIterator<Item = &'q Query>) -> Option<Value> {
         let selection = self.selection()?;
-        let lists = outputs.iter().filter_map(|output| match &output.source {
-            OutputSource::Body(query) => Some(lists_of(&query.segments())),
-            OutputSource::Header(_) | OutputSource::Status => None,
-        });
-        let lists = lists.flatten().collect();
+        let lists = queries.into_iter().flat_map(|query| lists_of(&query.segments())).collect();
         Some(json!({ "data": below(&selection, &mut vec!["data".to_owned()], &lists) }))
     }
 }
@@ -63,7 +59,7 @@ fn below(selection: &Selection, spot: &mut Spot, lists: &BTreeSet<Spot>) -> Valu
 
 #[cfg(test)]
 mod tests {
-    use crate::document::Action;
+    use crate::document::{Action, Output};
 
     #[track_caller]
     fn check(query: &str, outputs: &str, expected: &str) {
@@ -76,7 +72,10 @@ mod tests {
         let block = &document.capability().execution;
         let Action::Task { task, outputs, .. } = &block.children()[0].action else { panic!() };
         let crate::Task::Graphql(task) = &**task else { panic!() };
-        assert_eq!(task.sample(outputs).unwrap().to_string(), expected);
+        assert_eq!(
+            task.sample(outputs.iter().filter_map(Output::query)).unwrap().to_string(),
+            expected
+        );
     }
 
     #[test]

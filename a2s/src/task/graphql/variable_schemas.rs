@@ -72,7 +72,7 @@ fn refused(what: &str, errors: &DiagnosticList) -> Problem {
         || crate::error_code::BAD_GRAPHQL.remedy.to_owned(),
         |range| format!("Mend line {} at column {}.", range.start.line, range.start.column),
     );
-    (format!("{what}: {}", crate::decode::short(&first.error.to_string())), place)
+    (format!("{what}: {}", crate::field_reader::short(&first.error.to_string())), place)
 }
 
 /// What the variables of an operation take. Types that no schema tells of take anything.

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::report;
-use crate::decode::{Findings, Taken, short};
+use crate::field_reader::{Findings, Taken, short};
 use crate::task::is_header_name;
 use crate::tree::{Kind, Node, item_path, member_path};
 

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{McpTask, MirroredArgument};
-use crate::document::{Action, Place};
+use crate::document::Action;
+use crate::task::Place;
 use crate::task::Task;
 use crate::{Interface, compile};
 

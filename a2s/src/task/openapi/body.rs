@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::decode::{Decoder, outside_schemas};
 use super::field::BodyField;
 use super::{Method, OpenApiVersion};
-use crate::decode::short;
+use crate::field_reader::short;
 use crate::task::MediaType;
 use crate::task::located_value::Spot;
 use crate::tree::compare_names;

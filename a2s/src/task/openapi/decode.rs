@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::{Method, OpenApiTask, OpenApiVersion};
-use crate::decode::{Findings, Site, Taken, short};
 use crate::error_code;
+use crate::field_reader::{Findings, Site, Taken, short};
 use crate::task::located_value::{MAX_REFS, Spot, too_many_refs};
 use crate::task::security::{Reader, SecurityRequirement};
 use crate::tree::Kind;

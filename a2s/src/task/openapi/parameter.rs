@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::OpenApiVersion;
 use super::decode::{Decoder, Layers, outside_schemas};
-use crate::decode::short;
-use crate::document::Place;
+use crate::field_reader::short;
+use crate::task::Place;
 use crate::task::located_value::Spot;
 use crate::task::{MediaType, is_header_name, is_set_for_requests};
 

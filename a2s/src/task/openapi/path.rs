@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 
 use super::decode::Decoder;
 use super::parameter::{OperationParameter, ParameterPlace};
-use crate::decode::short;
+use crate::field_reader::short;
 use crate::task::located_value::Spot;
 
 impl<'n> Decoder<'n, '_> {

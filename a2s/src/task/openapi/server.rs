@@ -5,7 +5,7 @@ use url::Url;
 
 use super::OpenApiVersion;
 use super::decode::{Decoder, Layers};
-use crate::decode::{Site, short};
+use crate::field_reader::{Site, short};
 use crate::task::decode_url;
 use crate::task::located_value::Spot;
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use openapiv3 as oas;
 
+use super::CredentialKind;
 use super::{SecurityRequirement, SecurityScheme};
-use crate::api::CredentialKind;
-use crate::decode::{Findings, Site, Taken, short};
 use crate::error_code::{self, Code};
+use crate::field_reader::{Findings, Site, Taken, short};
 use crate::task::located_value::Spot;
 
 /// The most ways to be let in.

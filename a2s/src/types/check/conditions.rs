@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::Checker;
 use crate::condition::Condition;
-use crate::decode::{Mode, Site};
 use crate::diagnostic::Diagnostic;
 use crate::error_code;
+use crate::field_reader::{Mode, Site};
 use crate::types::Kinds;
 
 impl Checker<'_, '_> {

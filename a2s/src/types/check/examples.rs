@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::Checker;
-use crate::check::find_task;
-use crate::decode::short;
 use crate::diagnostic::{Diagnostic, Position};
+use crate::document::find_task;
 use crate::document::{Action, Answer, Example, OnError, Output, OutputSource, Step, StepPath};
 use crate::error_code;
+use crate::field_reader::short;
 use crate::secret::HIDDEN;
 use crate::task::{MediaType, Task};
 use crate::tree::{Node, item_path, member_path};

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::mismatch_message::{Input, describe_misfit};
 use super::{Checker, input_node};
-use crate::document::{Place, Step, TaskInputs};
+use crate::document::{Step, TaskInputs};
+use crate::task::Place;
 use crate::task::{BodyFormat, OpenApiTask, Task};
 use crate::template::Template;
 use crate::tree::Node;

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use crate::decode::short;
 use crate::diagnostic::{Diagnostic, did_you_mean};
-use crate::document::Place;
 use crate::error_code;
+use crate::field_reader::short;
+use crate::task::Place;
 use crate::template::{Reference, Template};
 use crate::tree::{Kind, Node, item_path, member_path};
 use crate::types::Kinds;

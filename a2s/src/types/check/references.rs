@@ -1,12 +1,12 @@
 //! References: each leads to something, and a step runs over a list.
 
 use super::{Checker, names_there};
-use crate::decode::Site;
 use crate::diagnostic::Diagnostic;
 use crate::error_code;
+use crate::field_reader::Site;
+use crate::template::Key;
 use crate::template::{Reference, Template};
 use crate::tree::{Kind, Node, item_path, member_path};
-use crate::types::type_path::Key;
 use crate::types::{Kinds, Type};
 
 impl<'n> Checker<'n, '_> {

@@ -435,7 +435,8 @@ mod tests {
     /// Closes a database. Connections that are dropped are closed later, and until then SQLite uses and
     /// removes the files beside the database.
     async fn close(opened: Opened) {
-        let Opened { reads: Pool::Sqlite(reads), writer: Writer::Sqlite(writer), lock, .. } = opened
+        let Opened { reads: Pool::Sqlite(reads), writer: Writer::Sqlite(writer), lock, .. } =
+            opened
         else {
             panic!("not SQLite");
         };

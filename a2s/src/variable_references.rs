@@ -1,13 +1,15 @@
-//! References to variables and their places.
+//! References to variables, and their places in the document.
 
-use crate::decode::Site;
-use crate::document::{Action, Block, Capability, Step};
+use std::collections::BTreeSet;
+
+use crate::document::{Action, Block, Capability, OnError, Step};
+use crate::field_reader::Site;
 use crate::template::{Reference, Template};
 use crate::tree::{Kind, Node, item_path, member_path};
 
 /// What can read variables.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Reader<'c> {
+pub(crate) enum Reader<'c> {
     /// The condition of `execution` itself.
     Execution,
     /// The list that a step runs over: read once, before the first iteration.
@@ -19,7 +21,7 @@ pub(super) enum Reader<'c> {
 }
 
 impl<'c> Reader<'c> {
-    pub(super) fn references(self, capability: &'c Capability) -> Vec<&'c Reference> {
+    pub(crate) fn references(self, capability: &'c Capability) -> Vec<&'c Reference> {
         let of_block = |block: &'c Block| match block {
             Block::Condition { condition, .. } => condition.references().iter().collect(),
             Block::Sequence(_) | Block::Parallel { .. } => Vec::new(),
@@ -44,7 +46,7 @@ impl<'c> Reader<'c> {
     }
 
     /// The place where it reads `reference`.
-    pub(super) fn site(self, root: &Node, reference: &Reference) -> Site {
+    pub(crate) fn site(self, root: &Node, reference: &Reference) -> Site {
         let (owner, fields): (_, &[&str]) = match self {
             Self::Execution => ("execution", &["condition"]),
             Self::Items(step) => (step.pointer.as_str(), &["for_each"]),
@@ -61,13 +63,46 @@ impl<'c> Reader<'c> {
         found.unwrap_or_else(|| Site { path: owner.to_owned(), position: node.position })
     }
 
-    pub(super) fn subject(self) -> String {
+    pub(crate) fn subject(self) -> String {
         match self {
             Self::Execution => "the condition of `execution`".to_owned(),
             Self::Items(step) | Self::Step(step) => format!("`{}`", step.id),
             Self::Output => "`output`".to_owned(),
         }
     }
+}
+
+/// Every variable that a capability reads, but for those that a `for_each` or a `catch` brings.
+pub(crate) fn references(capability: &Capability) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let mut add = |reader: Reader<'_>| {
+        let read = reader.references(capability);
+        names.extend(read.into_iter().map(|reference| reference.variable().to_owned()));
+    };
+    add(Reader::Execution);
+    capability.for_each_step(|step| {
+        add(Reader::Items(step));
+        add(Reader::Step(step));
+    });
+    add(Reader::Output);
+    capability.for_each_step(|step| {
+        for (name, _) in locals(step) {
+            names.remove(name);
+        }
+    });
+    names
+}
+
+/// The variables that a step brings for those below it, and the field that names each.
+pub(crate) fn locals(step: &Step) -> Vec<(&str, &'static str)> {
+    let mut names = Vec::new();
+    if let Some(for_each) = &step.control.for_each {
+        names.push((for_each.name.as_str(), "for_each"));
+    }
+    if let OnError::Catch { name, .. } = &step.control.on_error {
+        names.push((name.as_str(), "catch"));
+    }
+    names
 }
 
 /// The first string at or below `node` that holds `reference`.

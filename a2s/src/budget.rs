@@ -1,4 +1,4 @@
-//! The budget of type checks for one document.
+//! The budget of the checks of one document.
 
 use std::cell::Cell;
 

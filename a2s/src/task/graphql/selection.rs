@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use apollo_compiler::ast;
 
-use super::Fuel;
+use crate::budget::Fuel;
 
 /// The most selections that are looked at for one query.
 const MAX_SELECTIONS: usize = 200_000;

@@ -1,0 +1,104 @@
+//! A document without errors.
+
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use crate::checksum::Digest;
+use crate::decode::decode_capability;
+use crate::diagnostic::Diagnostic;
+use crate::document::Capability;
+use crate::field_reader::{Findings, Mode};
+use crate::interface::Interface;
+use crate::tree;
+
+/// A document without errors: its content, its digest and the capability it describes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document {
+    pub(crate) content: Value,
+    pub(crate) digest: Digest,
+    pub(crate) stated: StatedChecksum,
+    pub(crate) capability: Capability,
+    pub(crate) warnings: Vec<Diagnostic>,
+    pub(crate) gathered: Gathered,
+}
+
+/// The interface of a document, once somebody has asked for it: each run of a capability does.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Gathered(OnceLock<Interface>);
+
+/// It follows from the rest of the document.
+impl PartialEq for Gathered {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Document {
+    /// Compiles `source` and demands that its checksum is filled in and right.
+    ///
+    /// # Errors
+    /// Every error there is, the checksum's among them.
+    pub fn open(source: &[u8]) -> Result<Self, Vec<Diagnostic>> {
+        let compilation = super::compile_with_checksum(source);
+        compilation.document.ok_or(compilation.diagnostics)
+    }
+
+    /// The content as parsed, `checksum` included.
+    #[must_use]
+    pub fn content(&self) -> &Value {
+        &self.content
+    }
+
+    /// The digest of the content.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// The checksum that the document states.
+    #[must_use]
+    pub fn stated(&self) -> StatedChecksum {
+        self.stated
+    }
+
+    /// What the document describes.
+    #[must_use]
+    pub fn capability(&self) -> &Capability {
+        &self.capability
+    }
+
+    /// Remarks that did not stand in the way.
+    #[must_use]
+    pub fn warnings(&self) -> &[Diagnostic] {
+        &self.warnings
+    }
+
+    /// The inputs, outputs and needs of the capability, as far as the document alone tells.
+    #[must_use]
+    pub fn interface(&self) -> &Interface {
+        self.gathered.0.get_or_init(|| Interface::of(&self.capability))
+    }
+
+    /// The same interface with its inputs and outputs in the order of the author, for people to read.
+    /// What runs goes by [`Self::interface`], whose order the checksum determines.
+    #[must_use]
+    pub fn interface_as_written(&self) -> Interface {
+        let interface = self.interface().clone();
+        let text = self.content.to_string();
+        let (Some(written), _) = tree::parse(text.as_bytes()) else { return interface };
+        match decode_capability(&written, Mode::Final, &mut Findings::default()) {
+            Some(capability) => interface.in_order_of(&Interface::of(&capability)),
+            None => interface,
+        }
+    }
+}
+
+/// What the field `checksum` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatedChecksum {
+    /// Nothing yet: the field is absent, null or a placeholder.
+    Missing,
+    /// A digest.
+    Given(Digest),
+}

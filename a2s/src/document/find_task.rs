@@ -1,0 +1,56 @@
+//! The search for the task step that an example or a mock names.
+
+use super::{Action, Capability, Step, StepPath};
+use crate::diagnostic::did_you_mean;
+
+/// The task step of a way; none when it leads into another capability, whose document tells.
+///
+/// # Errors
+/// A message and perhaps a hint, when the way leads to no task.
+pub(crate) fn find_task<'c>(
+    capability: &'c Capability,
+    way: &StepPath,
+) -> Result<Option<&'c Step>, (String, Option<String>)> {
+    let mut steps = capability.execution.children();
+    let mut found: Option<&Step> = None;
+    for piece in way.pieces() {
+        if let Some(Action::Capability { .. }) = found.map(|step| &step.action)
+            && !steps.iter().any(|step| step.id == piece.id)
+        {
+            return Ok(None);
+        }
+        let Some(step) = Step::way_to(&steps, &piece.id).and_then(|way| way.last().copied()) else {
+            let tasks = tasks_of(capability);
+            let close = did_you_mean(piece.id.as_str(), tasks.iter().copied());
+            let hint = close.map(|close| format!("Did you mean `{close}`?"));
+            return Err((format!("there is no task step `{way}`"), hint));
+        };
+        if piece.iteration.is_some() && step.control.for_each.is_none() {
+            let message = format!("`{}` has no `for_each`, and so no iterations", step.id);
+            return Err((message, Some(format!("Write `{}`.", piece.id))));
+        }
+        steps = step.children();
+        found = Some(step);
+    }
+    match found.map(|step| &step.action) {
+        Some(Action::Task { .. }) => Ok(found),
+        Some(Action::Capability { capability, .. }) => {
+            let message = format!("`{way}` is no task step: it uses `{capability}`");
+            let hint = format!("Answer a task step of `{capability}`: `{way}/STEP`.");
+            Err((message, Some(hint)))
+        }
+        Some(Action::Block(_)) | None => {
+            Err((format!("`{way}` is no task step, but a block of steps"), None))
+        }
+    }
+}
+
+fn tasks_of(capability: &Capability) -> Vec<&str> {
+    let mut tasks = Vec::new();
+    capability.for_each_step(|step| {
+        if matches!(step.action, Action::Task { .. }) {
+            tasks.push(step.id.as_str());
+        }
+    });
+    tasks
+}
