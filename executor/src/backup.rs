@@ -14,8 +14,8 @@ use crate::clock::Clock;
 use crate::config::{Database, Durability};
 use crate::database::{failed, options};
 use crate::error::{Error, Kind};
-use crate::run::fold::RunState;
-use crate::run::journal::EVENT_VERSION;
+use crate::journal::EVENT_VERSION;
+use crate::journal::run_state::RunState;
 use crate::run::{Besides, RunFilter, Store};
 
 const WHAT: &str = "the run database";

@@ -389,7 +389,7 @@ impl fmt::Display for Quoted<'_> {
 
 /// A name as an error shows it.
 fn shown(name: &str) -> String {
-    crate::request::one_line(name, 100)
+    a2s::one_line(name, 100)
 }
 
 #[cfg(test)]

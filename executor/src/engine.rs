@@ -13,7 +13,6 @@ mod inquiry;
 mod redirect;
 mod run_budget;
 mod step;
-mod step_result;
 mod task;
 mod waiting;
 
@@ -31,23 +30,23 @@ use crate::clock::{Clock, Ids};
 use crate::config::ResponseValidation;
 use crate::error::{Error, Kind};
 use crate::gate::Gate;
+use crate::journal::Journal;
+use crate::journal::run_state::{Progress, failed_status};
 use crate::metrics::Metrics;
 use crate::outbound::{Outbound, Retries};
 use crate::plan::{Plan, Unit};
 use crate::request::Contracts;
-use crate::run::fold::{Progress, failed_status};
-use crate::run::journal::Journal;
 use crate::scope::Scope;
 use crate::secrets::{Secrets, hidden};
 use crate::telemetry::{RunTrace, SpanId};
 
+pub(crate) use crate::step_result::{Answer, Head};
 pub(crate) use cancellation::{Halt, Why};
 pub(crate) use canned_answers::{Answers, Question};
 pub(crate) use evaluation::EvaluationPool;
 pub(crate) use inquiry::{Inquiry, Standing};
 pub(crate) use run_budget::Budget;
 use step::is_catchable;
-pub(crate) use step_result::{Answer, Head};
 
 /// What walking one run needs.
 #[derive(Debug)]

@@ -21,9 +21,9 @@ use crate::clock::{Clock, Ids, milliseconds_between, new_run_id};
 use crate::config::Limits;
 use crate::engine::EvaluationPool;
 use crate::error::{Error, Kind};
+use crate::journal::run_state::Progress;
 use crate::plan::Plan;
 use crate::registry_client::{Choices, Library};
-use crate::run::fold::Progress;
 use crate::run::rehearse::Rehearsal;
 use mock_script::Script;
 

@@ -80,6 +80,7 @@ mod error;
 mod example;
 mod gate;
 mod http;
+mod journal;
 #[doc(hidden)]
 pub mod measure;
 mod metrics;
@@ -92,6 +93,7 @@ mod run;
 mod scope;
 mod secrets;
 mod session_state;
+mod step_result;
 mod telemetry;
 #[cfg(test)]
 mod tests;

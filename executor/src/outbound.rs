@@ -46,7 +46,7 @@ use crate::config::Config;
 use crate::error::{Error, Kind};
 use crate::gate::Permitted;
 use crate::registry_client::RegistryClient;
-use crate::request::{Hop, Listener, PreparedRequest, RawResponse};
+use crate::request::{Hop, Listener, PreparedRequest, RawResponse, authority};
 use crate::thread_local_clients::PerThread;
 use crate::vault::Vault;
 use address::Allowed;
@@ -454,12 +454,6 @@ fn health_of(answer: Result<&RawResponse, &Failure>) -> Health {
             _ => Health::Unknown,
         },
     }
-}
-
-/// Host and port, as errors and logs name a service. Never more of an address than that.
-pub(crate) fn authority(url: &Url) -> String {
-    let host = url.host_str().unwrap_or_default();
-    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
 /// Whether a request without body says so: services refuse a `POST` of unknown length with 411

@@ -8,8 +8,8 @@ use url::Url;
 
 use crate::clock::milliseconds_between;
 use crate::error::Kind;
-use crate::outbound::authority;
-use crate::run::fold::Start;
+use crate::journal::run_state::Start;
+use crate::request::authority;
 
 /// The most hosts that are told of.
 const MOST_HOSTS: usize = 64;
@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
     use crate::error::Error;
-    use crate::run::fold::tests::started;
+    use crate::journal::run_state::tests::started;
 
     const RUN: Uuid = Uuid::from_u128(7);
 

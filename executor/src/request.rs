@@ -32,10 +32,9 @@ use url::Url;
 
 use crate::credential_requirements::Access;
 use crate::error::Kind;
-use crate::telemetry::is_trace_header;
 
 pub(crate) use charset::decode as decode_text;
-pub(crate) use excerpt::{is_shown, one_line};
+pub(crate) use excerpt::is_shown;
 pub(crate) use hop::Hop;
 pub(crate) use mcp::{
     Listener, Message, Session, call as mcp_call, message_of, read_message, read_session,
@@ -358,3 +357,14 @@ fn header_value(text: &str) -> Option<HeaderValue> {
 
 #[cfg(test)]
 pub(crate) mod test_fixtures;
+
+/// Returns true for the headers of W3C Trace Context.
+fn is_trace_header(name: &str) -> bool {
+    ["traceparent", "tracestate"].iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// Host and port, as errors and logs name a service. Never more of an address than that.
+pub(crate) fn authority(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}

@@ -8,11 +8,7 @@ mod arrivals;
 mod beginning;
 mod drive;
 mod drivers;
-pub(crate) mod exchange;
-pub(crate) mod fold;
 mod follow;
-mod hidden;
-pub(crate) mod journal;
 pub(crate) mod ownership;
 mod places;
 mod plan;
@@ -24,13 +20,10 @@ mod replay;
 mod report;
 mod resolve;
 mod start;
-mod store;
-mod tenure;
-pub(crate) mod wait_point;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use a2s::api::{Event, EventKind, ExecutionList, HostState, Run, RunStatus};
@@ -46,6 +39,11 @@ use crate::database;
 use crate::engine::{EvaluationPool, Halt, Why};
 use crate::error::{Error, Kind};
 use crate::gate::Gate;
+use crate::journal::lease::Tenure;
+use crate::journal::run_state::{Progress, RunState, fold};
+pub(crate) use crate::journal::store::{Besides, RunFilter, Store};
+use crate::journal::store::{Caps, Epoch, Lease, Life, Room};
+use crate::journal::{Journal, lock};
 use crate::metrics::Metrics;
 use crate::outbound::{Outbound, Retries};
 use crate::registry_client::RegistryClient;
@@ -58,13 +56,8 @@ use crate::vault::Vault;
 use approvals::Approvals;
 use arrivals::Arrivals;
 use drivers::Drivers;
-use fold::{Progress, RunState, fold};
-use journal::Journal;
 use ownership::may_touch;
 use places::Places;
-pub(crate) use store::{Besides, RunFilter, Store};
-use store::{Caps, Epoch, Lease, Life, Room};
-use tenure::Tenure;
 
 /// How often a run that another executor drives is looked at.
 const POLL: Duration = Duration::from_secs(1);
@@ -511,9 +504,4 @@ fn ended(run: Uuid, status: RunStatus) -> Error {
 
 fn not_found(run: Uuid) -> Error {
     Error::new(Kind::RunNotFound, format!("there is no run {run}"))
-}
-
-/// Nothing panics while it holds one of these locks; if it did, what they guard would still be whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

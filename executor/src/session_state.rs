@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::config::Limits;
 use crate::database::{Pool, failed, on};
 use crate::error::{Error, Kind};
-use crate::request::one_line;
+use a2s::one_line;
 
 /// As errors call it.
 const WHAT: &str = "what is remembered";

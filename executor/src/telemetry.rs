@@ -25,7 +25,7 @@ mod span;
 mod spans;
 mod step_tracker;
 
-pub(crate) use context::{RunTrace, SpanId, is_trace_header, read_headers};
+pub(crate) use context::{RunTrace, SpanId, read_headers};
 pub(crate) use pre_run_decisions::{Aside, Matter};
 pub(crate) use sinks::Listeners;
 #[cfg(test)]

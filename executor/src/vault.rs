@@ -303,7 +303,7 @@ impl Vault {
 }
 
 fn not_stored(host: &Domain, scheme: &str) -> Error {
-    let scheme = crate::request::one_line(scheme, 100);
+    let scheme = a2s::one_line(scheme, 100);
     let message = format!("no credential `{scheme}` is stored for {host}");
     Error::new(Kind::CredentialNotFound, message)
 }

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::{Engine, Halt, Stop, Why};
 use crate::error::{Error, Kind};
-use crate::request::one_line;
+use a2s::one_line;
 
 /// The most characters of an expression in a message.
 const MAX_EXPRESSION: usize = 200;

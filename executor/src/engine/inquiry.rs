@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Kind};
 use crate::gate::{Asker, Gate, Inputs, is_approval_required, is_failed_closed};
+use crate::journal::wait_point::WaitPoint;
 use crate::request::Contract;
-use crate::run::wait_point::WaitPoint;
 
 /// A walk that asks what guardians say now, and sends nothing.
 #[derive(Debug)]

@@ -13,9 +13,10 @@ use super::{Engine, Halt, Question, Stop, Way};
 use crate::clock::{milliseconds_between, redirect_id};
 use crate::error::{Error, Kind};
 use crate::gate::{Asker, Permitted};
-use crate::outbound::{Authorization, Failure, MAX_REDIRECTS, Reply, Turn, authority};
+use crate::journal::wait_point::{RedirectPoint, WaitPoint};
+use crate::outbound::{Authorization, Failure, MAX_REDIRECTS, Reply, Turn};
+use crate::request::authority;
 use crate::request::{Hop, PreparedRequest, RawResponse};
-use crate::run::wait_point::{RedirectPoint, WaitPoint};
 
 /// A call of which one request is sent after the other.
 pub(super) struct Chain<'c, 'a> {

@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 use super::{Engine, Halt, Outputs, Stop, Why};
 use crate::clock::milliseconds_between;
 use crate::error::{Error, Kind};
+use crate::journal::run_state::{Recorded, failed_status};
 use crate::plan::{Unit, join};
-use crate::run::fold::{Recorded, failed_status};
 use crate::scope::Scope;
 
 /// A step as the journal knows it.

@@ -10,23 +10,23 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use super::redirect::{Chain, ChainPlace, Departure};
-use super::step_result::{Answer, Head};
 use super::waiting::JudgedAttempt;
 use super::{Engine, Halt, Question, Services, Stop, Way, Why};
 use crate::clock::execution_id;
 use crate::config::ResponseValidation;
 use crate::error::{Error, Kind};
 use crate::gate::{Asker, Permitted};
+use crate::journal::Journal;
+use crate::journal::recorded_exchange::{Asked, Exchange, Kept};
+use crate::journal::wait_point::WaitPoint;
 use crate::outbound::{Announce, Failure, Fetch, NoSession, Opening, Pause, Reply, Wait};
 use crate::plan::{Filled, Unit};
 use crate::request::{
     self, Contract, PreparedRequest, RawResponse, asks_for_query, join_misfits, message_of,
     read_response, wants_session,
 };
-use crate::run::exchange::{Asked, Exchange, Kept};
-use crate::run::journal::Journal;
-use crate::run::wait_point::WaitPoint;
 use crate::scope::Scope;
+use crate::step_result::{Answer, Head};
 
 /// Records the requests that a step needs beside its own, before they leave.
 pub(super) struct Announcer<'a> {

@@ -5,7 +5,7 @@ use a2s::api::{ApprovalSubject, EventKind, RunError};
 use super::{Engine, Stop};
 use crate::error::{Error, WantedApproval};
 use crate::gate::Asker;
-use crate::run::wait_point::WaitPoint;
+use crate::journal::wait_point::WaitPoint;
 
 /// The attempt that was judged, and the status of its response, as far as there were any.
 #[derive(Debug, Clone, Copy, Default)]

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::Inputs;
 use crate::error::{Error, Kind};
-use crate::request::one_line;
 use crate::secrets::{has_placeholder, restore};
+use a2s::one_line;
 
 /// The most characters of a value's text that a change of a result shows.
 pub(super) const MAX_SHOWN: usize = 200;

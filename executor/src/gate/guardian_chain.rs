@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 use super::{Asking, Gate, MAX_REASONS, MAX_WORDS, Occasion};
 use crate::config::{FailMode, Guardian, GuardianConfig, GuardianEndpoint, HttpEndpoint, Identity};
 use crate::error::{Error, Kind, WantedApproval};
-use crate::request::one_line;
+use a2s::one_line;
 
 /// The most guardians: each is a label of metrics, and a round trip of every step.
 const MAX_GUARDIANS: usize = 8;

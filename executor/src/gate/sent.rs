@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::Inputs;
-use crate::request::{self, Contract, Hop, PreparedRequest};
+use crate::request::{self, Contract, Hop, PreparedRequest, authority};
 use crate::secrets::Secrets;
 
 /// The most bytes of a body that a question shows.
@@ -42,7 +42,7 @@ pub(super) fn describe_request(
     let mut members = Map::new();
     members.insert("method".to_owned(), json!(request.method().as_str()));
     members.insert("url".to_owned(), json!(secrets.mask_text(url.as_str())));
-    members.insert("host".to_owned(), json!(host_of(url)));
+    members.insert("host".to_owned(), json!(authority(url)));
     members.insert("path".to_owned(), json!(secrets.mask_text(url.path())));
     members.insert("query".to_owned(), json!(secrets.mask_text(url.query().unwrap_or_default())));
     members.insert("headers".to_owned(), describe_headers(request, secrets));
@@ -66,7 +66,7 @@ fn describe_template(
     let members = json!({
         "method": prepared.method().as_str(),
         "url": template,
-        "host": host_of(prepared.url()),
+        "host": authority(prepared.url()),
         "path": path,
         "query": "",
         "headers": {},
@@ -112,10 +112,6 @@ fn describe_body(body: &[u8], secrets: &Secrets) -> Value {
         members.insert("truncated".to_owned(), json!(true));
     }
     Value::Object(members)
-}
-
-fn host_of(url: &Url) -> String {
-    crate::outbound::authority(url)
 }
 
 #[cfg(test)]

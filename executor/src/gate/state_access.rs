@@ -11,8 +11,8 @@ use super::apply_verdict::MAX_SHOWN;
 use super::guardian_request::{agent, name_principal};
 use super::pre_run::{Beginning, changes_of};
 use super::{Asked, Asking, Gate, Judged, Occasion};
-use crate::request::one_line;
 use crate::session_state::Holder;
+use a2s::one_line;
 
 /// One memory: a value, and the input that it is remembered for. Its JSON text is what travels.
 #[derive(Debug, Serialize, Deserialize)]

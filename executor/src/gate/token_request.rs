@@ -7,7 +7,8 @@ use a2s::SecurityRequirement;
 use super::Permitted;
 use crate::credential_requirements::Grant;
 use crate::error::{Error, Kind};
-use crate::request::{PreparedRequest, one_line, token_request};
+use crate::request::{PreparedRequest, token_request};
+use a2s::one_line;
 
 impl Permitted<PreparedRequest> {
     /// The request for a token that one of the own requirements wants, without the client's

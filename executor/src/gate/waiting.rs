@@ -8,8 +8,8 @@ use super::{Asker, Gate, Inputs, Judged, Occasion, Permitted};
 use crate::clock::redirect_id;
 use crate::credential_requirements::{Access, CredentialUser};
 use crate::error::Error;
+use crate::journal::wait_point::WaitPoint;
 use crate::request::{Contract, PreparedRequest, message_of};
-use crate::run::wait_point::WaitPoint;
 
 impl Gate {
     /// Asks the question at which a step waits once more: the same content under the same execution id. With

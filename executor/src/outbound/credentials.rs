@@ -15,14 +15,16 @@ use percent_encoding::{percent_decode_str, utf8_percent_encode};
 use url::{Host, Url};
 use zeroize::Zeroizing;
 
+use super::Outbound;
 use super::token::{Need, Used};
-use super::{Outbound, authority};
 use crate::credential_requirements::{Access, Held};
 use crate::error::{Error, Kind};
 use crate::gate::Permitted;
-use crate::request::{PreparedRequest, one_line};
+use crate::request::PreparedRequest;
+use crate::request::authority;
 use crate::secrets::{ADDRESS, Secrets};
 use crate::vault::Opened;
+use a2s::one_line;
 
 /// The credentials that a permitted request goes with.
 #[derive(Debug)]

@@ -15,9 +15,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use url::Url;
 
-use super::{Failure, authority};
+use super::Failure;
 use crate::config::{HostLimits, Hosts};
 use crate::error::Kind;
+use crate::request::authority;
 pub(super) use circuit_breaker::Health;
 use circuit_breaker::{Breaker, State};
 

@@ -12,10 +12,11 @@ use tokio::time::timeout;
 
 use super::credentials::Authorization;
 use super::retry::retry_after;
-use super::{Announce, Failure, Outbound, authority};
+use super::{Announce, Failure, Outbound};
 use crate::clock::milliseconds_between;
 use crate::error::{Error, Kind};
 use crate::gate::Permitted;
+use crate::request::authority;
 use crate::request::{PreparedRequest, RawResponse, Session, read_session};
 
 /// The most servers of which it is kept that they want a session.

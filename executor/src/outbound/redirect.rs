@@ -3,8 +3,8 @@
 use http::{HeaderValue, Method, StatusCode};
 use url::Url;
 
-use super::authority;
 use crate::request::Hop;
+use crate::request::authority;
 
 /// The longest `Location` that is read.
 const MAX_LOCATION: usize = 4 * 1024;

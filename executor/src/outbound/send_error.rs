@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::authority;
 use super::resolve::Refused;
 use crate::error::{Error, Kind};
-use crate::request::one_line;
+use crate::request::authority;
+use a2s::one_line;
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -23,14 +23,16 @@ use url::form_urlencoded::byte_serialize;
 
 use super::credentials::{Authorization, Wire, basic, gone, learn};
 use super::retry::retry_after;
-use super::{Announce, Failure, Outbound, act_for, authority, current_tenant};
+use super::{Announce, Failure, Outbound, act_for, current_tenant};
 use crate::clock::milliseconds_between;
 use crate::credential_requirements::{Grant, client_command};
 use crate::error::{Error, Kind};
 use crate::gate::Permitted;
-use crate::request::{PreparedRequest, one_line};
+use crate::request::PreparedRequest;
+use crate::request::authority;
 use crate::secrets::Secrets;
 use crate::vault::Opened;
+use a2s::one_line;
 pub(super) use token_cache::Tokens;
 use token_cache::{Key, Slot, Token};
 use token_response::{Refusal, read_grant};

@@ -18,14 +18,14 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::fold::{Progress, RunState, Start};
-use super::hidden::reveal;
-use super::journal::Journal;
-use super::store::{Epoch, RunRow};
 use super::{RunFilter, Runs, lock, not_found};
 use crate::clock::milliseconds_between;
 use crate::engine::{Budget, Engine, Halt, Inquiry, Services, Standing, Way};
 use crate::error::{Error, Kind};
+use crate::journal::Journal;
+use crate::journal::run_state::{Progress, RunState, Start};
+use crate::journal::sealed_values::reveal;
+use crate::journal::store::{Epoch, RunRow};
 use crate::metrics::Metrics;
 use crate::request::Contracts;
 use crate::secrets::Secrets;

@@ -3,9 +3,9 @@
 use a2s::{Caller, Principal, Scope};
 use uuid::Uuid;
 
-use super::store::RunRow;
 use super::{Runs, not_found};
 use crate::error::Error;
+use crate::journal::store::RunRow;
 
 /// Whether a caller may see and touch what belongs to a principal: their own, and with the scope
 /// `admin` everything. Handlers answer 404 where this is false, as for an id that does not exist.

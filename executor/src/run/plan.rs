@@ -12,9 +12,9 @@ use super::Runs;
 use super::ownership::may_touch;
 use super::planned::{Content, Shown, differences};
 use super::prepare::Prepared;
-use super::store::NewPlan;
 use crate::config::Limits;
 use crate::error::{Error, Kind};
+use crate::journal::store::NewPlan;
 
 /// How long a plan can be run.
 const PLAN_LIFE: Duration = Duration::from_secs(15 * 60);

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::plan::Plan;
 use crate::registry_client::{Choices, Library};
-use crate::request::one_line;
+use a2s::one_line;
 
 /// The version of what a digest is taken of.
 const VERSION: u8 = 1;

@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::drive::last_event;
-use super::fold::Progress;
-use super::journal::Journal;
 use crate::clock::{Clock, Ids, milliseconds_between};
 use crate::config::{Limits, ResponseValidation};
 use crate::engine::{Answers, Budget, Engine, EvaluationPool, Halt, Services};
+use crate::journal::Journal;
+use crate::journal::run_state::Progress;
 use crate::metrics::Metrics;
 use crate::plan::Plan;
 use crate::request::Contracts;

@@ -11,12 +11,12 @@ use a2s::api::{Event, EventKind, ReplayRequest, ReplayResponse, RunError, around
 use serde_json::Map;
 use uuid::Uuid;
 
-use super::exchange::{Asked, Exchange};
-use super::fold::{Progress, Recorded, Start, fold};
 use super::rehearse::Rehearsal;
 use super::{Runs, lock, not_found};
 use crate::engine::{Answer, Answers, Question};
 use crate::error::{Error, Kind};
+use crate::journal::recorded_exchange::{Asked, Exchange};
+use crate::journal::run_state::{Progress, Recorded, Start, fold};
 use crate::registry_client::Wanted;
 use drift::Side;
 

@@ -8,17 +8,17 @@ use a2s::{Action, Caller, Principal, Step};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::fold::{Progress, RunState, Start};
-use super::hidden::reveal;
-use super::store::RunRow;
 use super::{Runs, ended, not_found};
 use crate::clock::execution_id;
 use crate::error::{Error, Kind};
 use crate::gate::{Asked, Asker};
+use crate::journal::run_state::{Progress, RunState, Start};
+use crate::journal::sealed_values::reveal;
+use crate::journal::store::RunRow;
 use crate::plan::{Plan, Unit};
-use crate::request::one_line;
 use crate::secrets::Secrets;
 use crate::telemetry::{Aside, Matter, RunTrace};
+use a2s::one_line;
 
 impl Runs {
     /// Records what became of a request whose outcome is not known, and lets the run go on. One that was

@@ -12,15 +12,15 @@ use uuid::Uuid;
 use super::Runs;
 use super::beginning::Guarded;
 use super::drive::Drive;
-use super::fold::{Progress, RunState, Start, fold};
-use super::hidden::Hidden;
-use super::journal::EVENT_VERSION;
 use super::plan::Redeemed;
 use super::prepare::Prepared;
-use super::store::{Created, Epoch, NewRun, Room};
-use super::tenure::Tenure;
 use crate::clock::new_run_id;
 use crate::error::{Error, Kind};
+use crate::journal::EVENT_VERSION;
+use crate::journal::lease::Tenure;
+use crate::journal::run_state::{Progress, RunState, Start, fold};
+use crate::journal::sealed_values::Hidden;
+use crate::journal::store::{Created, Epoch, NewRun, Room};
 use crate::secrets::{Secrets, hidden};
 
 /// The key by which a run is found: no tenant meets runs of others by guessing what they have sent. A

@@ -108,11 +108,6 @@ impl RunTrace {
     }
 }
 
-/// Whether a header tells about the trace.
-pub(crate) fn is_trace_header(name: &str) -> bool {
-    [TRACEPARENT, TRACESTATE].iter().any(|known| name.eq_ignore_ascii_case(known.as_str()))
-}
-
 /// The trace that a caller is in, as its headers tell. Who tells nonsense is in none, and a
 /// `tracestate` that nobody could pass on is left out (sections 3.2 and 3.3).
 pub(crate) fn read_headers(headers: &HeaderMap) -> Option<TraceContext> {

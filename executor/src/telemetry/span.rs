@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use url::Url;
 
 use super::context::SpanId;
-use crate::request::one_line;
+use a2s::one_line;
 
 /// The most span events of one span; OpenTelemetry's own default.
 const MAX_EVENTS: usize = 128;

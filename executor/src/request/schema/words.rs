@@ -7,7 +7,7 @@ use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::Value;
 
-use crate::request::one_line;
+use a2s::one_line;
 
 /// The most characters of a name, and of what a schema says.
 const MAX_NAME: usize = 60;

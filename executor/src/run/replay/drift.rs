@@ -8,9 +8,9 @@ use a2s::api::{
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::super::exchange::Asked;
-use super::super::fold::{Progress, Recorded};
 use crate::error::Kind;
+use crate::journal::recorded_exchange::Asked;
+use crate::journal::run_state::{Progress, Recorded};
 
 /// The most differences of one replay that are told.
 const MAX_DIFFERENCES: usize = 200;

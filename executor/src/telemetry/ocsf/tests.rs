@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::pre_run_decisions::Matter;
 use super::*;
-use crate::run::fold::tests::{any_kind, journal};
+use crate::journal::run_state::tests::{any_kind, journal};
 
 fn kind(value: Value) -> EventKind {
     serde_json::from_value(value).unwrap()

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::run::fold::tests::{any_kind, journal};
+use crate::journal::run_state::tests::{any_kind, journal};
 use crate::telemetry::context::RunTrace;
 
 fn kind(value: serde_json::Value) -> EventKind {

@@ -8,9 +8,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::engine::Head;
 use crate::error::{Error, Kind};
 use crate::request::{Hop, PreparedRequest, RawResponse};
+use crate::step_result::Head;
 
 /// Wait points by the numbers of their events.
 pub(crate) type WaitPoints = BTreeMap<u64, WaitPoint>;

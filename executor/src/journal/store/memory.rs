@@ -13,16 +13,16 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::batch_writer::{Outcome, Task};
+use super::persisted_item::{Told, is_in_outline, is_turn, status_after, tell};
 use super::plans::forgotten_before;
-use super::queue::{Load, Place};
-use super::told::{Told, is_in_outline, is_turn, status_after, tell};
-use super::write::{Outcome, Task};
+use super::run_queue::{Load, Place};
 use super::{
     Besides, Caps, Claimed, Created, Epoch, Held, Lease, Life, NewPlan, NewRun, RunFilter, RunRow,
     StoredPlan,
 };
-use crate::run::exchange::Exchange;
-use crate::run::lock;
+use crate::journal::lock;
+use crate::journal::recorded_exchange::Exchange;
 use crate::vault::Sealed;
 
 /// All runs, and the plans that begin some.

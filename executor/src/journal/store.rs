@@ -21,15 +21,15 @@ macro_rules! give {
     };
 }
 
-mod listen;
+mod batch_writer;
 mod memory;
+mod notifications;
+mod persisted_item;
 mod plans;
 mod postgres;
-mod queue;
-mod read;
+mod queries;
+mod run_queue;
 mod sqlite;
-mod told;
-mod write;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,16 +42,16 @@ use jiff::Timestamp;
 use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
-pub(crate) use listen::Word;
+use batch_writer::{Jobs, Outcome, Task, Writer, start};
 use memory::Memory;
+pub(crate) use notifications::Word;
+use persisted_item::Told;
 pub(crate) use plans::NewPlan;
 pub(crate) use plans::StoredPlan;
-pub(crate) use queue::{Caps, Load, Room};
-use told::Told;
-use write::{Jobs, Outcome, Task, Writer, start};
+pub(crate) use run_queue::{Caps, Load, Room};
 
-use super::exchange::Exchange;
-use super::tenure::taken;
+use super::lease::taken;
+use super::recorded_exchange::Exchange;
 use crate::config::{Database, Durability};
 use crate::database::{Pool, failed};
 use crate::error::{Error, Kind};

@@ -8,10 +8,10 @@ use a2s::api::{Event, RunStatus};
 use sqlx::SqliteConnection;
 use uuid::Uuid;
 
-use crate::run::store::Epoch;
-use crate::run::store::queue::columns_of;
-use crate::run::store::told::{Told, number, status_after, text_of};
-use crate::run::store::write::{MAX_BATCH, Outcome};
+use crate::journal::store::Epoch;
+use crate::journal::store::batch_writer::{MAX_BATCH, Outcome};
+use crate::journal::store::persisted_item::{Told, number, status_after, text_of};
+use crate::journal::store::run_queue::columns_of;
 use crate::vault::Sealed;
 
 /// How many events, and as many exchanges, a statement tells. The smallest that suffices is taken, and

@@ -7,9 +7,9 @@ use a2s::api::{EventKind, RunError, StepResolution};
 use tempfile::TempDir;
 
 use super::*;
-use crate::run::exchange::Asked;
-use crate::run::fold::tests::started;
-use crate::run::tenure::Tenure;
+use crate::journal::lease::Tenure;
+use crate::journal::recorded_exchange::Asked;
+use crate::journal::run_state::tests::started;
 use crate::tests::database::{Behind, Made, make};
 
 /// A database, in a file or on a server.

@@ -8,11 +8,11 @@ use serde::Deserialize;
 use sqlx::postgres::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
-use crate::run::store::Epoch;
-use crate::run::store::listen::{TELL_FREE, TELL_REST};
-use crate::run::store::queue::columns_of;
-use crate::run::store::told::{Told, number, status_after, text_of};
-use crate::run::store::write::Outcome;
+use crate::journal::store::Epoch;
+use crate::journal::store::batch_writer::Outcome;
+use crate::journal::store::notifications::{TELL_FREE, TELL_REST};
+use crate::journal::store::persisted_item::{Told, number, status_after, text_of};
+use crate::journal::store::run_queue::columns_of;
 use crate::vault::Sealed;
 
 /// Inserts events and exchanges of the runs whose row has the epoch that they are told for, and whose

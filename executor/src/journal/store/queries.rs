@@ -7,12 +7,12 @@ use a2s::{CapabilityName, Digest, Principal};
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::queue::{LOAD, Load, columns_of};
-use super::told::{OUTLINE, TURNS};
+use super::persisted_item::{OUTLINE, TURNS};
+use super::run_queue::{LOAD, Load, columns_of};
 use super::{Epoch, Home, Life, RunFilter, RunRow, Store, StoredPlan, WHAT, parse_owner_of_key};
 use crate::database::{failed, on};
 use crate::error::{Error, Kind};
-use crate::run::exchange::Exchange;
+use crate::journal::recorded_exchange::Exchange;
 use crate::vault::Sealed;
 
 /// Connections that read. What is in memory is read from there, and that is all.

@@ -2,7 +2,7 @@
 //! of its only writing connection.
 
 mod connection;
-mod tell;
+mod writer_task;
 
 use std::path::Path;
 
@@ -14,9 +14,9 @@ use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
 use uuid::Uuid;
 
 pub(super) use self::connection::WriterConnection;
-use self::tell::{add_new, commit_told, tell};
-use super::queue::{IS_ANY, LOAD, Place, next_turns, note_turns, turns_of};
-use super::write::{Job, Outcome, Task, Writer};
+use self::writer_task::{add_new, commit_told, tell};
+use super::batch_writer::{Job, Outcome, Task, Writer};
+use super::run_queue::{IS_ANY, LOAD, Place, next_turns, note_turns, turns_of};
 use super::{
     Caps, ClaimedRow, Created, Epoch, Lease, Load, NewPlan, NewRun, Opened, milliseconds,
     parse_ids, parse_owner_of_key, plans, to_claimed, to_held,

@@ -4,18 +4,18 @@
 //! looks at that row's epoch when it has it. So the journal has one writer at a time, however late an
 //! executor learns that its run was given to another one. Rows are locked in the order of their ids.
 
-mod tell;
+mod writer_task;
 
 use a2s::Secret;
 use a2s::api::Event;
 use sqlx::postgres::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use self::tell::{add_sealed, commit_told, tell};
-use super::listen::{TELL_CANCEL, TELL_FREE};
-use super::queue::{IS_ANY, LOAD, Place, next_turns, note_turns, turns_of};
-use super::told::{number, text_of};
-use super::write::{Job, Outcome, Task, Writer};
+use self::writer_task::{add_sealed, commit_told, tell};
+use super::batch_writer::{Job, Outcome, Task, Writer};
+use super::notifications::{TELL_CANCEL, TELL_FREE};
+use super::persisted_item::{number, text_of};
+use super::run_queue::{IS_ANY, LOAD, Place, next_turns, note_turns, turns_of};
 use super::{
     Caps, ClaimedRow, Created, Epoch, Lease, Load, NewPlan, NewRun, Opened, milliseconds,
     parse_ids, parse_owner_of_key, plans, to_claimed, to_held,

@@ -8,7 +8,7 @@ use sqlx::PgPool;
 use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
-use super::told::{Told, tell};
+use super::persisted_item::{Told, tell};
 use super::{Caps, Claimed, Created, Epoch, Held, Lease, NewPlan, NewRun, WHAT, postgres, sqlite};
 use crate::database::failed;
 use crate::error::Error;

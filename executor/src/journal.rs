@@ -1,6 +1,13 @@
 //! The journal of one run: its only writer, and the gapless sequence of its events. Nothing secret
 //! gets past it.
 
+pub(crate) mod lease;
+pub(crate) mod recorded_exchange;
+pub(crate) mod run_state;
+pub(crate) mod sealed_values;
+pub(crate) mod store;
+pub(crate) mod wait_point;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,16 +15,16 @@ use a2s::api::{Event, EventKind, Run};
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::exchange::Exchange;
-use super::fold::RunState;
-use super::hidden::Hidden;
-use super::store::{Besides, Lease, Store};
-use super::tenure::Tenure;
-use super::wait_point::WaitPoint;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::secrets::Secrets;
 use crate::vault::Vault;
+use lease::Tenure;
+use recorded_exchange::Exchange;
+use run_state::RunState;
+use sealed_values::Hidden;
+use store::{Besides, Lease, Store};
+use wait_point::WaitPoint;
 
 /// Version of the format of events.
 pub(crate) const EVENT_VERSION: u8 = 1;
@@ -71,7 +78,7 @@ impl Journal {
     }
 
     /// Goes on with the journal of a run that has come to `state` and was given to this executor.
-    pub(super) fn after(
+    pub(crate) fn after(
         state: RunState,
         (lease, tenure): (Lease, Arc<Tenure>),
         store: Store,
@@ -114,7 +121,7 @@ impl Journal {
 
     /// Takes over the wait points of steps that were sealed before, by the numbers of their events: each goes
     /// when its step ends.
-    pub(super) fn adopt_wait_points(&self, sealed: BTreeMap<String, u64>) {
+    pub(crate) fn adopt_wait_points(&self, sealed: BTreeMap<String, u64>) {
         if let Sink::Database { wait_points, .. } = &mut *self.lock() {
             *wait_points = sealed;
         }
@@ -222,4 +229,9 @@ fn take_obsolete(wait_points: &mut BTreeMap<String, u64>, kind: &EventKind) -> O
         }
         _ => None,
     }
+}
+
+/// Nothing panics while it holds one of these locks; if it did, what they guard would still be whole.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -19,30 +19,30 @@ use crate::vault::{Sealed, Vault};
 
 /// What an event does not tell.
 #[derive(Default, Serialize, Deserialize)]
-pub(super) struct Hidden {
+pub(crate) struct Hidden {
     /// The inputs of the run, or what the step set, as they are; none where the event tells them.
-    pub(super) values: Option<Map<String, Value>>,
+    pub(crate) values: Option<Map<String, Value>>,
     /// What was learnt to be secret since the last event.
-    pub(super) secrets: News,
+    pub(crate) secrets: News,
     /// The place at which a step waits for an approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) wait_point: Option<WaitPoint>,
+    pub(crate) wait_point: Option<WaitPoint>,
 }
 
 impl Hidden {
     /// What an event would tell of values, before it is masked. None when nothing is secret.
-    pub(super) fn of(kind: &EventKind, secrets: &Secrets) -> Option<Self> {
+    pub(crate) fn of(kind: &EventKind, secrets: &Secrets) -> Option<Self> {
         let outputs = outputs(kind).filter(|_| !secrets.is_empty())?;
         Some(Self { values: Some(outputs.clone()), ..Self::default() })
     }
 
     /// The place at which a step waits. Nothing else is sealed with it, because it goes when the step ends.
-    pub(super) fn at(wait_point: WaitPoint) -> Self {
+    pub(crate) fn at(wait_point: WaitPoint) -> Self {
         Self { wait_point: Some(wait_point), ..Self::default() }
     }
 
     /// What is left to be hidden beside the masked event. None when it tells everything.
-    pub(super) fn unless_told(self, masked: &EventKind, secrets: &Secrets) -> Option<Self> {
+    pub(crate) fn unless_told(self, masked: &EventKind, secrets: &Secrets) -> Option<Self> {
         let told = outputs(masked);
         let values = self.values.filter(|values| Some(values) != told);
         let secrets = secrets.take_news();
@@ -57,7 +57,7 @@ impl Hidden {
     ///
     /// # Errors
     /// When there is no key.
-    pub(super) fn seal(&self, vault: &Vault, run: Uuid, seq: u64) -> Result<Sealed, Error> {
+    pub(crate) fn seal(&self, vault: &Vault, run: Uuid, seq: u64) -> Result<Sealed, Error> {
         let plain = serde_json::to_vec(self).map(Zeroizing::new).map_err(|_| {
             Error::new(Kind::Internal, "what an event hides could not be written as JSON")
         })?;
@@ -80,7 +80,7 @@ fn outputs(kind: &EventKind) -> Option<&Map<String, Value>> {
 ///
 /// # Errors
 /// [`Kind::VaultKey`] when something does not open.
-pub(super) fn reveal(
+pub(crate) fn reveal(
     events: &mut [Event],
     sealed: &BTreeMap<u64, Sealed>,
     vault: &Vault,

@@ -15,26 +15,26 @@ use crate::error::{Error, Kind};
 /// has gone on long ago. So whoever has recorded something looks here, and asks again when the time
 /// of its lease may have passed meanwhile.
 #[derive(Debug)]
-pub(super) struct Tenure {
+pub(crate) struct Tenure {
     /// In which epoch the run is driven.
-    pub(super) epoch: Epoch,
+    pub(crate) epoch: Epoch,
     /// Until when nobody else can have taken it over; none when it is not driven, but decided about.
     until: Option<Mutex<Instant>>,
 }
 
 impl Tenure {
     /// That of a run which was given to this executor after `asked`.
-    pub(super) fn since(asked: Instant, lease: Lease, epoch: Epoch) -> Self {
+    pub(crate) fn since(asked: Instant, lease: Lease, epoch: Epoch) -> Self {
         Self { epoch, until: Some(Mutex::new(asked + lease.length)) }
     }
 
     /// That of somebody who writes to a run that nobody drives.
-    pub(super) fn aside(epoch: Epoch) -> Self {
+    pub(crate) fn aside(epoch: Epoch) -> Self {
         Self { epoch, until: None }
     }
 
     /// It was prolonged after `asked`.
-    pub(super) fn prolong(&self, asked: Instant, lease: Lease) {
+    pub(crate) fn prolong(&self, asked: Instant, lease: Lease) {
         if let Some(until) = &self.until {
             let mut until = until.lock().unwrap_or_else(PoisonError::into_inner);
             *until = (*until).max(asked + lease.length);
@@ -45,7 +45,7 @@ impl Tenure {
     ///
     /// # Errors
     /// [`Kind::LeaseLost`] when somebody does.
-    pub(super) async fn confirm(
+    pub(crate) async fn confirm(
         &self,
         run: Uuid,
         lease: Lease,
@@ -65,6 +65,6 @@ impl Tenure {
 }
 
 /// Somebody else drives a run, or has ended it.
-pub(super) fn taken(run: Uuid) -> Error {
+pub(crate) fn taken(run: Uuid) -> Error {
     Error::new(Kind::LeaseLost, format!("run {run} was driven or ended by another executor"))
 }

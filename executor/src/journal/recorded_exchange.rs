@@ -9,10 +9,10 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::engine::{Answer, Head};
 use crate::request::address;
 use crate::scope::size_of;
 use crate::secrets::Secrets;
+use crate::step_result::{Answer, Head};
 
 /// What a task step asked and was answered. Free of secrets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

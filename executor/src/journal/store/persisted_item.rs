@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::{Besides, Epoch};
-use crate::run::exchange::Exchange;
+use crate::journal::recorded_exchange::Exchange;
 
 /// Something that a run tells.
 #[derive(Debug)]

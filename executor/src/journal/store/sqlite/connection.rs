@@ -4,7 +4,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
 
 use super::commit;
-use crate::run::store::write::{Job, Outcome};
+use crate::journal::store::batch_writer::{Job, Outcome};
 
 /// A small write that changes nothing.
 const PROOF: &str = "UPDATE executor SET identity = identity";
@@ -15,7 +15,7 @@ const PROOF: &str = "UPDATE executor SET identity = identity";
 /// transactions on its own and does not learn of that, so it refuses every later transaction. A
 /// connection whose transaction has failed is therefore closed, and the next job opens another one.
 #[derive(Debug)]
-pub(in crate::run::store) struct WriterConnection {
+pub(in crate::journal::store) struct WriterConnection {
     options: SqliteConnectOptions,
     /// None after a failure, until a new connection has written something.
     connection: Option<SqliteConnection>,
@@ -28,7 +28,7 @@ impl WriterConnection {
     }
 
     /// Does jobs in order and together.
-    pub(in crate::run::store) async fn commit(
+    pub(in crate::journal::store) async fn commit(
         &mut self,
         jobs: &[Job],
     ) -> Result<Vec<Outcome>, sqlx::Error> {
@@ -57,7 +57,7 @@ impl WriterConnection {
         Ok(connection)
     }
 
-    pub(in crate::run::store) async fn close(self) {
+    pub(in crate::journal::store) async fn close(self) {
         if let Some(connection) = self.connection {
             close(connection).await;
         }
