@@ -4,20 +4,14 @@
 //! so everything here is said once in the types of [`model`], and [`wire_versions`] writes and reads both.
 //! `https://a2a-protocol.org` has the text; sections are named where something follows them.
 
-mod agent_card;
-mod client;
-mod described;
-mod http;
-mod model;
-mod rpc;
-mod server;
-mod status_messages;
-mod tasks;
-mod wire_versions;
+pub(crate) mod agent_card;
+pub(crate) mod client;
+pub(crate) mod described;
+pub(crate) mod model;
+pub(crate) mod rpc;
+pub(crate) mod wire_versions;
 
 pub use agent_card::{Card, Skill};
 pub use client::{A2aClient, A2aError, TaskStream, UnresolvedAgent};
-pub(crate) use http::{open_routes, openapi, routes};
 pub use model::{Artifact, Message, Part, Reply, Role, Status, Task, TaskState, Update};
-pub(crate) use server::Desk;
 pub use wire_versions::Version;

@@ -1,5 +1,7 @@
 //! The agent: what it searches, what it runs with, and whom it asks.
 
+pub(crate) mod turn;
+
 use a2s::api::{AgentEvent, AgentRequest, AgentResponse};
 
 use crate::a2a::UnresolvedAgent;
@@ -12,7 +14,6 @@ use crate::model::Model;
 use crate::registry::Registry;
 use crate::requester::Requester;
 use crate::state_store::StateStore;
-use crate::turn;
 
 /// The longest message, in bytes.
 pub const MAX_MESSAGE: usize = 8 << 10;

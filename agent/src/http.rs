@@ -1,5 +1,7 @@
 //! `POST /v1/agent`: a turn in, an answer out, or the events of the turn as they happen.
 
+mod a2a;
+
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +24,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::a2a::{self, Desk};
+use crate::a2a_server::Desk;
 use crate::agent::Agent;
 use crate::error::Error;
 use crate::requester::Requester;

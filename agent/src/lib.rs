@@ -26,6 +26,7 @@
 //! ```
 
 pub mod a2a;
+mod a2a_server;
 mod agent;
 mod client;
 mod clock_and_ids;
@@ -41,7 +42,6 @@ mod remote_agent;
 mod requester;
 mod state_store;
 mod token_introspection;
-mod turn;
 
 pub use agent::{Agent, Backend, MAX_MESSAGE, MAX_SESSION};
 pub use client::{Client, Error as ClientError, ServiceClients, in_words, is_loopback, root_cause};

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each target reads a part, and none writes all")]
 
-#[path = "../../src/a2a/server/request_params.rs"]
+#[path = "../../src/a2a_server/request_params.rs"]
 mod request_params;
 #[path = "../../src/a2a/agent_card.rs"]
 mod agent_card;
@@ -10,7 +10,7 @@ mod agent_card;
 mod model;
 #[path = "../../src/a2a/rpc.rs"]
 mod rpc;
-#[path = "../../src/a2a/status_messages.rs"]
+#[path = "../../src/a2a_server/status_messages.rs"]
 mod status_messages;
 #[path = "../../src/a2a/wire_versions.rs"]
 mod wire_versions;

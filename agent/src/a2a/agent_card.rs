@@ -9,7 +9,7 @@ use url::Url;
 use super::wire_versions::Version;
 
 /// The most skills on a card.
-pub(super) const MAX_SKILLS: usize = 100;
+pub(crate) const MAX_SKILLS: usize = 100;
 /// The most skills that are read from the card of another agent, and the most words of each.
 const MAX_READ: usize = 500;
 const MAX_TEXT: usize = 1_000;
@@ -23,7 +23,7 @@ const MORE: &str = " It knows more than is listed here.";
 ///
 /// That of 0.3 lists the interfaces of 1.0 as well, as the official SDKs do: a reader of 1.0 that sends
 /// no `A2A-Version` finds them there, and one of 0.3 leaves out what it does not know.
-pub(super) fn write(
+pub(crate) fn write(
     endpoint: &Url,
     skills: &[CapabilitySummary],
     has_more: bool,
@@ -92,8 +92,8 @@ pub struct Card {
     /// What it says that it can do.
     pub skills: Vec<Skill>,
     /// Where it is asked, and in which version.
-    pub(super) endpoint: Url,
-    pub(super) protocol: Version,
+    pub(crate) endpoint: Url,
+    pub(crate) protocol: Version,
 }
 
 /// Something that an agent says it can do.
@@ -114,7 +114,7 @@ pub struct Skill {
 impl Card {
     /// Reads a card that was found at `origin`. The agent has to be asked at the same host: a token
     /// for one host is shown to no other.
-    pub(super) fn read(value: &Value, origin: &Url) -> Result<Self, String> {
+    pub(crate) fn read(value: &Value, origin: &Url) -> Result<Self, String> {
         let members = value.as_object().ok_or("it is no object")?;
         let (endpoint, protocol) = endpoint(members, origin)?;
         let skills = list(members, "skills").iter().filter_map(Skill::read).take(MAX_READ);

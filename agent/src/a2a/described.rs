@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 /// A request of JSON-RPC 2.0.
 #[derive(ToSchema)]
-pub(super) struct JsonRpcRequest {
+pub(crate) struct JsonRpcRequest {
     /// `2.0`.
     #[schema(pattern = "^2\\.0$", example = "2.0")]
     jsonrpc: String,
@@ -21,7 +21,7 @@ pub(super) struct JsonRpcRequest {
 
 /// An answer of JSON-RPC 2.0: it has a result or an error.
 #[derive(ToSchema)]
-pub(super) struct JsonRpcResponse {
+pub(crate) struct JsonRpcResponse {
     /// `2.0`.
     #[schema(pattern = "^2\\.0$", example = "2.0")]
     jsonrpc: String,
@@ -37,7 +37,7 @@ pub(super) struct JsonRpcResponse {
 
 /// Why a request of JSON-RPC has no result.
 #[derive(ToSchema)]
-pub(super) struct JsonRpcError {
+pub(crate) struct JsonRpcError {
     /// A code of JSON-RPC or of A2A (A2A 1.0, section 9.5).
     code: i64,
     /// What is wrong.
@@ -49,7 +49,7 @@ pub(super) struct JsonRpcError {
 /// What an agent reports of itself (A2A 1.0, section 4.4.1). The card of version 0.3 has more members.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
-pub(super) struct AgentCard {
+pub(crate) struct AgentCard {
     /// Its name.
     name: String,
     /// What it does.
@@ -71,7 +71,7 @@ pub(super) struct AgentCard {
 /// An address and a protocol.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
-pub(super) struct AgentInterface {
+pub(crate) struct AgentInterface {
     /// The address.
     url: String,
     /// `JSONRPC`.
@@ -82,7 +82,7 @@ pub(super) struct AgentInterface {
 
 /// A published capability, as a skill.
 #[derive(ToSchema)]
-pub(super) struct AgentSkill {
+pub(crate) struct AgentSkill {
     /// The name of the capability.
     id: String,
     /// The name in words.

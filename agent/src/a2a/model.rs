@@ -162,7 +162,7 @@ impl Task {
 }
 
 /// The words among some parts, a line for each.
-pub(super) fn text_of(parts: &[Part]) -> String {
+pub(crate) fn text_of(parts: &[Part]) -> String {
     let texts = parts.iter().filter_map(|part| match part {
         Part::Text(text) => Some(text.as_str()),
         Part::Data(_) | Part::File => None,

@@ -10,11 +10,11 @@ use super::wire_versions::Version;
 /// The longest id of a request, in bytes.
 const MAX_ID: usize = 200;
 
-pub(super) type Object = Map<String, Value>;
+pub(crate) type Object = Map<String, Value>;
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Method {
+pub(crate) enum Method {
     Send,
     Stream,
     Get,
@@ -55,13 +55,13 @@ const METHODS: [(&str, Version, Method); 21] = [
 
 impl Method {
     /// Its name in a version.
-    pub(super) fn name(self, version: Version) -> &'static str {
+    pub(crate) fn name(self, version: Version) -> &'static str {
         let named = METHODS.iter().find(|(_, of, method)| *of == version && *method == self);
         named.map_or("", |(name, ..)| name)
     }
 
     /// The hook at which guardians are asked about it (AOS, 4.8.2); none for what is refused anyway.
-    pub(super) fn hook(self) -> Option<A2aMethod> {
+    pub(crate) fn hook(self) -> Option<A2aMethod> {
         match self {
             Self::Send => Some(A2aMethod::MessageSend),
             Self::Stream => Some(A2aMethod::MessageStream),
@@ -76,21 +76,21 @@ impl Method {
 
 /// A request that can be read.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Call {
-    pub(super) id: Value,
-    pub(super) version: Version,
-    pub(super) method: Method,
-    pub(super) params: Object,
+pub(crate) struct Call {
+    pub(crate) id: Value,
+    pub(crate) version: Version,
+    pub(crate) method: Method,
+    pub(crate) params: Object,
     /// All of it, as it came.
-    pub(super) whole: Object,
+    pub(crate) whole: Object,
 }
 
 /// A request that cannot be used, or not now: the id to answer with, and why.
-pub(super) type Refusal = (Value, Fault);
+pub(crate) type Refusal = (Value, Fault);
 
 impl Call {
     /// Reads a request. `header` is `A2A-Version`, where one was sent.
-    pub(super) fn read(body: &[u8], header: Option<&str>) -> Result<Self, Refusal> {
+    pub(crate) fn read(body: &[u8], header: Option<&str>) -> Result<Self, Refusal> {
         let value: Value = serde_json::from_slice(body)
             .map_err(|error| (Value::Null, Fault::new(Kind::Parse, error.to_string())))?;
         let whole = match value {
@@ -102,7 +102,7 @@ impl Call {
     }
 
     /// Reads a request that is JSON already.
-    pub(super) fn of(whole: Object, header: Option<&str>) -> Result<Self, Refusal> {
+    pub(crate) fn of(whole: Object, header: Option<&str>) -> Result<Self, Refusal> {
         let id = match whole.get("id") {
             Some(Value::String(id)) if id.len() <= MAX_ID => Value::from(id.as_str()),
             Some(Value::Number(id)) if !id.is_f64() => Value::from(id.clone()),
@@ -146,16 +146,16 @@ fn invalid(id: Value, text: impl Into<String>) -> Refusal {
 
 /// Why there is no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
-    pub(super) kind: Kind,
-    pub(super) message: String,
+pub(crate) struct Fault {
+    pub(crate) kind: Kind,
+    pub(crate) message: String,
 }
 
 macro_rules! kinds {
     ($($kind:ident = $code:literal $reason:literal;)*) => {
         /// The kinds of errors (A2A 1.0, sections 5.4 and 9.5).
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(super) enum Kind {
+        pub(crate) enum Kind {
             $(#[doc = concat!($code, ": ", $reason)] $kind,)*
         }
 
@@ -188,12 +188,12 @@ kinds! {
 }
 
 impl Fault {
-    pub(super) fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
 
     /// The answer to the request with this id.
-    pub(super) fn answer(&self, id: &Value) -> Object {
+    pub(crate) fn answer(&self, id: &Value) -> Object {
         let info = json!({
             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
             "reason": self.kind.reason(),
@@ -205,7 +205,7 @@ impl Fault {
 }
 
 /// The answer with a result.
-pub(super) fn result(id: &Value, result: Value) -> Object {
+pub(crate) fn result(id: &Value, result: Value) -> Object {
     envelope(id, "result", result)
 }
 

@@ -5,7 +5,7 @@
 #[path = "wire_versions/read.rs"]
 mod read;
 
-pub(super) use read::id;
+pub(crate) use read::id;
 
 use serde_json::{Map, Value, json};
 
@@ -35,7 +35,7 @@ const STATES: [(TaskState, &str, &str); 9] = [
 
 impl Version {
     /// What the header `A2A-Version` says, of which the first two numbers count (1.0, section 3.6).
-    pub(super) fn of(text: &str) -> Option<Self> {
+    pub(crate) fn of(text: &str) -> Option<Self> {
         let mut numbers = text.trim().split('.');
         match (numbers.next(), numbers.next()) {
             (Some("0"), Some("3")) => Some(Self::V0_3),
@@ -73,7 +73,7 @@ impl Version {
     }
 
     /// What is answered to a message.
-    pub(super) fn reply(self, reply: &Reply) -> Value {
+    pub(crate) fn reply(self, reply: &Reply) -> Value {
         match (self, reply) {
             (Self::V0_3, Reply::Task(task)) => self.task(task),
             (Self::V0_3, Reply::Message(message)) => self.message(message),
@@ -83,7 +83,7 @@ impl Version {
     }
 
     /// What a stream tells of a task.
-    pub(super) fn update(self, task: &str, context: &str, update: &Update) -> Value {
+    pub(crate) fn update(self, task: &str, context: &str, update: &Update) -> Value {
         let mut told = Map::from_iter([
             ("taskId".to_owned(), task.into()),
             ("contextId".to_owned(), context.into()),
@@ -113,7 +113,7 @@ impl Version {
     }
 
     /// A task.
-    pub(super) fn task(self, task: &Task) -> Value {
+    pub(crate) fn task(self, task: &Task) -> Value {
         let mut written = Map::from_iter([
             ("id".to_owned(), task.id.as_str().into()),
             ("contextId".to_owned(), task.context.as_str().into()),
@@ -135,7 +135,7 @@ impl Version {
     }
 
     /// A message.
-    pub(super) fn message(self, message: &Message) -> Value {
+    pub(crate) fn message(self, message: &Message) -> Value {
         let parts: Value = message.parts.iter().map(|part| self.part(part)).collect();
         let mut written = Map::from_iter([
             ("messageId".to_owned(), message.id.as_str().into()),

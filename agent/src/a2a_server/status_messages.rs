@@ -6,8 +6,8 @@ use a2s::api::{
 use a2s::one_line;
 use serde_json::{Map, Value, json};
 
-use super::model::{Artifact, Part, TaskState};
-use super::rpc::{Fault, Kind};
+use crate::a2a::model::{Artifact, Part, TaskState};
+use crate::a2a::rpc::{Fault, Kind};
 
 /// The longest words that are told of an event, in characters.
 const MAX_WORDS: usize = 500;

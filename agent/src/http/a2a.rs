@@ -19,13 +19,13 @@ use url::Url;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::agent_card;
-use super::described::{AgentCard, JsonRpcRequest, JsonRpcResponse};
-use super::rpc::{Fault, Kind};
-use super::server::Answer;
-use super::wire_versions::Version;
+use super::App;
+use crate::a2a::agent_card;
+use crate::a2a::described::{AgentCard, JsonRpcRequest, JsonRpcResponse};
+use crate::a2a::rpc::{Fault, Kind};
+use crate::a2a::wire_versions::Version;
+use crate::a2a_server::Answer;
 use crate::error::Error;
-use crate::http::App;
 use crate::requester::Requester;
 
 /// The largest request, in bytes: a message with its inputs.

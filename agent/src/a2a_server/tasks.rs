@@ -13,8 +13,8 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use uuid::Uuid;
 
-use super::model::{Message, Part, Status, Task, TaskState, Update};
-use crate::turn::waiting::WaitingTurn;
+use crate::a2a::model::{Message, Part, Status, Task, TaskState, Update};
+use crate::agent::turn::waiting::WaitingTurn;
 
 /// The most tasks that are kept. Those that nothing happens to make room, the oldest first; where
 /// there are none, no further task is taken on.

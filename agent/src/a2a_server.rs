@@ -3,7 +3,9 @@
 
 mod list;
 mod request_params;
+mod status_messages;
 mod task_runner;
+mod tasks;
 
 use std::sync::Arc;
 
@@ -17,16 +19,16 @@ use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use self::request_params::{Asked, Incoming, hide_inputs};
-use super::agent_card::MAX_SKILLS;
-use super::model::{Message, Part, Reply, Role, Status, Task, TaskState, Update};
-use super::rpc::{self, Call, Fault, Kind, Method, Object};
-use super::tasks::{Entry, NoRoom, Tasks};
-use super::wire_versions::Version;
+use crate::a2a::agent_card::MAX_SKILLS;
+use crate::a2a::model::{Message, Part, Reply, Role, Status, Task, TaskState, Update};
+use crate::a2a::rpc::{self, Call, Fault, Kind, Method, Object};
+use crate::a2a::wire_versions::Version;
 use crate::agent::Agent;
+use crate::agent::turn::parse_reply::is_consent;
 use crate::client::Error as ClientError;
 use crate::guard::{Denied, Direction, Hidden};
 use crate::requester::Requester;
-use crate::turn::parse_reply::is_consent;
+use tasks::{Entry, NoRoom, Tasks};
 
 /// Where other agents are served. What it does, it does as any turn of the agent.
 #[derive(Debug)]
@@ -41,7 +43,7 @@ pub(crate) struct Desk {
 }
 
 /// What is answered to a request.
-pub(super) enum Answer {
+pub(crate) enum Answer {
     One(Object),
     Stream(BoxStream<'static, Object>),
 }
@@ -62,7 +64,7 @@ impl Desk {
     }
 
     /// The same desk for one requester.
-    pub(super) fn acting_for(&self, requester: &Requester) -> Arc<Self> {
+    pub(crate) fn acting_for(&self, requester: &Requester) -> Arc<Self> {
         Arc::new(Self {
             agent: Arc::new(self.agent.acting_for(requester)),
             tasks: Arc::clone(&self.tasks),
@@ -75,7 +77,7 @@ impl Desk {
     ///
     /// # Errors
     /// No registry answers.
-    pub(super) async fn skills(&self) -> Result<(Vec<CapabilitySummary>, bool), ClientError> {
+    pub(crate) async fn skills(&self) -> Result<(Vec<CapabilitySummary>, bool), ClientError> {
         let mut skills: Vec<CapabilitySummary> = Vec::new();
         let (mut failed, mut good) = (None, false);
         for source in &self.agent.sources {
@@ -109,7 +111,7 @@ impl Desk {
     }
 
     /// Answers a request. `header` is `A2A-Version`, where one was sent.
-    pub(super) async fn answer(self: Arc<Self>, body: &[u8], header: Option<&str>) -> Answer {
+    pub(crate) async fn answer(self: Arc<Self>, body: &[u8], header: Option<&str>) -> Answer {
         match Call::read(body, header) {
             Ok(call) => {
                 let id = call.id.clone();

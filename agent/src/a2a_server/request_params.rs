@@ -7,8 +7,8 @@ use super::list::Wanted;
 use super::no_task;
 use crate::a2a::model::{Message, Role};
 use crate::a2a::rpc::{Call, Fault, Kind, Method, Object};
-use crate::a2a::status_messages::Wish;
 use crate::a2a::wire_versions;
+use crate::a2a_server::status_messages::Wish;
 use crate::agent::MAX_SESSION;
 use crate::guard::Hidden;
 

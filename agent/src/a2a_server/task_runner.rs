@@ -10,11 +10,11 @@ use super::request_params::Incoming;
 use super::{Desk, busy, no_task};
 use crate::a2a::model::{Part, Status, Task, TaskState, Update};
 use crate::a2a::rpc::{Fault, Kind};
-use crate::a2a::status_messages::{Ending, progress};
-use crate::a2a::tasks::{Entry, NoRoom, NotWaiting};
+use crate::a2a_server::status_messages::{Ending, progress};
+use crate::a2a_server::tasks::{Entry, NoRoom, NotWaiting};
+use crate::agent::turn::waiting::{Look, WaitingTurn};
 use crate::error::Error;
 use crate::state_store::EmptyState;
-use crate::turn::waiting::{Look, WaitingTurn};
 
 impl Desk {
     /// Begins a task with a message, or goes on with the one whose question it answers. Gives the

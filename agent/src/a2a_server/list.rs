@@ -8,8 +8,8 @@ use super::request_params::{bad, history};
 use super::within;
 use crate::a2a::model::TaskState;
 use crate::a2a::rpc::{Fault, Object};
-use crate::a2a::tasks::Listed;
 use crate::a2a::wire_versions::{self, Version};
+use crate::a2a_server::tasks::Listed;
 
 /// How many tasks a page has, when nothing else is asked for, and at most.
 const PAGE: usize = 50;
