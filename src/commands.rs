@@ -6,6 +6,7 @@ mod bom;
 mod chat;
 mod checksum;
 mod compose;
+mod demo;
 mod dependency_closure;
 mod dependency_loader;
 mod doctor;
@@ -40,19 +41,15 @@ mod verify;
 mod version_spec;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
-
-use directories::ProjectDirs;
 
 use crate::cli::{Arguments, Color, Command, Global, Service};
 use crate::cli_error::{Exit, Failure};
 use crate::client::{Client, TokenTransport, client};
 use crate::output::Output;
-use crate::{demo, serve};
+use crate::serve::{self, data_dir};
 
-pub(crate) use guardian::faulty;
-pub(crate) use publish::{in_order_of_dependency, publish_one};
+pub(crate) use publish::publish_one;
 pub(crate) use run::{print_plan, print_result, start_and_watch};
 pub(crate) use search::print_answer;
 
@@ -201,12 +198,4 @@ fn check_characters(token: &str) -> Result<(), Failure> {
 /// The connections that the command sends tokens over.
 fn transport_of(global: &Global) -> TokenTransport {
     TokenTransport::new(global.allow_insecure_tokens)
-}
-
-/// The data folder: as told, else the user's own.
-pub(crate) fn data_dir(global: &Global) -> PathBuf {
-    global.data_dir.clone().unwrap_or_else(|| match ProjectDirs::from("", "", "a2s") {
-        Some(folders) => folders.data_dir().to_owned(),
-        None => PathBuf::from(".a2s"),
-    })
 }

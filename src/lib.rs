@@ -9,9 +9,9 @@ mod cli_error;
 mod client;
 mod clock;
 mod commands;
-mod demo;
 mod errors;
 mod output;
+mod publish_order;
 mod serve;
 pub mod standin;
 

@@ -35,13 +35,12 @@ use crate::cli::{
 };
 use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
 use crate::clock;
-use crate::commands::data_dir;
 use crate::output::{BOLD, DIM, NAME, Output};
 
 pub(crate) use bundled_capabilities::shipped;
 pub(crate) use connections::ConnectionLimits;
-pub(crate) use data_dir::{Folder, set_private_umask};
-pub(crate) use guardian_settings::{Guardians, read_token};
+pub(crate) use data_dir::{Folder, data_dir, set_private_umask};
+pub(crate) use guardian_settings::{Guardians, policy_failure, read_token};
 pub(crate) use services::{
     ExecutorPart, GuardianPart, Journal, Outbound, Parts, RegistryPart, Rules, Stack,
 };

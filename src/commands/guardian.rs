@@ -6,11 +6,8 @@ mod test;
 
 use std::path::Path;
 
-use a2s::{Diagnostic, Position, Severity};
-use guardian::PolicyErrors;
-
 use crate::cli::{AuditCommand, GuardianCommand};
-use crate::cli_error::{Exit, Failure, POLICY};
+use crate::cli_error::Failure;
 use crate::client::Client;
 use crate::output::Output;
 
@@ -42,27 +39,4 @@ pub(super) async fn guardian(
             audit::show(&log, &arguments, output)
         }
     }
-}
-
-/// A file that a guardian cannot go by, with every fault.
-pub(crate) fn faulty(path: &Path, faults: &PolicyErrors) -> Failure {
-    let message =
-        format!("{} has {}", path.display(), crate::output::count(faults.0.len(), "fault"));
-    let hint = "docs/guardian.md says how policies and cases are written.";
-    let failure = Failure::new(Exit::Bad, POLICY, message).with_hint(hint);
-    let file = path.display().to_string();
-    let diagnostics = faults.0.iter().map(|fault| {
-        let number = |at: Option<u64>| at.and_then(|at| usize::try_from(at).ok()).unwrap_or(1);
-        let (line, column) = (number(fault.line), number(fault.column));
-        Diagnostic {
-            code: POLICY.id.to_owned(),
-            severity: Severity::Error,
-            message: fault.message.clone(),
-            path: file.clone(),
-            position: Position { line, column },
-            hint: None,
-            related: Vec::new(),
-        }
-    });
-    Failure { diagnostics: diagnostics.collect(), ..failure }
 }

@@ -1,10 +1,9 @@
 //! `a2s publish`: give documents to the registry.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use a2s::Document;
 use a2s::api::PublishResponse;
-use a2s::{CapabilityName, Document};
 use rayon::prelude::*;
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
@@ -18,6 +17,7 @@ use crate::cli::PublishArgs;
 use crate::cli_error::{EXAMPLE, Exit, Failure};
 use crate::client::Client;
 use crate::output::{BAD, DIM, GOOD, NAME, Output, plain};
+use crate::publish_order::sort_by_dependency;
 
 pub(super) async fn publish(
     arguments: &PublishArgs,
@@ -37,7 +37,7 @@ pub(super) async fn publish(
         bench.add(&Arc::new(document));
     }
     let mut exit = None;
-    for (file, source) in in_order_of_dependency(documents) {
+    for (file, source) in sort_by_dependency(documents) {
         if !arguments.skip_tests && !test(&file, &source, &mut bench, client, output).await? {
             exit = Some(Failure::told(Exit::Bad));
             continue;
@@ -110,39 +110,6 @@ pub(crate) async fn publish_one(
         .header(CONTENT_TYPE, document::media_type(source))
         .body(source.to_vec());
     Ok(client.json(request).await?)
-}
-
-/// The same documents, each behind those among them that it depends on. Documents that cannot be
-/// read keep their place: the registry says what is wrong with them.
-pub(crate) fn in_order_of_dependency<N>(documents: Vec<(N, Vec<u8>)>) -> Vec<(N, Vec<u8>)> {
-    let needs: Vec<(Option<CapabilityName>, Vec<CapabilityName>)> = documents
-        .iter()
-        .map(|(_, source)| match Document::open(source) {
-            Ok(document) => {
-                let capability = document.capability();
-                let needs = capability.dependencies.iter().map(|d| d.capability.clone());
-                (Some(capability.name.clone()), needs.collect())
-            }
-            Err(_) => (None, Vec::new()),
-        })
-        .collect();
-    let places: BTreeMap<&CapabilityName, usize> = needs
-        .iter()
-        .enumerate()
-        .filter_map(|(place, (name, _))| Some((name.as_ref()?, place)))
-        .collect();
-    let mut ranks = vec![0_usize; documents.len()];
-    // A chain is at most as long as there are documents; a cycle stops rising then, and the
-    // registry refuses it.
-    for _ in 0..documents.len() {
-        for (place, (_, names)) in needs.iter().enumerate() {
-            let below = names.iter().filter_map(|name| places.get(name)).map(|&p| ranks[p] + 1);
-            ranks[place] = below.max().unwrap_or(0).min(documents.len());
-        }
-    }
-    let mut ranked: Vec<_> = ranks.into_iter().zip(documents).collect();
-    ranked.sort_by_key(|(rank, _)| *rank);
-    ranked.into_iter().map(|(_, document)| document).collect()
 }
 
 fn report(file: &str, source: &[u8], answer: &PublishResponse, output: &mut Output) {

@@ -1,6 +1,6 @@
 //! The documents that come with the command, and are published on first start.
 
-use crate::commands::in_order_of_dependency;
+use crate::publish_order::sort_by_dependency;
 
 macro_rules! shipped {
     ($($name:literal),* $(,)?) => {
@@ -59,7 +59,7 @@ shipped![
 /// Name and source of each shipped document, dependencies before those that use them.
 pub(crate) fn shipped() -> Vec<(&'static str, Vec<u8>)> {
     let documents = SHIPPED.iter().map(|(name, source)| (*name, source.as_bytes().to_vec()));
-    in_order_of_dependency(documents.collect())
+    sort_by_dependency(documents.collect())
 }
 
 #[cfg(test)]

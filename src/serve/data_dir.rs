@@ -6,6 +6,9 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use directories::ProjectDirs;
+
+use crate::cli::Global;
 use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
 use crate::clock;
 
@@ -109,6 +112,14 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
     writeln!(file, "{text}")?;
     file.sync_all()?;
     std::fs::rename(&new, path)
+}
+
+/// The data folder: the one of `--data-dir`, else the user's own.
+pub(crate) fn data_dir(global: &Global) -> PathBuf {
+    global.data_dir.clone().unwrap_or_else(|| match ProjectDirs::from("", "", "a2s") {
+        Some(folders) => folders.data_dir().to_owned(),
+        None => PathBuf::from(".a2s"),
+    })
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::Secret;
+use a2s::{Diagnostic, Position, Secret, Severity};
 use executor::{FailModes, GuardianConfig, GuardianEndpoint, Hook, HttpEndpoint, Identity};
+use guardian::PolicyErrors;
 use jiff::SignedDuration;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
@@ -15,8 +16,9 @@ use serde::{Deserialize, Deserializer};
 
 use super::identity::check_not_owner;
 use crate::cli::{FailMode, GuardianChoice, GuardingArgs};
-use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
+use crate::cli_error::{CANNOT_SERVE, Exit, Failure, POLICY};
 use crate::client::TokenTransport;
+use crate::output::count;
 
 /// The longest time that a guardian may be given for one answer.
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(5);
@@ -349,6 +351,28 @@ fn shown(choice: &GuardianChoice) -> String {
 fn wrong(message: impl Into<String>) -> Failure {
     Failure::new(Exit::Usage, CANNOT_SERVE, message.into())
         .with_hint("docs/guardian.md says how guardians are put in front.")
+}
+
+/// The failure of a policy file that a guardian cannot use, with every error in it.
+pub(crate) fn policy_failure(path: &Path, faults: &PolicyErrors) -> Failure {
+    let message = format!("{} has {}", path.display(), count(faults.0.len(), "fault"));
+    let hint = "docs/guardian.md says how policies and cases are written.";
+    let failure = Failure::new(Exit::Bad, POLICY, message).with_hint(hint);
+    let file = path.display().to_string();
+    let diagnostics = faults.0.iter().map(|fault| {
+        let number = |at: Option<u64>| at.and_then(|at| usize::try_from(at).ok()).unwrap_or(1);
+        let (line, column) = (number(fault.line), number(fault.column));
+        Diagnostic {
+            code: POLICY.id.to_owned(),
+            severity: Severity::Error,
+            message: fault.message.clone(),
+            path: file.clone(),
+            position: Position { line, column },
+            hint: None,
+            related: Vec::new(),
+        }
+    });
+    Failure { diagnostics: diagnostics.collect(), ..failure }
 }
 
 #[cfg(test)]

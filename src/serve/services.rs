@@ -26,6 +26,7 @@ use super::data_dir::Folder;
 use super::dependencies::Dependencies;
 use super::examples::add_examples;
 use super::guardian_settings::Guardians;
+use super::guardian_settings::policy_failure;
 use super::identity::{Asking, RegistryAccess, check_not_owner, guard_protocol};
 use super::keyring;
 use super::middleware::{Access, front};
@@ -35,7 +36,6 @@ use crate::cli::Certificate;
 use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
 use crate::client::{TokenTransport, client};
 use crate::clock::{self, System};
-use crate::commands::faulty;
 
 /// How long runs and answers under way get when the process is told to stop.
 const GRACE: Duration = Duration::from_secs(10);
@@ -607,7 +607,7 @@ fn open_guardian(
     };
     let metrics = metrics.sub_registry_with_prefix("guardian");
     guardian::App::open(config, clock::now, metrics).map_err(|error| match &error {
-        guardian::Error::PolicyInvalid { path: Some(path), faults } => faulty(path, faults),
+        guardian::Error::PolicyInvalid { path: Some(path), faults } => policy_failure(path, faults),
         error => cannot_serve(error),
     })
 }

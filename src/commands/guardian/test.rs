@@ -6,10 +6,10 @@ use guardian::policy_tests::{Difference, MAX_BYTES, Outcome, PolicyTestSuite};
 use guardian::{Policy, PolicyErrors};
 use serde_json::json;
 
-use super::faulty;
 use crate::cli::TestPolicyArgs;
 use crate::cli_error::{Exit, Failure};
 use crate::output::{BAD, DIM, GOOD, NAME, Output, WARN, count, plain, shorten};
+use crate::serve::policy_failure;
 
 /// The longest value that is shown of a difference, in characters.
 const MAX_VALUE: usize = 120;
@@ -58,7 +58,7 @@ fn read<T>(path: &Path, parse: fn(&str) -> Result<T, PolicyErrors>) -> Result<T,
     let file = std::fs::File::open(path).map_err(|error| Failure::file(path, &error))?;
     let read = file.take(MAX_BYTES as u64 + 1).read_to_string(&mut text);
     read.map_err(|error| Failure::file(path, &error))?;
-    parse(&text).map_err(|faults| faulty(path, &faults))
+    parse(&text).map_err(|faults| policy_failure(path, &faults))
 }
 
 fn print(outcome: &Outcome, output: &mut Output) {
