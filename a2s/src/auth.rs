@@ -1,8 +1,8 @@
 //! Authentication and authorization of callers, for every service.
 //!
-//! A [`Door`] is shown the header `Authorization` and a [`Scope`]. The owner's token opens
-//! everything, and is compared without asking anybody. Every other token is looked up by whoever
-//! knows tokens ([`Identify`]): a registry in its database, other services by asking a registry.
+//! A [`Door`] receives the header `Authorization` and a [`Scope`]. The owner's token grants every scope,
+//! and the service compares it locally. An [`Identify`] looks up every other token: a registry in its
+//! database, other services by a request to a registry.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -25,7 +25,7 @@ const LONGEST_TOKEN: usize = 512;
 /// The header in which a service with the scope `delegate` names the end user it acts for.
 pub const ON_BEHALF_OF: &str = "a2s-on-behalf-of";
 
-/// What a token opens.
+/// A scope of a token: a set of operations that it permits.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
 )]
@@ -83,17 +83,16 @@ impl FromStr for Scope {
     }
 }
 
-/// Who a token stands for.
+/// The subject of a token.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ToSchema)]
 #[schema(max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9._@-]*$", example = "ci")]
 pub struct Subject(String);
 
 impl Subject {
-    /// Reads a name: 1 to 64 ASCII letters, digits and `. _ - @`, beginning with a letter or
-    /// digit.
+    /// Reads a name: 1 to 64 ASCII letters, digits and `. _ - @`, beginning with a letter or digit.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A message that describes the problem.
     pub fn new(text: &str) -> Result<Self, String> {
         let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@');
         let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
@@ -107,7 +106,7 @@ impl Subject {
         ))
     }
 
-    /// Whoever holds the owner's token.
+    /// The subject of the owner's token.
     #[must_use]
     pub fn owner() -> Self {
         Self("owner".to_owned())
@@ -125,15 +124,15 @@ impl Subject {
         Self("asking".to_owned())
     }
 
-    /// Whether services use this name for callers that no made token stands for: a token of this
-    /// name could not be told apart from them.
+    /// True when services use this name for callers without a created token. A token with this name could
+    /// not be distinguished from them.
     #[must_use]
     pub fn is_reserved(&self) -> bool {
         const RESERVED: [&str; 4] = ["owner", "anonymous", "asking", "service"];
         RESERVED.iter().any(|name| self.0.eq_ignore_ascii_case(name))
     }
 
-    /// Whether this is whoever holds the owner's token.
+    /// True for the subject of the owner's token.
     #[must_use]
     pub fn is_owner(&self) -> bool {
         *self == Self::owner()
@@ -176,7 +175,7 @@ impl EndUser {
     /// Reads a name: 1 to 128 visible ASCII characters.
     ///
     /// # Errors
-    /// A message that says what is wrong with it.
+    /// A message that describes the problem.
     pub fn new(text: &str) -> Result<Self, String> {
         if (1..=MAX_END_USER).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic()) {
             return Ok(Self(text.to_owned()));
@@ -204,16 +203,16 @@ impl<'de> Deserialize<'de> for EndUser {
     }
 }
 
-/// The party that owns what a request makes: a token, and the end user whom it acts for.
+/// The party that owns the things that a request creates: a token, and the end user for whom it acts.
 ///
-/// Runs, plans, approvals, remembered values, tasks, credentials and audit records belong to one
-/// principal. Its text is `token`, or `token/end user`: a token's name has no slash, so each text has
-/// one reading. Databases store this text.
+/// Runs, plans, approvals, remembered values, tasks, credentials and audit records belong to one principal.
+/// Its text is `token`, or `token/end user`: a token's name contains no slash, so the text is unambiguous.
+/// Databases store this text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Principal {
     /// The name of the token, or `owner`.
     pub token: Subject,
-    /// The end user whom the holder of the token acts for.
+    /// The end user for whom the holder of the token acts.
     pub end_user: Option<EndUser>,
 }
 
@@ -224,7 +223,7 @@ impl Principal {
         Subject::owner().into()
     }
 
-    /// Whether this is the holder of the owner's token, without an end user.
+    /// True for the holder of the owner's token, without an end user.
     #[must_use]
     pub fn is_owner(&self) -> bool {
         self.token.is_owner() && self.end_user.is_none()
@@ -283,19 +282,19 @@ impl<'de> Deserialize<'de> for Principal {
     }
 }
 
-/// Who calls, and what their token opens.
+/// The caller of a request, and the scopes of their token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// Who it is.
+    /// The subject of the caller's token.
     pub subject: Subject,
-    /// The end user whom they act for.
+    /// The end user for whom the caller acts.
     pub end_user: Option<EndUser>,
-    /// What they may do.
+    /// The scopes of the caller's token.
     pub scopes: BTreeSet<Scope>,
 }
 
 impl Caller {
-    /// Whoever holds the owner's token: everything is open.
+    /// The holder of the owner's token, with all scopes.
     #[must_use]
     pub fn owner() -> Self {
         Self { subject: Subject::owner(), end_user: None, scopes: Scope::ALL.into() }
@@ -307,8 +306,8 @@ impl Caller {
         Principal { token: self.subject.clone(), end_user: self.end_user.clone() }
     }
 
-    /// The same caller, acting for the end user whom the header `A2S-On-Behalf-Of` names. For an end
-    /// user the scope `admin` is closed: an end user never administers.
+    /// The same caller, acting for the end user in the header `A2S-On-Behalf-Of`. The scope `admin` is
+    /// removed: an end user is never an administrator.
     fn act_for(mut self, end_user: Option<&[u8]>) -> Result<Self, Refusal> {
         let Some(end_user) = end_user else { return Ok(self) };
         if !self.may(Scope::Delegate) {
@@ -321,42 +320,42 @@ impl Caller {
         Ok(self)
     }
 
-    /// Whether a scope is open.
+    /// Returns true when the caller has a scope.
     #[must_use]
     pub fn may(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope)
     }
 }
 
-/// A caller whom a door in front of the services of one process has let in.
+/// A caller that an authentication layer in front of the services of one process has accepted.
 ///
-/// It is an extension of the request: services behind it that would ask the same registry ask nobody
-/// again. It never comes from outside: what stands in front leaves the one that it has found itself,
-/// or none.
+/// It is a request extension: inner services that use the same registry need not ask it again. It never
+/// comes from outside: the outer layer sets the caller that it has authenticated itself, or removes the
+/// extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identified(pub Caller);
 
-/// Why a door stays shut.
+/// The reason for a failed authentication or authorization.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// There is no token.
     #[error("there is no token")]
     Missing,
-    /// Nobody knows the token, or it has ended.
+    /// The token is unknown, expired or revoked.
     #[error("the token is not known, has ended, or was revoked")]
     Unknown,
     /// The token does not open this.
     #[error("the token of `{subject}` does not have the scope `{scope}`")]
     Lacks {
-        /// Who it stands for.
+        /// The subject of the token.
         subject: Subject,
-        /// What it would have to open.
+        /// The scope that is missing.
         scope: Scope,
     },
     /// The header `A2S-On-Behalf-Of` names no end user.
     #[error("`A2S-On-Behalf-Of`: {0}")]
     BadEndUser(String),
-    /// Whoever knows tokens does not answer.
+    /// The service that looks up tokens does not respond.
     #[error("it cannot be found out whose token this is: {0}")]
     Unavailable(String),
 }
@@ -386,19 +385,19 @@ pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Knows tokens.
 pub trait Identify: fmt::Debug + Send + Sync {
-    /// Who shows this token; nobody when it is not known, has ended or was revoked.
+    /// Finds the caller with this token; none when the token is unknown, expired or revoked.
     ///
     /// # Errors
-    /// Why that cannot be found out now.
+    /// The reason why the lookup is impossible now.
     fn identify<'a>(&'a self, token: &'a Secret) -> Later<'a, Result<Option<Caller>, String>>;
 }
 
-/// What stands in front of routes.
+/// Checks the token and scope of each request to a group of routes.
 #[derive(Debug, Clone, Default)]
 pub struct Door {
-    /// The owner's token; without one nobody is asked for any.
+    /// The owner's token; without one, no request needs a token.
     pub owner: Option<Secret>,
-    /// Who knows all other tokens; without it there are none.
+    /// The lookup of all other tokens; without it, no other token is valid.
     pub others: Option<Arc<dyn Identify>>,
 }
 

@@ -301,7 +301,7 @@ struct Walk {
 pub struct Whole {
     /// Whether every task only reads; not known to be so when something below is not known.
     pub read_only: bool,
-    /// What a caller must hold.
+    /// The permissions that a caller must hold.
     pub permissions: BTreeSet<Permission>,
     /// The formats of the tasks.
     pub formats: BTreeSet<Format>,

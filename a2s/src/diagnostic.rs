@@ -25,7 +25,7 @@ pub struct Diagnostic {
     /// The place in the text, when it has one.
     #[serde(flatten)]
     pub position: Position,
-    /// How to mend it.
+    /// The suggested fix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// Other places that belong to it: where a name was first written, for example.

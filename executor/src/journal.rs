@@ -34,7 +34,7 @@ pub(crate) const EVENT_VERSION: u8 = 1;
 pub(crate) struct Journal {
     run: Uuid,
     clock: Arc<dyn Clock>,
-    /// What no event may tell.
+    /// The values that no event may reveal.
     secrets: Arc<Secrets>,
     /// The lock is held while an event is numbered and sent, so that events reach the store in the
     /// order of their numbers, whichever branch of a parallel step they come from; it is never held
@@ -43,21 +43,21 @@ pub(crate) struct Journal {
     committed: Arc<watch::Sender<u64>>,
 }
 
-/// Where events go.
+/// The destination of events.
 #[derive(Debug)]
 enum Sink {
-    /// To the database, for as long as the run is this executor's; what they do not tell is sealed, so
-    /// that the run can be resumed. They come to `state`.
+    /// To the database, as long as the run belongs to this executor. The values that events leave out are
+    /// sealed, so that the run can be resumed. `state` is the result of the events.
     Database {
         state: Box<RunState>,
         lease: Lease,
         tenure: Arc<Tenure>,
         store: Store,
         vault: Arc<Vault>,
-        /// The events beside which the wait points of steps are sealed, by step.
+        /// The events with which the wait points of steps are sealed, by step.
         wait_points: BTreeMap<String, u64>,
     },
-    /// To a list: nobody goes on with this run.
+    /// To a list: this run is never resumed.
     List(Vec<Event>),
 }
 
@@ -72,7 +72,7 @@ impl Sink {
 }
 
 impl Journal {
-    /// The journal of a run that is walked once, for what it tells.
+    /// The journal of a run that is walked once, to get its events.
     pub(crate) fn listed(run: Uuid, clock: Arc<dyn Clock>, secrets: Arc<Secrets>) -> Self {
         Self::new(run, Sink::List(Vec::new()), clock, secrets)
     }
@@ -110,8 +110,8 @@ impl Journal {
         self.lock().last()
     }
 
-    /// The run as its events tell, those under way to the disk included. None of a journal that is
-    /// a list.
+    /// The run that its events describe, including those not yet on disk. `None` for a journal that is a
+    /// list.
     pub(crate) fn state(&self) -> Option<Run> {
         match &*self.lock() {
             Sink::Database { state, .. } => Some(state.to_run()),
@@ -127,7 +127,7 @@ impl Journal {
         }
     }
 
-    /// Tells the number of the last event that is committed, whenever it grows.
+    /// Returns a receiver of the number of the last committed event, updated when it grows.
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.committed.subscribe()
     }
@@ -148,17 +148,17 @@ impl Journal {
         }
     }
 
-    /// Records what happened, and returns once it cannot be lost any more. What a step set is
-    /// sealed beside its event where the event does not tell it. Behind it nobody else drives the run.
+    /// Records an event, and returns once it cannot be lost. Outputs of a step that the event leaves out
+    /// are sealed with it. On success, no other executor drives the run at that time.
     ///
     /// # Errors
-    /// When the database fails, what is secret cannot be sealed, or another executor has written to
-    /// this run. Whoever drives the run must stop then.
+    /// When the database fails, secret values cannot be sealed, or another executor has written to this
+    /// run. The caller must then stop driving the run.
     pub(crate) async fn commit(&self, kind: EventKind) -> Result<(), Error> {
         self.commit_with(kind, None).await
     }
 
-    /// Records that a step waits for an approval, with the place at which it goes on sealed beside that.
+    /// Records that a step waits for an approval, and seals its wait point with the event.
     ///
     /// # Errors
     /// The same as of [`commit`](Self::commit).
@@ -204,8 +204,8 @@ impl Journal {
         tenure.confirm(self.run, lease, &store).await
     }
 
-    /// Keeps what a step asked and was answered, for replays. It is on the disk before the end of
-    /// the step is.
+    /// Keeps the request and response of a step for replays. They are on disk before the end of the step
+    /// is.
     pub(crate) fn keep(&self, step: &str, exchange: Exchange) {
         if let Sink::Database { tenure, store, .. } = &*self.lock() {
             store.keep_soon(self.run, tenure.epoch, step.to_owned(), exchange);
@@ -221,7 +221,7 @@ impl Journal {
     }
 }
 
-/// The event whose wait point an event makes obsolete: its step goes on no more.
+/// Takes the number of the event with a wait point that is now obsolete, because its step has ended.
 fn take_obsolete(wait_points: &mut BTreeMap<String, u64>, kind: &EventKind) -> Option<u64> {
     match kind {
         EventKind::StepFinished { step, .. } | EventKind::StepFailed { step, .. } => {

@@ -1,7 +1,7 @@
-//! The client of the registry, and the checks of what it sends.
+//! The client of the registry, and the checks of the documents that it sends.
 //!
-//! A registry is asked, not trusted. The digest that it lists, the digest in the `ETag`, the
-//! checksum in the document and the digest of what arrived must all be one.
+//! The executor does not trust a registry. The digest in the list of versions, the digest in the `ETag`,
+//! the checksum in the document and the digest of the received bytes must all be the same.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +29,7 @@ const MAX_LIST_BYTES: usize = 4 << 20;
 const MAX_DOCUMENT_BYTES: usize = 1 << 20;
 /// Compiled documents that are kept.
 const MAX_COMPILED: usize = 256;
-/// How long one answer of the registry may take.
+/// The timeout for one response of the registry.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The documents of one run.
@@ -41,11 +41,11 @@ pub(crate) struct Library {
     pub(crate) documents: BTreeMap<Digest, Arc<Document>>,
     /// The same, as they were sent.
     pub(crate) sources: BTreeMap<Digest, Vec<u8>>,
-    /// What each dependency of each document means.
+    /// The document that each dependency of each document resolves to.
     pub(crate) choices: Choices,
-    /// Which of them were yanked or are deprecated, in order of name and version.
+    /// The documents that were yanked or are deprecated, in order of name and version.
     pub(crate) notices: Vec<RunNotice>,
-    /// The pins whose checksum the executor does not remember yet.
+    /// The pins with a checksum that the executor does not remember yet.
     pub(crate) unknown: Vec<CapabilityRef>,
 }
 
@@ -61,11 +61,11 @@ impl Library {
     }
 }
 
-/// Which digest a dependency means, by the digest of the document that has it.
+/// The digest that each dependency resolves to, by the digest of the document that declares it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Choices(pub(crate) BTreeMap<Digest, BTreeMap<CapabilityName, Digest>>);
 
-/// What somebody wants to run.
+/// The capability that a caller wants to run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     /// The name.
@@ -74,7 +74,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) version: Option<&'a str>,
     /// The digest that it must have.
     pub(crate) digest: Option<Digest>,
-    /// The only contents that what it uses may have.
+    /// The only contents that its dependencies may have.
     pub(crate) lock: Option<&'a [CapabilityRef]>,
 }
 
@@ -85,7 +85,7 @@ impl<'a> From<&'a PlanRequest> for Wanted<'a> {
     }
 }
 
-/// What became of a report.
+/// The result of sending a report.
 #[derive(Debug)]
 pub(crate) enum Reported {
     /// It counts.
@@ -94,13 +94,12 @@ pub(crate) enum Reported {
     Refused(Error),
 }
 
-/// Asks a registry. This is a client of the control plane: it talks to the configured registry
-/// and to nobody else.
+/// The client of a registry. It belongs to the control plane: it connects only to the configured registry.
 #[derive(Debug)]
 pub(crate) struct RegistryClient {
     base: Url,
     token: Option<Secret>,
-    /// Whether the registry has asked for a token where documents are read.
+    /// Set when the registry has asked for a token to read documents.
     asks_readers: AtomicBool,
     http: reqwest::Client,
     /// Documents by the digest of their bytes as sent: the same bytes need not be compiled twice.
@@ -135,10 +134,10 @@ impl RegistryClient {
         Ok(Self { base, token, asks_readers, http, compiled: Mutex::default() })
     }
 
-    /// Finds what is wanted, and all that it uses.
+    /// Resolves the wanted capability and all its dependencies.
     ///
     /// # Errors
-    /// When something is not there, does not fit, or is not what its digest says.
+    /// When a document is missing, does not match the request, or does not match its digest.
     pub(crate) async fn resolve(
         &self,
         wanted: Wanted<'_>,
@@ -191,8 +190,8 @@ impl RegistryClient {
         Ok(library)
     }
 
-    /// Which documents were yanked or are deprecated, by the lists of versions. A lock asks for no
-    /// list; when the registry gives none here, nothing is told.
+    /// The documents that were yanked or are deprecated, according to the lists of versions. With a lock,
+    /// the lists are fetched only here; a list that the registry does not return gives no notices.
     async fn notices(
         &self,
         library: &Library,
@@ -244,10 +243,10 @@ impl RegistryClient {
         })
     }
 
-    /// Tells the registry how a run ended.
+    /// Reports to the registry how a run ended.
     ///
     /// # Errors
-    /// When it does not answer, or cannot take reports now: it may later.
+    /// When it does not respond, or cannot accept reports now: it may do so later.
     pub(crate) async fn report(&self, outcome: &OutcomeReport) -> Result<Reported, Error> {
         let request = self.http.post(self.address(&["v1", "outcomes"])).json(outcome);
         let response = self.send(request, self.token.as_ref()).await?;
@@ -455,9 +454,9 @@ impl RegistryClient {
     }
 }
 
-/// Code of a document whose stated checksum is not its digest.
+/// The code of a document with a stated checksum that is not its digest.
 const CHECKSUM_MISMATCH: &str = "A2S031";
-/// The registry's code for a stored document that was changed behind its back.
+/// The registry's code for a stored document that was changed outside the registry.
 const DOCUMENT_DAMAGED: &str = "A2S222";
 
 /// The version that is wanted, of all there are.
@@ -508,7 +507,7 @@ fn choose<'v>(
     }
 }
 
-/// The exact content that an entry of a list stands for.
+/// The exact content that an entry of a list names.
 fn to_pin(CapabilitySummary { name, version, checksum, .. }: &CapabilitySummary) -> CapabilityRef {
     CapabilityRef { name: name.clone(), version: version.clone(), checksum: *checksum }
 }
@@ -518,8 +517,8 @@ fn lock_error(error: &lock::Error) -> Error {
     Error::new(Kind::LockRefused, format!("the lock cannot be used: {error}"))
 }
 
-/// Why a document cannot be used. A checksum that does not match is not a mistake of its author,
-/// but says that the document was changed.
+/// The error for a document that cannot be used. A wrong checksum is not a mistake of the author: it means
+/// that the document was changed.
 fn refusal(name: &CapabilityName, version: &Version, found: &[Diagnostic]) -> Error {
     let errors: Vec<_> = found.iter().filter(|diagnostic| diagnostic.is_error()).collect();
     if let Some(changed) = errors.iter().find(|error| error.code == CHECKSUM_MISMATCH) {
@@ -533,7 +532,7 @@ fn refusal(name: &CapabilityName, version: &Version, found: &[Diagnostic]) -> Er
     Error::new(Kind::DocumentRefused, message)
 }
 
-/// Whether what arrived is what was announced.
+/// Checks that the received document is the announced one.
 fn verify(document: &Document, pin: &CapabilityRef) -> Result<(), Error> {
     let computed = document.digest();
     if computed != pin.checksum {

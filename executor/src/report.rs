@@ -11,15 +11,15 @@ use crate::error::Kind;
 use crate::journal::run_state::Start;
 use crate::request::authority;
 
-/// The most hosts that are told of.
+/// The most hosts in a report.
 const MOST_HOSTS: usize = 64;
 /// Hexadecimal digits of a name: 128 bits.
 const NAME_LENGTH: usize = 32;
 
-/// Who this executor is to a registry.
+/// The identity of this executor towards a registry.
 #[derive(Debug, Clone)]
 pub(crate) struct Reporter {
-    /// Known to nobody else.
+    /// The secret key from which the reported names are derived.
     identity: String,
 }
 
@@ -28,7 +28,7 @@ impl Reporter {
         Self { identity }
     }
 
-    /// What the registry is told about the run of these events; nothing before it has ended.
+    /// The report to the registry about the run of these events; `None` before the run has ended.
     pub(crate) fn outcome_of(&self, events: &[Event]) -> Option<OutcomeReport> {
         let start = Start::of(events)?;
         let last = events.last()?;
@@ -55,7 +55,7 @@ impl Reporter {
         })
     }
 
-    /// A name that tells nothing, and is always the same for the same thing.
+    /// A name that reveals nothing about `parts`, and is always the same for the same `parts`.
     fn name(&self, parts: &[&str]) -> String {
         let text = serde_json::json!([self.identity, parts]).to_string();
         let mut name = Digest::of_bytes(text.as_bytes()).to_hex();
@@ -64,7 +64,7 @@ impl Reporter {
     }
 }
 
-/// Of what is known of hosts now, that of the ones that a run has spoken to.
+/// Selects, from the `known` health of hosts, the hosts that a run has sent requests to.
 pub(crate) fn hosts_of(events: &[Event], known: Vec<HostHealth>) -> Vec<HostHealth> {
     // Most requests of a run go to one host, whose name is read once.
     let origins: BTreeSet<&str> = events

@@ -63,9 +63,9 @@ pub(crate) struct PreparedRequest {
     url: Url,
     headers: HeaderMap,
     body: Option<Bytes>,
-    /// What is sent when the service asks for the whole: see [`PreparedRequest::whole`].
+    /// The body to send when the service asks for the complete request: see [`PreparedRequest::whole`].
     whole_body: Option<Bytes>,
-    /// What is sent inside a session, when it is a call of an MCP tool.
+    /// The body to send inside a session, if it is a call of an MCP tool.
     session_body: Option<Bytes>,
     repeat_safe: bool,
     own_trace: bool,
@@ -95,7 +95,8 @@ impl PreparedRequest {
         self.body.as_ref()
     }
 
-    /// Whether its document speaks of traces itself: it sets their headers, or could have.
+    /// Returns true when the document handles trace headers itself: it sets them, or has parameters for
+    /// them.
     pub(crate) fn has_own_trace(&self) -> bool {
         self.own_trace
     }
@@ -120,7 +121,7 @@ impl PreparedRequest {
         self.shown.as_deref()
     }
 
-    /// All of the body that may be sent: a part stands for its whole.
+    /// The complete body that may be sent: for a partial request, the body of the complete one.
     pub(crate) fn full_body(&self) -> Option<&Bytes> {
         self.whole_body.as_ref().or(self.body.as_ref())
     }
@@ -143,8 +144,8 @@ impl PreparedRequest {
         next
     }
 
-    /// Whether the service may know a part of it already: a persisted query is named by its hash
-    /// first. [`PreparedRequest::whole`] has all of it.
+    /// Returns true when the request holds only a part that the service may know already: a persisted query
+    /// is first named by its hash. [`PreparedRequest::whole`] is the complete request.
     pub(crate) fn is_part(&self) -> bool {
         self.whole_body.is_some()
     }
@@ -155,14 +156,14 @@ impl PreparedRequest {
         Some(Self { body: Some(body), whole_body: None, ..self.clone() })
     }
 
-    /// Whether its answer may be a stream of events that it is listened for in: it is a message to
-    /// an MCP server.
+    /// Returns true when its response may be a stream of events that the executor has to read: it is a
+    /// message to an MCP server.
     pub(crate) fn listens(&self) -> bool {
         self.headers.get(http::header::ACCEPT) == Some(&mcp::ACCEPTED)
     }
 
-    /// Whether sending it twice has the effect of sending it once: its method is idempotent, or the
-    /// service knows it again by its key.
+    /// Returns true when sending it twice has the same effect as sending it once: its method is idempotent,
+    /// or the service recognizes it by its idempotency key.
     pub(crate) fn repeat_safe(&self) -> bool {
         self.repeat_safe || self.headers.contains_key("idempotency-key")
     }
@@ -187,7 +188,7 @@ impl PreparedRequest {
     }
 }
 
-/// Why a task and its inputs make no request. Names places, never values.
+/// An error in making a request from a task and its inputs. It names locations, never values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Error {
     /// A required place has no value, or null.
@@ -199,17 +200,17 @@ pub(crate) enum Error {
     /// The value cannot stand at its place.
     #[error("the value of `{place}` cannot be sent: {reason}")]
     Value {
-        /// Where it should stand.
+        /// The location of the value.
         place: Place,
-        /// Why it cannot.
+        /// The reason why it cannot be sent there.
         reason: Cow<'static, str>,
     },
     /// The value does not fit its schema.
     #[error("the value of `{place}` does not fit its schema: {}", join_misfits(.misfits))]
     Misfit {
-        /// Where it should stand.
+        /// The location of the value.
         place: Place,
-        /// What does not fit; never empty.
+        /// The violations; never empty.
         misfits: Vec<Misfit>,
     },
     /// The arguments of a tool, taken together, do not fit its schema.
@@ -221,7 +222,7 @@ pub(crate) enum Error {
     /// A part of the request is longer than any service takes.
     #[error("the request is too large: {part} of more than {limit} bytes")]
     TooLarge {
-        /// Which part.
+        /// The part that is too large.
         part: &'static str,
         /// The most it may be.
         limit: usize,
@@ -306,7 +307,7 @@ pub(crate) fn prepare_shown(
     prepared.ok()
 }
 
-/// Whether an operation has a parameter for the trace that it belongs to.
+/// Returns true when an operation has a parameter for a trace header.
 fn takes_trace(task: &Task) -> bool {
     let Task::OpenApi(task) = task else { return false };
     let headers = task.parameters.iter().filter(|one| one.place == ParameterPlace::Header);

@@ -1,7 +1,7 @@
-//! Runs: starting, driving, resuming, ending and telling of them.
+//! Runs: starting, driving, resuming, ending and reporting them.
 //!
-//! A run is its journal. This module decides who writes to which journal and when; what is written
-//! in between is the business of [`crate::engine`].
+//! A run is its journal. This module decides which executor writes to which journal and when;
+//! [`crate::engine`] decides on the events in between.
 
 mod approvals;
 mod arrivals;
@@ -59,11 +59,11 @@ use drivers::Drivers;
 use ownership::may_touch;
 use places::Places;
 
-/// How often a run that another executor drives is looked at.
+/// The interval at which a run on another executor is checked.
 const POLL: Duration = Duration::from_secs(1);
 /// The shortest lease: in less, a busy machine loses its runs to others.
 const SHORTEST_LEASE: Duration = Duration::from_secs(1);
-/// How long spans and security events that wait are sent when an executor stops, at the least.
+/// The least time to send waiting spans and security events when an executor stops.
 const FLUSH: Duration = Duration::from_secs(2);
 /// The most streams of events at the same time. Every caller has a principal: an executor without
 /// tokens takes all for its owner.
@@ -83,14 +83,14 @@ pub(crate) struct Runs {
     trust: TrustedVersions,
     registry: Arc<RegistryClient>,
     reporter: Reporter,
-    /// Runs that the registry has taken, and whose rows do not say so yet.
+    /// Runs that were reported to the registry, and are not yet marked in the database.
     reported: Mutex<Vec<Uuid>>,
     gate: Gate,
     outbound: Arc<Outbound>,
     vault: Arc<Vault>,
     retries: Retries,
     metrics: Metrics,
-    /// Who is told of runs.
+    /// The listeners to which runs are reported.
     listeners: Listeners,
     /// The runs that are driven here.
     live: Mutex<BTreeMap<Uuid, Arc<Live>>>,
@@ -98,18 +98,18 @@ pub(crate) struct Runs {
     evaluations: EvaluationPool,
     /// The callers who follow runs.
     followers: StreamQuota,
-    /// Where runs are driven.
+    /// The threads that drive runs.
     drivers: Drivers,
     /// Their tasks, and those that keep leases and report. Dropping the executor aborts them.
     tasks: Mutex<JoinSet<()>>,
     /// One place for each run that may be driven at the same time.
     places: Arc<Places>,
     closing: AtomicBool,
-    /// Tells that a run of another executor may have ended.
+    /// Notifies that a run of another executor may have ended.
     stirred: Notify,
-    /// How many runs of each tenant may have begun.
+    /// The most runs that each tenant may have begun.
     caps: Arc<Caps>,
-    /// Who looks at runs that are not driven here yet.
+    /// The watchers of runs that are not driven here yet.
     arrivals: Arc<Arrivals>,
     /// The runs that wait for an approval, and when their guardians are asked again.
     approvals: Approvals,
@@ -120,14 +120,14 @@ pub(crate) struct Runs {
 /// A run that is driven here.
 #[derive(Debug)]
 struct Live {
-    /// For how long it is surely driven by nobody else.
+    /// This executor's lease on the run.
     tenure: Arc<Tenure>,
     journal: Journal,
     halt: Halt,
-    /// What is told to nobody; held here and nowhere else.
+    /// The secret values of the run, which are held only here and never revealed.
     secrets: Arc<Secrets>,
-    /// What it came to, once its last event is recorded. Closed when it is not driven any more:
-    /// whoever waits for that is not woken by each event.
+    /// The final state of the run, once its last event is recorded. Closed when the run is no longer driven
+    /// here, so that waiting callers are not woken by each event.
     ended: watch::Sender<Option<Run>>,
 }
 
@@ -202,13 +202,13 @@ impl Runs {
         Ok(runs)
     }
 
-    /// Whether runs can be started and recorded.
+    /// Checks that runs can be started and recorded.
     pub(crate) async fn check_ready(&self) -> Result<(), Error> {
         self.check_open()?;
         self.store.check_writer().await
     }
 
-    /// Who may ask for what.
+    /// The authentication and authorization of callers.
     pub(crate) fn door(&self) -> &Door {
         &self.door
     }
@@ -224,7 +224,7 @@ impl Runs {
         &self.vault
     }
 
-    /// What is remembered between runs.
+    /// The values that are remembered between runs.
     pub(crate) fn states(&self) -> &States {
         &self.states
     }
@@ -234,12 +234,12 @@ impl Runs {
         &self.trust
     }
 
-    /// What is known of the hosts of services.
+    /// The known state of the hosts of services.
     pub(crate) fn hosts(&self) -> Vec<HostState> {
         self.outbound.hosts()
     }
 
-    /// Waits until nothing more will happen in a run by itself, whoever drives it, and gives it.
+    /// Waits until a run cannot proceed by itself, on any executor, and returns it.
     pub(crate) async fn wait(&self, run: Uuid) -> Result<Run, Error> {
         let look = self.arrivals.look(run);
         loop {
@@ -264,7 +264,7 @@ impl Runs {
         }
     }
 
-    /// A run as its events tell.
+    /// The run that its events describe.
     pub(crate) async fn get(&self, run: Uuid) -> Result<Run, Error> {
         let events = self.read_all(run).await?;
         fold(&events).ok_or_else(|| not_found(run))
@@ -277,11 +277,12 @@ impl Runs {
         Ok(Run { tenant: Some(row.tenant).filter(|_| caller.may(Scope::Admin)), ..shown })
     }
 
-    /// A page of the caller's runs without their steps, newest first. Administrators get those of all
-    /// principals, and see whose they are.
+    /// A page of the caller's runs without their steps, newest first. Administrators get the runs of all
+    /// principals, and see the principal of each.
     ///
     /// # Errors
-    /// [`Kind::Forbidden`] when a caller who is no administrator asks for those of another principal.
+    /// [`Kind::Forbidden`] when a caller who is not an administrator asks for the runs of another
+    /// principal.
     pub(crate) async fn list(
         &self,
         mut filter: RunFilter,
@@ -344,7 +345,7 @@ impl Runs {
         }
     }
 
-    /// Lets whoever drives a run end it.
+    /// Asks the executor that drives a run to end it.
     async fn request_cancel(&self, run: Uuid) -> Result<Run, Error> {
         // On the disk first: whoever drives the run, now or after a restart, will see it.
         self.store.request_cancel(run).await?;
@@ -355,10 +356,10 @@ impl Runs {
         self.get(run).await
     }
 
-    /// Ends a run that nobody drives, as it was cancelled.
+    /// Ends a run that no executor drives, as cancelled.
     ///
     /// # Errors
-    /// [`Kind::LeaseLost`] when somebody does by now.
+    /// [`Kind::LeaseLost`] when an executor drives it by now.
     async fn end_aside(&self, events: &[Event]) -> Result<Run, Error> {
         let no_beginning = || Error::new(Kind::Internal, "a run has no beginning");
         let state = RunState::of(events).ok_or_else(no_beginning)?;
@@ -375,11 +376,11 @@ impl Runs {
         Ok(ended)
     }
 
-    /// Takes no more runs, gives those under way `grace` to end, then leaves the rest to whoever
-    /// opens the database next. Requests that must not be aborted are awaited all the same, as long
-    /// as a request may take.
+    /// Accepts no more runs, gives active runs `grace` to end, then leaves the rest to the next executor
+    /// that opens the database. Still waits for requests that must not be aborted, as long as a request may
+    /// take.
     ///
-    /// What is left of `grace` is for spans that wait.
+    /// The rest of `grace` is for spans that wait.
     pub(crate) async fn shut_down(&self, grace: Duration) {
         let until = Instant::now() + grace;
         self.closing.store(true, Ordering::SeqCst);
@@ -419,7 +420,7 @@ impl Runs {
         self.store.expire(self.owner).await;
     }
 
-    /// Whether all runs have left within `limit`.
+    /// Returns true when all runs have left within `limit`.
     async fn wait_until_idle(&self, limit: Duration) -> bool {
         // Every run holds its place until it has left.
         tokio::time::timeout(limit, self.places.empty()).await.is_ok()
@@ -436,8 +437,8 @@ impl Runs {
         self.store.read_all_events(run, PAGE).await
     }
 
-    /// How many runs a principal may have. Limits that are configured for a token hold for each of its
-    /// principals.
+    /// The limits on the number of runs of a principal. Limits that are configured for a token apply to
+    /// each of its principals.
     fn room_of(&self, principal: &Principal) -> Room {
         let own = self.config.tenants.get(&principal.token).copied().unwrap_or_default();
         let limits = &self.config.limits;
@@ -451,7 +452,7 @@ impl Runs {
         Lease { owner: self.owner, length: self.config.limits.lease }
     }
 
-    /// The journal of a run that nobody drives, to decide about it.
+    /// The journal for a decision about a run that no executor drives.
     fn journal_aside(&self, state: RunState, epoch: Epoch, secrets: Arc<Secrets>) -> Journal {
         self.journal(state, Arc::new(Tenure::aside(epoch)), secrets)
     }
@@ -490,7 +491,7 @@ pub(crate) async fn make_database(config: &Config) -> Result<(), Error> {
     Store::open(&config.database, config.durability).await.map(drop)
 }
 
-/// How many runs of each tenant may have begun.
+/// The most runs that each tenant may have begun.
 fn caps_of(config: &Config) -> Caps {
     let own = config.tenants.iter();
     let own = own.filter_map(|(tenant, limits)| Some((tenant.clone(), limits.max_runs?)));

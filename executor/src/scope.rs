@@ -8,11 +8,11 @@ use a2s::{
 };
 use serde_json::{Map, Value};
 
-/// Variables, and which outputs set them since this scope was made.
+/// Variables, and the outputs that have set them since this scope was made.
 ///
-/// What runs beside others gets a [`snapshot`](Self::snapshot): it sees the variables as they were
-/// on entry, and what it sets is [`merged`](Self::merge) when all have ended. The variables on entry
-/// are shared by all snapshots, so that running over a long list does not copy them for each item.
+/// Work that runs concurrently gets a [`snapshot`](Self::snapshot): it sees the variables as they were on
+/// entry, and the outputs that it sets are [`merged`](Self::merge) when all have ended. All snapshots share
+/// the variables on entry, so that running over a long list does not copy them for each item.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scope<'p> {
     entry: Arc<Map<String, Value>>,
@@ -64,10 +64,10 @@ impl<'p> Scope<'p> {
         template.render(self)
     }
 
-    /// Whether a condition holds.
+    /// Returns true when a condition holds.
     ///
     /// # Errors
-    /// When a reference has no value, or there is no boolean outcome.
+    /// When a reference has no value, or the outcome is not a boolean.
     pub(crate) fn holds(&self, condition: &Condition) -> Result<bool, ConditionError> {
         condition.evaluate(self)
     }
@@ -116,7 +116,7 @@ impl<'p> Scope<'p> {
         }
     }
 
-    /// The same variables for what runs beside others.
+    /// The same variables, for work that runs concurrently.
     pub(crate) fn snapshot(&mut self) -> Self {
         if !self.own.is_empty() {
             let entry = Arc::make_mut(&mut self.entry);

@@ -1,11 +1,11 @@
-//! Keeping secret values out of whatever is told.
+//! Masks secret values in everything that is recorded or reported.
 //!
-//! The steps of a run work with true values. What leaves towards a journal, a guardian or an error
-//! is masked here: a text that contains a secret value has it replaced, in whatever spelling it is
-//! found, and the guardian's changes to a masked value are carried over to the true one.
+//! The steps of a run work with true values. Everything that goes to a journal, a guardian or an error is
+//! masked here: a secret value in a text is replaced, in any encoding in which it is found, and the
+//! guardian's changes to a masked value are applied to the true one.
 //!
-//! A value is found again by its texts: strings and numbers of at least four characters. A shorter
-//! one would be found everywhere; where it goes, the whole place is hidden instead.
+//! A value is recognized by its texts: strings and numbers of at least four characters. A shorter one would
+//! be found everywhere; where it is used, the whole value is hidden instead.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -31,14 +31,14 @@ const MIN_CHARS: usize = 4;
 /// The most that the secret values of one run may come to, in bytes.
 const MAX_BYTES: usize = 64 << 10;
 
-/// The secret values of one run. They are held in memory, and lie sealed beside its events until it
-/// is over.
+/// The secret values of one run. They are held in memory, and stored sealed with its events until it is
+/// over.
 #[derive(Default)]
 pub(crate) struct Secrets {
     known: RwLock<Known>,
 }
 
-/// What was learnt since it was last asked for.
+/// The secrets learned since they were last taken.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct News {
     /// The key of digests, the first time that there is anything.
@@ -48,7 +48,7 @@ pub(crate) struct News {
 }
 
 impl News {
-    /// Whether nothing was learnt.
+    /// Returns true when nothing was learned.
     pub(crate) fn is_empty(&self) -> bool {
         self.key.is_none() && self.texts.is_empty()
     }
@@ -56,12 +56,12 @@ impl News {
 
 #[derive(Default)]
 struct Known {
-    /// Random, and never told: what is told of a request cannot be used to guess a secret.
+    /// Random, and never revealed, so that reported data about a request cannot be used to guess a secret.
     key: [u8; 16],
     texts: BTreeSet<String>,
     bytes: usize,
     news: News,
-    /// Whether there is any secret, also one too short to be found again.
+    /// True when there is any secret, including one that is too short to be recognized.
     any: bool,
     /// Credentials, in the spellings in which answers may have them.
     credentials: BTreeSet<String>,
@@ -78,7 +78,7 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// No secrets yet; `key` is known to nobody else.
+    /// Starts without secrets; `key` must not be known elsewhere.
     pub(crate) fn new(key: [u8; 16]) -> Self {
         Self { known: RwLock::new(Known { key, ..Known::default() }) }
     }
@@ -100,7 +100,7 @@ impl Secrets {
         known.learn(texts)
     }
 
-    /// What was learnt since this was last called.
+    /// The secrets learned since the last call.
     pub(crate) fn take_news(&self) -> News {
         // Most runs have nothing to hide.
         if self.read().news.is_empty() {
@@ -110,10 +110,10 @@ impl Secrets {
         std::mem::take(&mut known.news)
     }
 
-    /// Knows again what was learnt in another process.
+    /// Adds the secrets that another process has learned.
     ///
     /// # Errors
-    /// [`Kind::BudgetExceeded`] when there is more to be kept than can be looked for.
+    /// [`Kind::BudgetExceeded`] when there are more secrets than can be searched for.
     pub(crate) fn relearn(&self, news: News) -> Result<(), Error> {
         let News { key, mut texts } = news;
         let mut known = self.write();
@@ -125,7 +125,7 @@ impl Secrets {
         known.learn(texts)
     }
 
-    /// What is guarded is whole, even if somebody panicked meanwhile.
+    /// Locks for reading. The guarded data is complete, even if a holder of the lock has panicked.
     fn read(&self) -> RwLockReadGuard<'_, Known> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,7 +134,7 @@ impl Secrets {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there are none.
+    /// Returns true when there are no secrets.
     pub(crate) fn is_empty(&self) -> bool {
         let known = self.read();
         !known.any && known.credentials.is_empty()
@@ -242,9 +242,8 @@ impl Secrets {
         }
     }
 
-    /// A digest that tells nothing to those who guess what it was taken of: it depends on the key
-    /// of the run as soon as there are secrets. Credentials do not count: no digest is taken of
-    /// them.
+    /// A digest from which its input cannot be guessed: it depends on the key of the run as soon as there
+    /// are secrets. Credentials do not count: no digest is computed from them.
     pub(crate) fn blind(&self, digest: Digest) -> Digest {
         let known = self.read();
         if !known.any {
@@ -334,12 +333,12 @@ fn mask_with(finder: &AhoCorasick, texts: &BTreeSet<String>, value: &Value) -> V
     }
 }
 
-/// What stands for a value that is secret as a whole.
+/// The placeholder for a value that is secret as a whole.
 pub(crate) fn hidden() -> Value {
     Value::String(HIDDEN.to_owned())
 }
 
-/// Whether every part of `value` that tells something is found again wherever it turns up.
+/// Returns true when every part of `value` that carries information is recognized wherever it appears.
 pub(crate) fn can_be_found(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -351,8 +350,8 @@ pub(crate) fn can_be_found(value: &Value) -> bool {
     }
 }
 
-/// The true value of what somebody made of a masked one: parts that were left as they were shown
-/// stand for the true parts.
+/// The true value of `made`, which was made from a masked value: parts that are still as shown become the
+/// true parts again.
 pub(crate) fn restore(shown: &Value, truth: &Value, made: Value) -> Value {
     if *shown == made {
         return truth.clone();
@@ -383,7 +382,7 @@ pub(crate) fn restore(shown: &Value, truth: &Value, made: Value) -> Value {
     }
 }
 
-/// Whether a text of `value` has a placeholder in it.
+/// Returns true when a text of `value` contains a placeholder.
 pub(crate) fn has_placeholder(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => false,

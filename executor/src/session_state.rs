@@ -1,9 +1,9 @@
-//! State between runs: values for inputs. They belong to a principal, in one session of
-//! that principal or for all its runs; others are for the runs of all principals.
+//! State between runs: values for inputs. They belong to a principal, in one session of that principal or
+//! for all its runs; other values are for the runs of all principals.
 //!
-//! A run that lacks a value for an input that it needs finds it here: in its session first, then among
-//! those of its principal, then among those for all. What the caller gives always wins. Secret inputs are never taken from here, because these values are
-//! stored as they are.
+//! A run that lacks a value for a needed input looks here: first in its session, then among the values of
+//! its principal, then among those for all. A value from the caller always takes precedence. Secret inputs
+//! are never read from here, because these values are stored unencrypted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ const SET: &str = "INSERT INTO state (tenant, session, name, value, updated_at)
      ON CONFLICT (tenant, session, name)
      DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at";
 
-/// The most values beside those of one holder.
+/// The most values of one principal, and of all holders together.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StateQuotas {
     principal: u32,
@@ -51,7 +51,7 @@ pub(crate) struct StateQuotas {
 }
 
 impl StateQuotas {
-    /// Those of the configuration.
+    /// The quotas of the configuration.
     pub(crate) fn from_limits(limits: &Limits) -> Self {
         Self { principal: limits.max_tenant_values, total: limits.max_values }
     }
@@ -60,7 +60,7 @@ impl StateQuotas {
 /// The runs that values are for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Holder {
-    /// Those of one session of a principal.
+    /// The runs of one session of a principal.
     Session(Principal, String),
     /// All runs of a principal.
     Principal(Principal),
@@ -109,11 +109,11 @@ impl Holder {
 pub(crate) struct Recalled {
     /// The values.
     pub(crate) values: Map<String, Value>,
-    /// How long each is remembered.
+    /// The scope of each, which determines how long it is remembered.
     pub(crate) scopes: BTreeMap<String, StateScope>,
 }
 
-/// The store of what is remembered, in the executor's database.
+/// The store of remembered values, in the executor's database.
 #[derive(Debug)]
 pub(crate) struct States {
     pool: Pool,
@@ -132,7 +132,7 @@ impl States {
         self.read(holder, None).await
     }
 
-    /// What is remembered of one holder for these names, or for all, by name.
+    /// The remembered values of one holder for these names, or for all, by name.
     async fn read(
         &self,
         holder: &Holder,
@@ -177,7 +177,7 @@ impl States {
         gone.map_err(failed(WHAT))
     }
 
-    /// Whether a value can be remembered by this name.
+    /// Checks that a value can be remembered by this name.
     ///
     /// # Errors
     /// When the name is not one of an input, or the value is too large.
@@ -248,7 +248,7 @@ impl States {
         Ok(())
     }
 
-    /// What is remembered for these names: in the session first, then for the principal, then for all.
+    /// The remembered values for these names: from the session first, then of the principal, then for all.
     pub(crate) async fn recall(
         &self,
         session: Option<Holder>,

@@ -1,16 +1,14 @@
-//! Telemetry of runs, for tracing and for security systems: W3C Trace Context,
-//! OpenTelemetry, and OCSF.
+//! Telemetry of runs, for tracing and for security systems: W3C Trace Context, OpenTelemetry, and OCSF.
 //!
-//! Neither a trace nor a security event is a second account of a run. Both are told from the events
-//! that the journal has, when the run has come to rest: one pure fold, [`spans`], makes spans of
-//! them, another one, [`ocsf`], security events, and their ids follow from the ids of the run, the
-//! step and the attempt. So a run that was resumed after a crash continues its trace, a header that a
-//! service got years ago still leads to its span, and nothing that an event does not tell can be
-//! told; of what an event does tell, values are left out. What is decided without a run ([`pre_run_decisions`])
-//! is told at once.
+//! Traces and security events are not separate records of a run. Both are computed from the events in the
+//! journal, once the run is over or waits: one pure fold, [`spans`], makes spans of them, and another one,
+//! [`ocsf`], security events. Their ids follow from the ids of the run, the step and the attempt. So a run
+//! that was resumed after a crash continues its trace, a header that a service received years ago still
+//! leads to its span, and only data in events can be exported; their values are left out. Decisions without
+//! a run ([`pre_run_decisions`]) are exported at once.
 //!
-//! Nothing here can change a run: [`export_queue`] is handed what is to be told when all is recorded, never
-//! waits for anybody, and drops what nobody takes.
+//! Telemetry cannot change a run: [`export_queue`] gets the data when everything is recorded, never waits,
+//! and drops items that no receiver accepts.
 
 mod alarm;
 mod context;

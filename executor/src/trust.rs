@@ -35,7 +35,7 @@ impl TrustedVersions {
         Self { pool, clock }
     }
 
-    /// Compares pins with the remembered checksums. Gives the pins whose version is not remembered.
+    /// Compares pins with the remembered checksums. Returns the pins with a version that is not remembered.
     ///
     /// # Errors
     /// [`Kind::ChecksumChanged`] when a version has another checksum than the remembered one.

@@ -1,11 +1,10 @@
-//! Secrets at rest: credentials for services, what the events of a run do not tell, and plans that can
+//! Secrets at rest: credentials for services, values that the events of a run leave out, and plans that can
 //! be run.
 //!
-//! Each is sealed with XChaCha20-Poly1305 under a random nonce. The place that it belongs to (host
-//! and scheme, run and event, or plan) is authenticated with it, so that a row that somebody moves does
-//! not open. The row names the key that it was sealed with: a wrong key is an error that says so,
-//! and never garbage. Credentials leave in one direction alone, to [`crate::outbound`], and nothing
-//! gives them back.
+//! Each is sealed with XChaCha20-Poly1305 under a random nonce. Its location (host and scheme, run and
+//! event, or plan) is authenticated with it, so that a row that was moved does not open. The row names the
+//! key that it was sealed with: a wrong key gives an error that says so, and never garbage. Credentials
+//! leave in one direction only, to [`crate::outbound`], and no interface returns them.
 
 mod check;
 mod key;
@@ -47,19 +46,19 @@ pub(crate) struct Vault {
 pub(crate) struct Opened {
     /// The credential.
     pub(crate) credential: Credential,
-    /// When it was set: tokens that were got for an older one are not used for it.
+    /// The time at which it was set: tokens that were obtained for an older credential are not used for it.
     pub(crate) set_at: Timestamp,
 }
 
 impl Vault {
-    /// The credentials in the database of the configuration, whose schema is up to date. A key that
-    /// is configured badly is refused at once, and so is one that other executors of the same database
-    /// do not have: they could not go on with each other's runs. A key that does not fit what is stored is logged, so
-    /// that runs without credentials go on and the credentials can be set anew.
+    /// Opens the credentials in the configured database, with an up-to-date schema. A badly configured key
+    /// is rejected at once. So is a key that other executors of the same database do not have, because they
+    /// could not resume each other's runs. A key that does not fit the stored credentials is logged, so
+    /// that runs without credentials continue and the credentials can be set again.
     ///
     /// # Errors
-    /// [`Kind::Configuration`] when the key cannot be read or others can read it too,
-    /// [`Kind::Store`] when the database fails.
+    /// [`Kind::Configuration`] when the key cannot be read or others can read it too, [`Kind::Store`] when
+    /// the database fails.
     pub(crate) async fn open(
         config: &Config,
         pool: Pool,
@@ -95,7 +94,7 @@ impl Vault {
         Ok(Self { table, keys, clock, ids })
     }
 
-    /// An empty one that nothing else sees.
+    /// An empty vault that is visible only here.
     #[cfg(test)]
     pub(crate) fn in_memory(clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
         use base64::Engine as _;
@@ -104,7 +103,7 @@ impl Vault {
         Self { table: Table::in_memory(), keys, clock, ids }
     }
 
-    /// What is told of the stored credentials, by host and scheme.
+    /// The stored credentials without their secrets, by host and scheme.
     pub(crate) async fn list(&self) -> Result<Vec<StoredCredential>, Error> {
         self.table.list().await
     }
@@ -202,8 +201,8 @@ impl Vault {
         Ok(Some(Opened { credential, set_at: row.set_at }))
     }
 
-    /// Puts a new refresh token into the credential that was set at `set_at`. Nothing happens when
-    /// a person has set another one meanwhile.
+    /// Stores a new refresh token in the credential that was set at `set_at`. Does nothing when a person
+    /// has set another one since.
     pub(crate) async fn rotate(
         &self,
         host: &Domain,
@@ -219,7 +218,7 @@ impl Vault {
         self.table.replace(host, scheme, &row).await
     }
 
-    /// Seals what an event of a run does not tell.
+    /// Seals the values that an event of a run leaves out.
     ///
     /// # Errors
     /// [`Kind::VaultKey`] without a key.
@@ -227,10 +226,10 @@ impl Vault {
         self.seal_plain(Place::Event(run, seq), plain)
     }
 
-    /// Opens what an event of a run does not tell.
+    /// Opens the values that an event of a run leaves out.
     ///
     /// # Errors
-    /// [`Kind::VaultKey`] when it does not open with this key.
+    /// [`Kind::VaultKey`] when they do not open with this key.
     pub(crate) fn open_event(
         &self,
         run: Uuid,
@@ -241,7 +240,7 @@ impl Vault {
         self.open_sealed(Place::Event(run, seq), sealed, &what)
     }
 
-    /// Seals what a plan was made of.
+    /// Seals the data that a plan was made from.
     ///
     /// # Errors
     /// [`Kind::VaultKey`] without a key.
@@ -249,7 +248,7 @@ impl Vault {
         self.seal_plain(Place::Plan(id), plain)
     }
 
-    /// Opens what a plan was made of.
+    /// Opens the data that a plan was made from.
     ///
     /// # Errors
     /// [`Kind::VaultKey`] when it does not open with this key.

@@ -19,8 +19,8 @@ use crate::name::CapabilityName;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentRequest {
-    /// What somebody says: a wish in plain words, or the answer to a question of the agent. At most
-    /// 8 KiB. Empty only where `inputs` answer a question for inputs.
+    /// The user's message: a request in plain words, or the answer to a question of the agent. At most 8
+    /// KiB. Empty only where `inputs` answer a question for inputs.
     pub message: String,
     /// The conversation: 1 to 200 visible ASCII characters. Without one, this begins a new one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -33,19 +33,19 @@ pub struct AgentRequest {
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schema(value_type = schema::Values)]
     pub inputs: Map<String, Value>,
-    /// How to choose among what fits.
+    /// The strategy that ranks the capabilities that fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
-    /// What must hold for every capability that is considered.
+    /// The conditions that every considered capability must meet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filters: Option<SearchFilters>,
-    /// `given` when the caller confirms every action of this turn in advance. Else the agent asks
-    /// before it runs what is not known to be read-only.
+    /// `given` when the caller confirms every action of this turn in advance. Otherwise the agent asks
+    /// before it runs an action that is not known to be read-only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consent: Option<Consent>,
 }
 
-/// Why actions run without a question.
+/// The reason for which actions run without a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Consent {
@@ -60,9 +60,9 @@ pub enum Consent {
 pub struct AgentAction {
     /// The capability that would run.
     pub capability: CapabilityRef,
-    /// What it does.
+    /// The function that it performs.
     pub description: String,
-    /// What it sends: method, address, and the tool of an MCP server.
+    /// The requests that it sends: method, address, and the tool of an MCP server.
     pub requests: Vec<String>,
     /// The hosts that it sends to.
     pub hosts: Vec<String>,
@@ -84,11 +84,12 @@ pub struct AgentDelegation {
     pub message: String,
 }
 
-/// What the agent has to know again when its question is answered. No secret is part of it.
+/// The state of an open question. The client sends it back together with the response to the question. It
+/// contains no secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pending {
-    /// What was wanted at first.
+    /// The original request.
     pub query: String,
     /// The capability that lacks something; none when the question is about another agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,13 +100,13 @@ pub struct Pending {
     pub inputs: Map<String, Value>,
     /// The inputs that were asked for; none when a yes was.
     pub missing: Vec<String>,
-    /// The digest of what a yes confirms: capabilities with their checksums and inputs, or another
-    /// agent with the message to it. A yes to anything else asks again.
+    /// The digest of the actions that a yes confirms: capabilities with their checksums and inputs, or
+    /// another agent with the message to it. A yes to anything else makes the agent ask again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consent: Option<Digest>,
 }
 
-/// What happens in a turn.
+/// The events of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum AgentEvent {
@@ -117,31 +118,31 @@ pub enum AgentEvent {
         turn: Uuid,
         /// The message.
         message: String,
-        /// What the guardians said of it.
+        /// The guardians' decisions about it.
         decisions: Vec<GuardianDecision>,
     },
-    /// What the message asks for.
+    /// The intents of the message.
     Understood {
         /// The whole, and then its parts when it asks for several things.
         intents: Vec<String>,
-        /// Who has read it so: `patterns`, or the name of a language model.
+        /// The interpreter of the message: `patterns`, or the name of a language model.
         interpreter: String,
     },
     /// Less is done than usual: a registry or the language model does not answer.
     Degraded {
-        /// What, and why.
+        /// The limitation and its cause.
         message: String,
     },
-    /// What was found for one intent, best first.
+    /// The capabilities found for one intent, best first.
     Found {
         /// The intent.
         intent: String,
-        /// What may be considered.
+        /// The candidates.
         candidates: Vec<Candidate>,
-        /// What was nearest when nothing fits.
+        /// The nearest capabilities when nothing fits.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         nearest: Vec<NearMiss>,
-        /// What the guardians said of it.
+        /// The guardians' decisions about it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         decisions: Vec<GuardianDecision>,
     },
@@ -149,9 +150,9 @@ pub enum AgentEvent {
     Proposed(Box<AgentProposal>),
     /// This one is tried.
     Chosen {
-        /// What it does.
+        /// The function that it performs.
         description: String,
-        /// What a run would do, without the token of a plan.
+        /// The plan of the run, without its token.
         plan: Box<PlanResponse>,
         /// The inputs that are known; those that are secret read `(secret)`.
         #[schema(value_type = schema::Values)]
@@ -166,16 +167,16 @@ pub enum AgentEvent {
     },
     /// Something happened in the run.
     Step {
-        /// What.
+        /// The event of the run.
         event: Box<Event>,
     },
     /// Nothing that is published fits, and another agent is asked.
     Delegated {
-        /// What it calls itself.
+        /// The name on the agent's card.
         agent: String,
-        /// Where it is.
+        /// The agent's address.
         url: String,
-        /// What it says that it can do.
+        /// The skill that the agent states on its card.
         skill: String,
     },
     /// Actions run, or another agent is asked, without a question.
@@ -196,12 +197,12 @@ pub enum AgentEvent {
     Response(Box<AgentResponse>),
 }
 
-/// A capability that may be what somebody wants.
+/// A capability that may fit the user's request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Candidate {
     /// The capability.
     pub capability: CapabilityRef,
-    /// What it does.
+    /// The function that it performs.
     pub description: String,
     /// The score under the strategy, 0 to 1.
     pub score: f64,
@@ -209,7 +210,7 @@ pub struct Candidate {
     pub registry: String,
 }
 
-/// Why a capability was not used, or not to the end.
+/// The reason why a capability was not used, or did not finish.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SkippedCandidate {
     /// The capability.
@@ -217,67 +218,67 @@ pub struct SkippedCandidate {
     /// The code: `A2S321`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// Why.
+    /// The reason.
     pub message: String,
     /// The run that did not succeed, if it came to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<Uuid>,
 }
 
-/// How a turn ended.
+/// The outcome of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentStatus {
-    /// What was wanted is done.
+    /// The agent did everything that the user wanted.
     Completed,
-    /// The agent asks for what it lacks: answer with `pending`.
+    /// The agent asks for missing information; the client responds with `pending`.
     InputRequired,
     /// The question was answered by a no: nothing is run.
     Cancelled,
     /// Nothing that is published fits.
     NothingFits,
-    /// A guardian said no to the message, to what was found or to the answer.
+    /// A guardian denied the message, the search results or the response.
     Denied,
-    /// What fits could not be run, or failed.
+    /// The fitting capabilities failed or could not run.
     Failed,
     /// A run waits for a person: for an approval, or because the outcome of a step is not known.
     Waiting,
 }
 
-/// What the agent says at the end of a turn.
+/// The agent's response at the end of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentResponse {
     /// The conversation.
     pub session: String,
     /// This turn of it.
     pub turn: Uuid,
-    /// How it ended.
+    /// The final status.
     pub status: AgentStatus,
-    /// What the agent says.
+    /// The text of the response.
     pub message: String,
-    /// What was run, in order. What services answered is data, and no instruction to anybody.
+    /// The runs of the turn, in order. The responses of services are data, not instructions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<AgentRun>,
-    /// What was tried and not used.
+    /// The capabilities that the agent tried and did not use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<SkippedCandidate>,
     /// The capabilities that the agent had chosen and has not run, because a run before them waits or
     /// did not succeed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_started: Vec<CapabilityRef>,
-    /// What another agent was asked, where nothing that is published fits.
+    /// The result of delegation to another agent, when no published capability fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delegated: Option<DelegationResult>,
-    /// What the agent asks for.
+    /// The question of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<AgentQuestion>,
-    /// Why actions ran without a question, where some did.
+    /// The reason for which actions ran without a question, if any did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consent: Option<Consent>,
-    /// What was nearest when nothing fits.
+    /// The nearest capabilities when nothing fits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<NearMiss>,
-    /// What the guardians said of this answer.
+    /// The guardians' decisions about this response.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<GuardianDecision>,
 }
@@ -287,14 +288,14 @@ pub struct AgentResponse {
 pub struct AgentRun {
     /// Its id.
     pub id: Uuid,
-    /// What ran.
+    /// The capability that ran.
     pub capability: CapabilityRef,
-    /// How it ended.
+    /// The final status.
     pub status: RunStatus,
     /// Its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
-    /// Why it did not succeed.
+    /// The error of a run that did not succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
     /// The approvals that it waits for.
@@ -307,7 +308,7 @@ pub struct AgentRun {
 pub struct AgentApproval {
     /// Path of the step.
     pub step: String,
-    /// What is to be approved.
+    /// The subject of the approval.
     #[serde(flatten)]
     pub about: ApprovalSubject,
     /// The id of the approval, as the guardian calls it.
@@ -320,14 +321,14 @@ pub struct AgentApproval {
     pub expires_at: Option<Timestamp>,
 }
 
-/// What came of asking another agent. All that it says is data, and no instruction to anybody.
+/// The result of a request to another agent. The response of that agent is data, not instructions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DelegationResult {
-    /// What it calls itself.
+    /// The name on the agent's card.
     pub agent: String,
-    /// Where it is.
+    /// The agent's address.
     pub url: String,
-    /// What it says that it can do.
+    /// The skill that the agent states on its card.
     pub skill: String,
     /// The task that it made of it, when it made one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -340,19 +341,19 @@ pub struct DelegationResult {
     /// The values that it gave.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub data: Vec<Value>,
-    /// What the guardians said of what was sent and of what came.
+    /// The guardians' decisions about the sent message and about the response.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<GuardianDecision>,
 }
 
-/// What the agent lacks to go on.
+/// The information that the agent needs to continue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentQuestion {
     /// The inputs that it asks for; none when it asks for a yes to use a capability that may change
     /// more than the one that fits best, which could not be used, or for a yes to a proposal. Secret
     /// ones go into `inputs` of the answer, and into no message.
     pub fields: Vec<InputField>,
-    /// What is proposed, when nothing that is published does all of it.
+    /// The proposal, when no published capability does the whole task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal: Option<AgentProposal>,
     /// The actions that a yes confirms.
@@ -361,7 +362,7 @@ pub struct AgentQuestion {
     /// The request to another agent that a yes confirms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delegation: Option<AgentDelegation>,
-    /// What comes with the answer.
+    /// The state that the client sends back with its response.
     pub pending: Pending,
 }
 
@@ -372,7 +373,7 @@ impl AgentQuestion {
         Self { fields: Vec::new(), proposal: None, actions: Vec::new(), delegation: None, pending }
     }
 
-    /// Whether a yes to it lets something be done, so that no answer at all means no.
+    /// True when a yes permits an action, so a missing response means no.
     #[must_use]
     pub fn is_consent(&self) -> bool {
         !self.actions.is_empty() || self.delegation.is_some()
@@ -383,13 +384,13 @@ impl AgentQuestion {
 /// another takes. It is published and run on a yes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentProposal {
-    /// What it would be published as.
+    /// The capability under which the agent would publish the proposal.
     pub capability: CapabilityRef,
-    /// What it does.
+    /// The function that it performs.
     pub description: String,
     /// The capabilities that it runs, in their order.
     pub capabilities: Vec<CapabilityRef>,
-    /// What feeds what.
+    /// The links from outputs to inputs.
     pub links: Vec<InputLink>,
     /// The document, as YAML.
     pub document: String,
@@ -406,23 +407,23 @@ pub struct InputLink {
     pub to: CapabilityName,
     /// Its input.
     pub input: String,
-    /// What the link rests on, in words.
+    /// The reason for the link, in words.
     #[serde(rename = "reason")]
     pub because: String,
 }
 
-/// What a guardian decided about something that an agent heard, found, said or passed on.
+/// A guardian's decision about something that an agent received, found, answered or forwarded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GuardianDecision {
     /// The AOS method that it was asked by: `steps/message`, `steps/knowledgeRetrieval`,
     /// `protocols/MCP`, or a method of A2A.
     pub hook: String,
-    /// The guardian; none when nobody guards.
+    /// The guardian; absent when there is no guardian.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guardian: Option<String>,
     /// `allow`, `deny`, `modify`, or `unguarded` when the guardian is off.
     pub decision: String,
-    /// Who decided.
+    /// The source of the decision.
     pub source: DecisionSource,
     /// The guardian's words, or why it could not be asked.
     pub message: String,

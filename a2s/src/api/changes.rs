@@ -12,7 +12,7 @@ use crate::auth::Subject;
 use crate::checksum::Digest;
 use crate::name::CapabilityName;
 
-/// What somebody did.
+/// The type of a change in the registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
@@ -81,12 +81,12 @@ impl Action {
     }
 }
 
-/// What happened to a version: what everybody may know, and a mirror follows.
+/// A change of a version. It is public, and mirrors follow it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RegistryChange {
     /// Its number: later changes have larger ones. Some numbers are not used.
     pub seq: u64,
-    /// When it was made.
+    /// The time at which it was made.
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
     /// `publish`, `yank`, `unyank`, `deprecate` or `undeprecate`.
@@ -98,7 +98,7 @@ pub struct RegistryChange {
     pub version: Version,
     /// Its digest.
     pub checksum: Digest,
-    /// What is said of the version since then; with `deprecate` alone.
+    /// The deprecation of the version since this change; only with `deprecate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Deprecation>,
 }
@@ -108,11 +108,11 @@ pub struct RegistryChange {
 pub struct ChangePage {
     /// Names this feed: numbers of another one mean nothing here.
     pub feed: String,
-    /// The changes behind `since`.
+    /// The changes after `since`.
     pub changes: Vec<RegistryChange>,
     /// Pass as `since` for what comes next.
     pub next: u64,
-    /// Whether there is more already.
+    /// True when more changes are already available.
     #[serde(alias = "more")]
     pub has_more: bool,
 }
@@ -122,13 +122,13 @@ pub struct ChangePage {
 pub struct AuditEntry {
     /// Its number, which the feed of changes has, too.
     pub seq: u64,
-    /// When it was made.
+    /// The time at which it was made.
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
-    /// Who made it; absent for what is older than the audit.
+    /// The subject that made it; absent for changes that are older than the audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Subject>,
-    /// What was done.
+    /// The action.
     pub action: Action,
     /// The capability that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -143,7 +143,7 @@ pub struct AuditEntry {
     /// The owner or token that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Subject>,
-    /// More about it: what is said of a deprecated version, what a token may do.
+    /// Details: the deprecation of a version, or the scopes of a token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<Value>,
 }
@@ -188,7 +188,7 @@ pub struct TrimAuditRequest {
 /// The removed entries of the audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TrimAuditResponse {
-    /// How many were removed.
+    /// The number of removed entries.
     pub removed: u64,
 }
 

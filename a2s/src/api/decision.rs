@@ -10,26 +10,26 @@ use utoipa::ToSchema;
 /// denial is the last.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Decision {
-    /// What it is about.
+    /// The phase in which the guardian decided.
     pub phase: GuardianPhase,
-    /// The guardian, as `guardians` calls it; none when nobody guards.
+    /// The guardian, by its name in `guardians`; absent when there is no guardian.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guardian: Option<String>,
     /// `allow`, `deny`, `modify`, or `unguarded` when the guardian is off.
     pub decision: Cow<'static, str>,
-    /// Who decided.
+    /// The source of the decision.
     pub source: DecisionSource,
     /// The guardian's words, or why it could not be asked.
     pub message: Cow<'static, str>,
     /// The guardian's reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reason_codes: Vec<String>,
-    /// What a `modify` changed.
+    /// The changes of a `modify`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<GuardianChange>,
 }
 
-/// When a guardian was asked.
+/// The phase in which a guardian is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GuardianPhase {
@@ -40,24 +40,24 @@ pub enum GuardianPhase {
     Result,
     /// Before an event starts a run (`steps/agentTrigger`).
     Trigger,
-    /// Before what is remembered is used or written (`steps/memoryContextRetrieval`,
+    /// Before the executor reads or writes remembered values (`steps/memoryContextRetrieval`,
     /// `steps/memoryStore`).
     Memory,
-    /// Before an MCP message leaves (`protocols/MCP`), behind [`GuardianPhase::Request`].
+    /// Before an MCP message leaves (`protocols/MCP`), after [`GuardianPhase::Request`].
     McpOutbound,
     /// Before an MCP message that came in is read (`protocols/MCP`), ahead of [`GuardianPhase::Result`].
     McpInbound,
 }
 
 impl GuardianPhase {
-    /// Whether it is that of a request.
+    /// True for the phase of a request.
     #[must_use]
     pub fn is_request(&self) -> bool {
         *self == Self::Request
     }
 }
 
-/// Who decided.
+/// The source of the decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DecisionSource {
@@ -101,7 +101,7 @@ pub struct ApprovalSubject {
     /// The request, the result, or a message of MCP. Absent for a request.
     #[serde(default, skip_serializing_if = "GuardianPhase::is_request")]
     pub phase: GuardianPhase,
-    /// The number of the redirect whose request it is, from 1; absent for the step's own request.
+    /// The number of the redirect, from 1; absent for the step's own request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redirect: Option<u32>,
 }
@@ -113,14 +113,14 @@ impl ApprovalSubject {
         Self { phase, redirect }
     }
 
-    /// Whether the step has sent something before it came to this.
+    /// True when the step had already sent something before this point.
     #[must_use]
     pub fn is_after_sending(&self) -> bool {
         self.redirect.is_some()
             || matches!(self.phase, GuardianPhase::Result | GuardianPhase::McpInbound)
     }
 
-    /// What follows "waits for approval": ` of redirect 2`. Nothing for the step's own request.
+    /// The words after "waits for approval": ` of redirect 2`. Empty for the step's own request.
     #[must_use]
     pub fn words(&self) -> String {
         match (self.phase, self.redirect) {

@@ -15,7 +15,7 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Schema};
 use super::PROBLEM_JSON;
 use crate::name::pascal_case;
 
-/// The statuses of refusals, each with the name of its component and what it tells.
+/// The statuses of error responses, each with the name of its component and its description.
 const REFUSALS: [(u16, &str, &str); 16] = [
     (400, "BadRequest", "A parameter, a header or the body cannot be read"),
     (401, "Unauthorized", "No token was sent, or nobody knows it"),
@@ -39,7 +39,7 @@ const REFUSALS: [(u16, &str, &str); 16] = [
     (504, "GatewayTimeout", "A service behind this one did not answer in time"),
 ];
 
-/// Statuses whose answers say when to try again.
+/// Statuses whose responses state when to try again.
 const WITH_RETRY_AFTER: [u16; 2] = [429, 503];
 
 /// Adds to each operation the answers to requests that are refused.
@@ -139,14 +139,14 @@ fn complete(operation: &mut Operation) {
     }
 }
 
-/// Unions of clients' requests, whose objects have no other members.
+/// Unions in requests of clients, whose objects must not have additional members.
 const CLOSED_UNIONS: [&str; 1] = ["Credential"];
 
 /// Writes each union of objects as the list of its variants.
 ///
-/// Each variant is a component with all of its members, which its tag tells apart. `serde` flattens tagged
-/// unions into objects, which is described as `allOf` of a `oneOf`; generators of clients do not read that,
-/// nor unions that have themselves in them. Doing it again changes nothing.
+/// Each variant is a component with all of its members, and its tag identifies it. `serde` flattens tagged
+/// unions into objects, which utoipa describes as `allOf` of a `oneOf`; client generators cannot read that,
+/// nor unions that contain themselves. A second call changes nothing.
 pub fn flatten_unions(openapi: &mut OpenApi) {
     let Some(components) = &mut openapi.components else { return };
     let known = components.schemas.clone();
@@ -189,7 +189,7 @@ pub fn flatten_unions(openapi: &mut OpenApi) {
     remove_unused(openapi, parts);
 }
 
-/// Allows no further members where the name of the only member tells variants apart.
+/// Forbids additional members where the name of the only member identifies the variant.
 fn close(variant: &mut RefOr<Schema>) {
     if let RefOr::T(Schema::Object(object)) = variant
         && object.properties.len() == 1
@@ -203,7 +203,7 @@ fn forbid_others(object: &mut Object) {
     object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
 }
 
-/// The property of a variant that tells it apart, and its value there.
+/// The property that identifies a variant, and its value in this variant.
 fn tag_of(object: &Object) -> Option<(&str, &str)> {
     object.properties.iter().find_map(|(name, schema)| match schema {
         RefOr::T(Schema::Object(Object { enum_values: Some(values), .. })) => match &**values {
@@ -265,8 +265,8 @@ fn both(one: &Object, other: &Object) -> Object {
     object
 }
 
-/// Whether a description has this status for a request, which may be one to no operation. For the tests of
-/// services.
+/// Returns true when a description has this status for a request. The request may match no operation; the
+/// result is then true as well. For the tests of services.
 #[must_use]
 pub fn describes(openapi: &Value, method: &str, path: &str, status: u16) -> bool {
     let fits = |template: &str| {

@@ -9,26 +9,26 @@ use super::CapabilityRef;
 use crate::checksum::Digest;
 use crate::name::{CapabilityName, Domain};
 
-/// What a version leads to, what leads to it, and what else it has to do with.
+/// The dependencies, dependents and other relations of a version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CapabilityGraph {
     /// The node that was asked for: `NAME@VERSION`.
     pub root: String,
     /// The versions that are met, the root first, then in order of name and version.
     pub nodes: Vec<GraphNode>,
-    /// Who uses whom, among the nodes; as it is today.
+    /// The current dependencies among the nodes.
     pub edges: Vec<GraphEdge>,
     /// The services that it talks to, and who else does.
     pub services: Vec<SharedService>,
-    /// Capabilities that can take what it gives; at most 50.
+    /// Capabilities with an input that accepts an output of this one; at most 50.
     pub consumers: Vec<CompatibleIo>,
-    /// Capabilities that give what it can take; at most 50.
+    /// Capabilities with an output that an input of this one accepts; at most 50.
     pub producers: Vec<CompatibleIo>,
-    /// What would become of its dependants if this version were yanked; when that was asked for.
+    /// The effect on its dependents if this version were yanked; only when requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impact: Option<Impact>,
-    /// Whether there is more than is told: more than 256 versions that may lead here, or farther
-    /// away than `depth`.
+    /// True when the response is incomplete: more than 256 versions may lead here, or some are farther away
+    /// than `depth`.
     #[serde(default)]
     pub truncated: bool,
 }
@@ -62,7 +62,7 @@ pub struct GraphEdge {
     pub uses: CapabilityName,
     /// The versions that will do.
     pub range: String,
-    /// Whether one content alone will do.
+    /// True when exactly one content is allowed.
     pub pinned: bool,
 }
 
@@ -73,7 +73,7 @@ pub struct SharedService {
     pub host: Domain,
     /// Other live capabilities that talk to it, in order of name; at most 20.
     pub capabilities: Vec<CapabilityName>,
-    /// How many capabilities talk to it, this one among them when it is live.
+    /// The number of capabilities that talk to it, including this one when it is live.
     pub total: u64,
 }
 
@@ -96,20 +96,19 @@ pub struct CompatibleIo {
     /// The types that it takes; absent when nothing is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_type: Option<String>,
-    /// Whether a run needs the input.
+    /// True when a run needs the input.
     pub required: bool,
 }
 
-/// What would become of everything that leads to a version if it were yanked. Yanked versions are
-/// not looked at.
+/// The effect on all dependents of a version if it were yanked. Yanked versions are not considered.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Impact {
-    /// Those that would not fit any more.
+    /// The dependents that would no longer fit.
     pub broken: Vec<BrokenDependent>,
-    /// Those that would fall back to other versions, and fit.
+    /// The dependents that would switch to other versions and still fit.
     pub changed: Vec<ChangedDependency>,
-    /// Those that keep it by a pin, of their own or of something between; what pins it itself can
-    /// run, but not be published anew.
+    /// The dependents that keep it by a pin, of their own or of a capability between them. A dependent that
+    /// pins it directly can run, but cannot be published again.
     pub pinned: Vec<String>,
 }
 
@@ -118,7 +117,7 @@ pub struct Impact {
 pub struct BrokenDependent {
     /// The node.
     pub id: String,
-    /// Why, as a publisher would be told.
+    /// The reasons, in the words that a publisher would see.
     #[serde(rename = "reasons")]
     pub because: Vec<String>,
 }
@@ -128,6 +127,6 @@ pub struct BrokenDependent {
 pub struct ChangedDependency {
     /// The node.
     pub id: String,
-    /// What it would lead to that it does not lead to today.
+    /// The new dependencies that it would have.
     pub replacements: Vec<CapabilityRef>,
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// For what a request waits before it leaves.
+/// The reason for which a request waits before it leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitReason {
@@ -27,21 +27,21 @@ impl WaitReason {
     }
 }
 
-/// What an executor knows of a host since it was started.
+/// The state of a host since the executor started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HostState {
     /// Host, and port where it is not the scheme's.
     pub host: String,
     /// Requests under way.
     pub in_flight: u32,
-    /// How many may be.
+    /// The maximum number of requests in flight.
     pub max_concurrency: u32,
     /// Failures since the last success: no connection, no answer, a status from 500.
     pub failures: u32,
     /// The circuit breaker: `closed`, `open` (the host is left alone) or `half_open` (one request is
     /// tried).
     pub breaker: String,
-    /// How long nothing is sent to it, in milliseconds.
+    /// The time for which the executor sends nothing to it, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_ms: Option<u64>,
 }

@@ -13,18 +13,18 @@ use crate::checksum::Digest;
 use crate::display_safe::one_line;
 use crate::name::CapabilityName;
 
-/// The most that is told of a deprecation on one line: its message is at most 500 characters long.
+/// The maximum length of a deprecation on one line. Its message has at most 500 characters.
 const LONGEST_LINE: usize = 700;
 
-/// What a publisher says of a version that nobody should begin to use.
+/// A publisher's notice that a version should not be used any more.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Deprecation {
-    /// Why, or what to do about it: 1 to 500 characters.
+    /// The reason, or advice: 1 to 500 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 500)]
     pub message: Option<String>,
-    /// What to use instead: `NAME` or `NAME@RANGE`.
+    /// The replacement: `NAME` or `NAME@RANGE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub successor: Option<Successor>,
 }
@@ -51,7 +51,7 @@ impl Deprecation {
     }
 }
 
-/// What to use instead of a deprecated version.
+/// The replacement for a deprecated version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Successor {
     /// The capability; often the same one.
@@ -103,11 +103,11 @@ impl<'de> Deserialize<'de> for Successor {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeprecateRequest {
-    /// Why, or what to do about it: 1 to 500 characters.
+    /// The reason, or advice: 1 to 500 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 500)]
     pub message: Option<String>,
-    /// What to use instead: `NAME` or `NAME@RANGE`.
+    /// The replacement: `NAME` or `NAME@RANGE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub successor: Option<Successor>,
     /// The version is not deprecated any more; then there is no message and no successor.
@@ -115,7 +115,7 @@ pub struct DeprecateRequest {
     pub undo: bool,
 }
 
-/// What became of a version that was yanked, brought back or deprecated.
+/// The state of a version after it was yanked, restored or deprecated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LifecycleResponse {
     /// Name of the capability.
@@ -127,21 +127,21 @@ pub struct LifecycleResponse {
     pub checksum: Digest,
     /// False when it was so before; then nothing changed.
     pub changed: bool,
-    /// Withdrawn: kept for those who pin it, never offered.
+    /// Yanked: kept for dependents that pin it, never offered.
     pub yanked: bool,
-    /// What is said of it, when it is deprecated.
+    /// Its deprecation, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Deprecation>,
     /// The version that an unpinned user gets from now on; none when all are yanked.
     #[schema(value_type = Option<schema::Version>)]
     pub latest: Option<Version>,
-    /// What a yank breaks, moves and leaves alone. Absent for all else, and where so much hangs
-    /// together that it was not followed.
+    /// The dependents that a yank breaks, changes or leaves alone. Absent for all other actions, and when
+    /// there are too many dependents to follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impact: Option<Impact>,
 }
 
-/// Something that whoever runs a version should know of it, or of one that it uses.
+/// A notice for the users of a version, about it or about a version that it uses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunNotice {
     /// The version.

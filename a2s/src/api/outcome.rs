@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::checksum::Digest;
 use crate::name::{CapabilityName, Domain};
 
-/// What an executor tells the registry after a run.
+/// The report that an executor sends to the registry after a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OutcomeReport {
@@ -23,37 +23,37 @@ pub struct OutcomeReport {
     pub version: Version,
     /// Digest that ran.
     pub checksum: Digest,
-    /// Whether it succeeded.
+    /// True when it succeeded.
     pub success: bool,
     /// The code of the failure: `A2S` and three digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// What kind of failure it was.
+    /// The class of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<FailureClass>,
-    /// Who is to blame for a failure.
+    /// The party responsible for a failure.
     #[serde(default, alias = "blame", skip_serializing_if = "Option::is_none")]
     pub attribution: Option<FaultAttribution>,
-    /// How long the run took, in milliseconds.
+    /// The duration of the run, in milliseconds.
     #[serde(deserialize_with = "super::whole_number::required")]
     pub duration_ms: u64,
-    /// When it ended; now, when absent. A report that comes late counts as much less.
+    /// The time at which it ended; the current time when absent. A late report counts as much less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub finished_at: Option<Timestamp>,
-    /// Who reports: an id that an executor keeps. All its reports together have a bounded weight.
+    /// The reporter: a persistent id of an executor. All its reports together have a bounded weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reporter: Option<String>,
     /// The session of the run, disguised so that only its executor recognises it. Its runs together
     /// have a bounded weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// How the hosts that the run has spoken to are doing now.
+    /// The current health of the hosts that the run talked to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostHealth>,
 }
 
-/// Who is to blame for a failed run. Only the capability and its services count against it.
+/// The party responsible for a failed run. Only the capability and its services count against it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultAttribution {
@@ -73,13 +73,13 @@ pub enum FaultAttribution {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
-    /// What the caller asked for.
+    /// The caller's request.
     Request,
     /// Finding the documents.
     Resolution,
     /// Inputs, and the limits of a run.
     Input,
-    /// What the document computes: templates, conditions, outputs.
+    /// The evaluation of the document: templates, conditions, outputs.
     Evaluation,
     /// The guardian.
     Guardian,
@@ -93,7 +93,7 @@ pub enum FailureClass {
     Executor,
 }
 
-/// How a host is doing, as one executor sees it.
+/// The health of a host, as one executor sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostHealth {
@@ -140,7 +140,7 @@ words! {
     }
 }
 
-/// How the runs of one version ended.
+/// Statistics of the runs of one version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CapabilityStats {
     /// Name of the capability.
@@ -152,61 +152,59 @@ pub struct CapabilityStats {
     pub checksum: Digest,
     /// All runs.
     pub runs: u64,
-    /// Those that succeeded.
+    /// The runs that succeeded.
     pub successes: u64,
-    /// Those that failed through the capability or its services: the only ones that count against
-    /// it.
+    /// The runs that failed because of the capability or its services. Only these count against it.
     pub faults: u64,
     /// The failures by code and who was to blame, the most frequent first.
     pub failures: Vec<FailureCount>,
-    /// What ranking goes by.
+    /// The weights that ranking uses.
     pub weights: OutcomeWeights,
-    /// How long successful runs took; absent before the first one.
+    /// The duration of successful runs; absent before the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
-    /// How many executors have reported, as far as they can be told apart.
+    /// The number of executors that have reported, as far as the registry can distinguish them.
     pub reporters: u64,
-    /// When the last run ended that was reported.
+    /// The end of the last reported run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub last_run: Option<Timestamp>,
 }
 
-/// How often runs failed in one way.
+/// The number of runs that failed in one way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FailureCount {
-    /// The code; absent when none was told.
+    /// The code; absent when the reports state none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// The part of the run; absent when none was told.
+    /// The part of the run; absent when the reports state none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<FailureClass>,
-    /// Who was to blame; absent when nobody was named, which counts against the capability.
+    /// The responsible party; absent when the reports name none, which counts against the capability.
     #[serde(default, alias = "blame", skip_serializing_if = "Option::is_none")]
     pub attribution: Option<FaultAttribution>,
-    /// How many runs.
+    /// The number of runs.
     pub count: u64,
 }
 
-/// What the runs of a version weigh today: old ones less, those of one reporter only so much.
+/// The current weights of a version's runs. Old runs count less, and the weight of one reporter is bounded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OutcomeWeights {
     /// The weight of successes.
     pub successes: f64,
     /// The weight of faults.
     pub faults: f64,
-    /// The weight of all runs, those included that tell nothing about the capability.
+    /// The weight of all runs, including those that say nothing about the capability.
     pub runs: f64,
-    /// The share of successes by weight; null before a run tells anything.
+    /// The share of successes by weight; null while no run says anything about the capability.
     pub success_rate: Option<f64>,
-    /// What success can be relied on: a lower bound that few runs keep low. The term
-    /// `success_rate` of a score.
+    /// A lower bound for the success rate; with few runs it stays low. The term `success_rate` of a score.
     pub success_rate_lower: f64,
     /// After so many days a run weighs half.
     pub half_life_days: f64,
 }
 
-/// How long runs took, in milliseconds, to within 10 %.
+/// The duration of runs, in milliseconds, to within 10 %.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Latency {
     /// Half of the runs took no longer.

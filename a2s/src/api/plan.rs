@@ -1,4 +1,4 @@
-//! A run before it is one: what it would do, and the token that it can be started with then.
+//! Plans of runs: a preview of the run, and the token that starts it.
 
 use std::collections::BTreeMap;
 
@@ -38,11 +38,11 @@ pub struct PlanRequest {
     #[serde(default)]
     #[schema(value_type = schema::Values)]
     pub inputs: Map<String, Value>,
-    /// The session of the run, whose state may fill in what is missing.
+    /// The session of the run. Its state may provide missing inputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Ask the guardian about each task step whose inputs are known. It is told that this is a
-    /// preview; nothing is sent to a service, and a run asks again.
+    /// Ask the guardian about each task step whose inputs are known. The executor marks these questions as
+    /// a preview and sends nothing to a service; a run asks again.
     #[serde(default)]
     pub preview: bool,
 }
@@ -63,19 +63,19 @@ impl PlanRequest {
     }
 }
 
-/// What a run would do.
+/// The plan of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PlanResponse {
     /// The capability.
     pub capability: CapabilityRef,
     /// The capabilities that it uses, directly or not.
     pub dependencies: Vec<CapabilityRef>,
-    /// Which of these versions were yanked or are deprecated.
+    /// Notices about those of these versions that are yanked or deprecated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<RunNotice>,
     /// Inputs without a value; a run needs them.
     pub missing: Vec<String>,
-    /// Inputs whose values are remembered, and for how long.
+    /// Inputs with remembered values, and the scope of each value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub recalled: BTreeMap<String, StateScope>,
     /// The hosts that requests go to, and where connections are sent instead, if configured.
@@ -83,31 +83,32 @@ pub struct PlanResponse {
     /// The credentials that its requests go with, or lack: without those a run is refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<PlannedCredential>,
-    /// Who guards its steps, in the order in which they are asked; nobody when it is empty.
+    /// The guardians of its steps, in the order in which the executor asks them; empty when there is no
+    /// guardian.
     pub guardians: Vec<GuardianInfo>,
-    /// The policy of each guardian that tells one, by whatever name it has for its content.
+    /// The policy of each guardian that reports one, by the guardian's own name for its content.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policies: BTreeMap<String, String>,
-    /// What a caller must hold.
+    /// The permissions that a caller must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub permissions: Vec<Permission>,
     /// The steps, in order.
     pub steps: Vec<PlannedStep>,
-    /// What `POST /v1/executions` takes as `plan` to run exactly this, once. It comes together with
-    /// `expires_at` and `digest`, or `no_token` says why there is none.
+    /// The value of `plan` for `POST /v1/executions`, which runs exactly this, once. Present together with
+    /// `expires_at` and `digest`; otherwise `no_token_reason` states why it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// When the token ends.
+    /// The expiry of the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Timestamp>,
-    /// What the plan was made of, as one digest (RFC 8785, SHA-256): the contents of all
-    /// capabilities, inputs, what was remembered, upstreams, credentials without their values, and
-    /// how steps are guarded. The run that the token starts has it in its first event. Secret
-    /// inputs count as `(secret)`, so that nobody can guess them from it.
+    /// One digest (RFC 8785, SHA-256) of everything in the plan: the contents of all capabilities, inputs,
+    /// remembered values, upstreams, credentials without their values, and the guardians of the steps. The
+    /// run that the token starts contains it in its first event. Secret inputs count as `(secret)`, so the
+    /// digest does not help to guess them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
-    /// Why there is no token.
+    /// The reason for the missing token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_token_reason: Option<String>,
 }
@@ -119,18 +120,18 @@ pub struct PlannedCredential {
     pub host: String,
     /// The name of the security scheme in the document.
     pub scheme: String,
-    /// `api_key`, `basic`, `bearer`, `oauth2`, `mutual_tls`, or `unsupported`: of what is there, or
-    /// of what is wanted.
+    /// `api_key`, `basic`, `bearer`, `oauth2`, `mutual_tls`, or `unsupported`: the kind of the stored
+    /// credential, or of the required one.
     pub kind: String,
     /// The steps that want it.
     pub steps: Vec<String>,
-    /// Whether it is there.
+    /// True when the credential is available.
     pub stored: bool,
-    /// When it was stored; absent for a client certificate.
+    /// The time at which it was stored; absent for a client certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub set_at: Option<Timestamp>,
-    /// What is to be done when it is not.
+    /// The action to take when it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -140,41 +141,41 @@ pub struct PlannedCredential {
 pub struct PlannedStep {
     /// Path of the step: `checkWeather/getWeather`.
     pub step: String,
-    /// What it is.
+    /// The content.
     #[serde(flatten)]
     pub kind: PlannedStepKind,
     /// Runs once for each item of a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_each: Option<PlannedForEach>,
-    /// How many of the steps of a parallel step run at the same time, when the document says it.
+    /// The number of steps of a parallel step that run at the same time, if the document sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_concurrency: Option<usize>,
-    /// How often a request is sent at the most, when the document says it.
+    /// The maximum number of times a request is sent, if the document sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
-    /// How long it may take, in milliseconds, when the document says it.
+    /// The timeout in milliseconds, if the document sets one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// What keeps a failure of it from ending the run.
+    /// The handler that keeps its failure from ending the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_error: Option<ErrorHandlerKind>,
     /// The steps of its `catch`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(no_recursion)]
     pub catch: Vec<Self>,
-    /// What the guardian says of it; of task steps alone, when it was asked for.
+    /// The guardian's preview decision; for task steps only, when requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<StepPreview>,
 }
 
-/// What a guardian says of a step before there is a run. It permits nothing.
+/// A guardian's preview decision about a step before a run exists. It permits nothing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum StepPreview {
     /// It was asked, or could not be: the decision has `source: failed_closed` or `failed_open`
     /// then, as that of a run would.
     Decided {
-        /// What was decided, by each guardian that was asked, in order. If one denied, it is the last.
+        /// The decisions of the guardians that were asked, in order. If one denied, it is the last.
         decisions: Vec<Decision>,
     },
     /// The inputs of the step are not known yet, so there is nothing to ask.
@@ -184,7 +185,7 @@ pub enum StepPreview {
     },
     /// It was not asked.
     NotAsked {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The step runs once for each item of a list that is known.
@@ -195,12 +196,12 @@ pub enum StepPreview {
     },
 }
 
-/// What a guardian says of one iteration.
+/// A guardian's preview decision about one iteration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ItemPreview {
     /// Path of the iteration as a run has it: `notifyAll[3]/notify`.
     pub step: String,
-    /// What is said of it.
+    /// The preview decision.
     pub preview: StepPreview,
 }
 
@@ -213,11 +214,11 @@ pub struct PlannedForEach {
     pub name: String,
     /// A longer list fails the step.
     pub max_items: usize,
-    /// How many iterations run at the same time.
+    /// The number of iterations that run at the same time.
     pub max_concurrency: usize,
 }
 
-/// What a step of a plan does.
+/// The kind and content of a planned step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum PlannedStepKind {
@@ -238,7 +239,7 @@ pub enum PlannedStepKind {
     },
     /// Another capability.
     Capability {
-        /// Which one.
+        /// The capability that it runs.
         capability: CapabilityRef,
         /// Its inputs by name; references that are not known yet stay templates.
         #[serde(default)]
@@ -274,8 +275,8 @@ pub enum PlannedStepKind {
 }
 
 impl PlannedStepKind {
-    /// What a task sends, for a person: method, address, and the tool that is called there. None of
-    /// what sends nothing by itself.
+    /// A description of a task's request for a person: method, address, and the MCP tool if any. None for a
+    /// step that sends nothing by itself.
     #[must_use]
     pub fn request(&self) -> Option<String> {
         let Self::Task { method, url, tool, .. } = self else { return None };

@@ -11,15 +11,15 @@ pub struct Problem {
     /// The page of the code, relative to the service: `/errors/A2S201`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What this code always means.
+    /// The general meaning of this code.
     pub title: String,
     /// The HTTP status, again.
     pub status: u16,
     /// The code: `A2S201`.
     pub code: String,
-    /// What happened this time.
+    /// A description of this occurrence.
     pub detail: String,
-    /// What to do about it.
+    /// The suggested fix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// Everything that is wrong with a document, when it is a document that was refused.

@@ -42,23 +42,24 @@ pub struct CapabilitySummary {
     pub version: Version,
     /// Digest of the document.
     pub checksum: Digest,
-    /// What the capability does, in a sentence.
+    /// The purpose of the capability, in one sentence.
     pub description: String,
     /// The services it talks to.
     pub domains: Vec<Domain>,
-    /// When it was published.
+    /// The time of publication.
     #[schema(value_type = String, format = DateTime)]
     pub published_at: Timestamp,
-    /// Withdrawn: kept for those who pin it, never offered.
+    /// Yanked: kept for dependents that pin it, never offered.
     #[serde(default)]
     pub yanked: bool,
-    /// What its publisher says to whoever would begin to use it, when it is deprecated.
+    /// The publisher's advice against new use, when the version is deprecated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Deprecation>,
 }
 
 impl CapabilitySummary {
-    /// What the capability does, for whoever chooses among several: a deprecated one says so first.
+    /// The description of the capability for a choice among several; a deprecated capability states its
+    /// deprecation first.
     #[must_use]
     pub fn told(&self) -> String {
         match &self.deprecated {
@@ -95,13 +96,13 @@ pub struct CapabilityVersions {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchRequest {
-    /// What is to be done, in words: "check the weather in Paris and post it".
+    /// The task in words: "check the weather in Paris and post it".
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub intent: String,
     /// Several intents in place of one, at most 16: each gets an answer of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intents: Vec<String>,
-    /// How many hits at most, for each intent: 1 to 100, 10 when absent.
+    /// The maximum number of hits for each intent: 1 to 100, 10 when absent.
     #[serde(
         default,
         deserialize_with = "super::whole_number::optional",
@@ -113,18 +114,18 @@ pub struct SearchRequest {
     /// `limit` may differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// What is looked for: capabilities, when it is absent.
+    /// The kind of results: capabilities when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<SearchLevel>,
-    /// How to choose among what fits.
+    /// The strategy that ranks the capabilities that fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
-    /// What must hold for every hit.
+    /// The conditions that every hit must meet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filters: Option<SearchFilters>,
 }
 
-/// What a search looks for.
+/// The kind of results of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchLevel {
@@ -134,16 +135,16 @@ pub enum SearchLevel {
     Services,
 }
 
-/// What must hold for every hit. Of a capability that uses others, what is true of all of it
-/// counts.
+/// The conditions that every hit must meet. For a capability that uses others, they apply to the whole
+/// closure.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchFilters {
     /// Only capabilities that talk to one of these services; also written `services`.
     #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "services")]
     pub domains: Vec<String>,
-    /// What the caller holds: a capability that needs more is no hit. An empty list holds nothing;
-    /// when it is absent, nobody asks.
+    /// The caller's permissions: a capability that needs more is not a hit. An empty list means no
+    /// permissions; when absent, permissions are not checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permissions: Option<Vec<Permission>>,
     /// Only capabilities that change nothing: every task is a safe HTTP method (RFC 9110, section
@@ -160,7 +161,7 @@ pub struct SearchFilters {
     /// in upper or lower case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
-    /// Only capabilities whose live version lies in this range: `^1.2`, `>=2, <4`.
+    /// Only capabilities whose live version is in this range: `^1.2`, `>=2, <4`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::VersionRange>)]
     pub version: Option<VersionReq>,
@@ -169,10 +170,9 @@ pub struct SearchFilters {
 /// The answer to a search, in the shape that the A2S text prints, and more.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SearchResponse {
-    /// What fits, best first.
+    /// The fitting capabilities, best first.
     pub capabilities: Vec<SearchHit>,
-    /// Pass as `cursor` for the next page; absent when nothing more fits, and behind the 1,000th
-    /// hit.
+    /// Pass as `cursor` for the next page; absent when nothing more fits, and after the 1,000th hit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
     /// About the search itself.
@@ -192,7 +192,7 @@ pub struct BatchSearchResponse {
 pub struct IntentSearchResponse {
     /// The intent, as it was asked.
     pub intent: String,
-    /// What fits it.
+    /// The results for the intent.
     #[serde(flatten)]
     pub answer: SearchResponse,
 }
@@ -200,19 +200,20 @@ pub struct IntentSearchResponse {
 /// About a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SearchMetadata {
-    /// How many capabilities fit, beyond those listed too.
+    /// The number of fitting capabilities, including those that are not listed.
     pub total_matches: usize,
-    /// How long it took, in milliseconds.
+    /// The duration in milliseconds.
     pub search_time_ms: f64,
     /// The strategy that ranked the hits: the name of a preset, or `weights`. With a list of
     /// strategies its place comes first: `2: most_similar`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
-    /// Says that nothing was close enough, and what was nearest, or that nothing meets the strategy.
+    /// A message that nothing was close enough, with the nearest capability, or that nothing meets the
+    /// strategy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What was nearest when nothing was close enough, the nearest first: three at most. They are no
-    /// hits; nobody should run one without a second look.
+    /// The nearest capabilities when nothing was close enough, the nearest first; at most three. They are
+    /// not hits: check them before a run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<NearMiss>,
     /// Says that less was done than usual, and why: the embedder of the index did not answer, so
@@ -231,7 +232,7 @@ pub struct NearMiss {
     pub version: Version,
     /// Absolute similarity of meaning, 0 to 1: too little to be a hit.
     pub similarity: f64,
-    /// What the capability does.
+    /// The purpose of the capability.
     pub description: String,
 }
 
@@ -242,16 +243,16 @@ pub struct SearchHit {
     pub id: String,
     /// The score under the chosen strategy, 0 to 1: comparable within one answer only.
     pub score: f64,
-    /// What the capability does.
+    /// The purpose of the capability.
     pub description: String,
-    /// How often this version was run.
+    /// The number of runs of this version.
     pub usage_count: u64,
-    /// The share of runs that succeeded, by weight: recent ones count more, those of one reporter
-    /// only so much. Null before a run tells anything.
+    /// The share of successful runs by weight: recent runs count more, and the weight of one reporter is
+    /// bounded. Null while no run says anything about the capability.
     pub success_rate: Option<f64>,
     /// By number of steps.
     pub complexity: Complexity,
-    /// What the caller must hold, for the capabilities that it uses, too.
+    /// The permissions that the caller must hold, including those for the capabilities that it uses.
     pub required_permissions: Vec<Permission>,
     /// Name of the capability.
     pub name: CapabilityName,
@@ -260,14 +261,14 @@ pub struct SearchHit {
     pub version: Version,
     /// The digest that will run.
     pub checksum: Digest,
-    /// What its publisher says, when the version is deprecated.
+    /// The publisher's deprecation of the version, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Deprecation>,
-    /// What the capability asks for.
+    /// The inputs of the capability.
     pub parameters: Vec<InputField>,
     /// Absolute similarity of meaning, 0 to 1: comparable between answers.
     pub similarity: f64,
-    /// How the score came about; the contributions add up to it.
+    /// The terms of the score; their contributions add up to it.
     pub explanation: Vec<ScoreTerm>,
 }
 
@@ -299,7 +300,7 @@ pub struct VerifyRequest {
 /// The answer to a verification.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct VerifyResponse {
-    /// Whether the content has the recorded digest.
+    /// True when the content has the recorded digest.
     pub valid: bool,
     /// Name of the capability.
     pub name: CapabilityName,
@@ -311,7 +312,7 @@ pub struct VerifyResponse {
     /// The digest of the content as it is now; absent when the content is not readable any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub computed: Option<Digest>,
-    /// What is wrong, in words.
+    /// The problem, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

@@ -13,7 +13,7 @@ use crate::name::CapabilityName;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplayRequest {
-    /// What is walked instead of the documents that the run was started with.
+    /// The version to replay instead of the documents with which the run started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<ReplayTarget>,
 }
@@ -38,26 +38,26 @@ pub struct ReplayTarget {
     pub digest: Option<Digest>,
 }
 
-/// What came of a replay: where it departs from what was recorded.
+/// The result of a replay: its differences from the recorded run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReplayResponse {
     /// The run.
     pub run: Uuid,
-    /// What it ran.
+    /// The capability that the recorded run executed.
     pub recorded: CapabilityRef,
-    /// What was walked now.
+    /// The capability that the replay executed.
     pub against: CapabilityRef,
-    /// Whether everything went as it was recorded.
+    /// True when the replay equals the recorded run.
     pub unchanged: bool,
-    /// How many steps were compared.
+    /// The number of compared steps.
     pub compared: usize,
     /// The steps that differ, those of the recording first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<ReplayedStep>,
-    /// How the result differs: at `inputs.…`, `status`, `error` or `output…`.
+    /// The differences of the result: at `inputs.…`, `status`, `error` or `output…`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub result: Vec<ValueDiff>,
-    /// How many more differences there are than are listed.
+    /// The number of differences that are not listed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_differences: usize,
 }
@@ -67,13 +67,13 @@ pub struct ReplayResponse {
 pub struct ReplayedStep {
     /// Path of the step.
     pub step: String,
-    /// How it differs.
+    /// The kind of difference.
     pub change: StepDiff,
     /// The differences: at `operation`, `inputs.…`, `outputs.…` or `error`.
     pub differences: Vec<ValueDiff>,
 }
 
-/// How a step differs from the recorded one.
+/// The kind of difference between a step and the recorded one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepDiff {
@@ -88,7 +88,7 @@ pub enum StepDiff {
 /// A value that is another one than was recorded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ValueDiff {
-    /// Where: `inputs.pathParameters.city`, `outputs.forecast[0].high`.
+    /// The location: `inputs.pathParameters.city`, `outputs.forecast[0].high`.
     pub path: String,
     /// The value then; absent when there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

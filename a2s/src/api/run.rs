@@ -73,9 +73,9 @@ impl ExecutionRequest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TriggerRequest {
-    /// What happened.
+    /// A description of the event.
     pub event: TriggerEvent,
-    /// What is run then; its `inputs` are what was taken from the event. A plan cannot be.
+    /// The run to start; its `inputs` are values from the event. The field `plan` is not allowed.
     pub execution: ExecutionRequest,
 }
 
@@ -98,15 +98,15 @@ pub struct ResumeRequest {
     /// The step, by its path; it may be left out when one step alone is in doubt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// What becomes of it.
+    /// The decision about it.
     pub decision: StepResolution,
-    /// What the step set, by the names of its `output_mapping`; with `set` alone.
+    /// The values that the step sets, by the names of its `output_mapping`; only with `set`.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schema(value_type = schema::Values)]
     pub outputs: Map<String, Value>,
 }
 
-/// What a person decides about a step whose request may have taken effect.
+/// A person's decision about a step whose request may have taken effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepResolution {
@@ -135,12 +135,12 @@ pub struct CapabilityRef {
 pub struct TraceContext {
     /// `00-TRACE-SPAN-FLAGS`: which trace, below which span, and whether it is recorded.
     pub traceparent: String,
-    /// What tracing systems have added.
+    /// Vendor data that tracing systems have added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracestate: Option<String>,
 }
 
-/// What keeps the failure of a step from ending the run.
+/// The handler that keeps the failure of a step from ending the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorHandlerKind {
@@ -153,12 +153,12 @@ pub enum ErrorHandlerKind {
 /// One of the guardians of a run's steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GuardianInfo {
-    /// What it is called: its name in the configuration, its address, or `builtin`.
+    /// The guardian's name in the configuration, its address, or `builtin`.
     pub guardian: String,
-    /// Where it answers, unless the name says it or it is the builtin one.
+    /// The guardian's address, unless the name is the address or the guardian is the builtin one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// What happens without its answer: `closed` (deny) or `open` (allow, recorded).
+    /// The effect of a missing response: `closed` (deny) or `open` (allow, recorded).
     #[serde(alias = "fail")]
     pub fail_mode: String,
     /// The same of the hooks for which it is another: `{"steps/toolCallResult": "open"}`.
@@ -167,7 +167,7 @@ pub struct GuardianInfo {
 }
 
 impl GuardianInfo {
-    /// Whether something may pass without its answer.
+    /// True when some message may pass without the guardian's response.
     #[must_use]
     pub fn may_fail_open(&self) -> bool {
         std::iter::once(&self.fail_mode)
@@ -175,7 +175,7 @@ impl GuardianInfo {
             .any(|fail| fail == "open")
     }
 
-    /// What happens without its answer, in words: `closed, open for steps/toolCallResult`.
+    /// The effect of a missing response, in words: `closed, open for steps/toolCallResult`.
     #[must_use]
     pub fn fail_words(&self) -> String {
         let own = self.fail_mode_by_hook.iter().map(|(hook, fail)| format!(", {fail} for {hook}"));
@@ -219,7 +219,7 @@ impl RunStatus {
         }
     }
 
-    /// Whether nothing more will happen.
+    /// True when nothing more will happen.
     #[must_use]
     pub fn is_final(self) -> bool {
         match self {
@@ -228,7 +228,7 @@ impl RunStatus {
         }
     }
 
-    /// Whether it goes on by itself.
+    /// True when the run continues by itself.
     #[must_use]
     pub fn is_under_way(self) -> bool {
         matches!(self, Self::Queued | Self::Running)
@@ -252,24 +252,24 @@ pub struct Run {
     /// The digest of the plan that was shown before, when it was started by its token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Digest>,
-    /// Whose it is: the name that the token stands for which has started it, or `owner`. Those who may
-    /// administer are told, when they read or list runs.
+    /// The tenant of the run: the subject of the token that started it, or `owner`. Only administrators see
+    /// it when they read or list runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Principal>,
-    /// When it was started.
+    /// The start time.
     #[schema(value_type = String, format = DateTime)]
     pub started_at: Timestamp,
-    /// When it ended.
+    /// The end time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub finished_at: Option<Timestamp>,
     /// The result, once it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
-    /// Why it did not succeed.
+    /// The error of a run that did not succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
-    /// What became of each step, in the order of starting.
+    /// The summary of each step, in the order of starting.
     #[serde(default)]
     pub steps: Vec<StepSummary>,
 }
@@ -284,7 +284,7 @@ pub struct ExecutionList {
     pub next: Option<Uuid>,
 }
 
-/// What became of one step.
+/// The summary of one step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StepSummary {
     /// Path of the step; `step[3]` is the iteration of a `for_each` over the item of that index.
@@ -292,34 +292,34 @@ pub struct StepSummary {
     pub step: String,
     /// `running`, `succeeded`, `failed`, `denied`, `skipped`, `cancelled` or `waiting`.
     pub status: String,
-    /// What kept its failure from ending the run.
+    /// The handler that kept its failure from ending the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handled: Option<ErrorHandlerKind>,
-    /// How its iterations went, of a step with `for_each`.
+    /// The summary of its iterations, for a step with `for_each`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iterations: Option<IterationSummary>,
-    /// How many requests it sent; its iterations that are not listed included.
+    /// The number of requests that it sent, including those of iterations that are not listed.
     pub attempts: u32,
     /// The guardian's decisions, in order.
     pub decisions: Vec<Decision>,
-    /// What was not as it should be, and did not keep it from going on.
+    /// The warnings of the step, which did not stop it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
-    /// How long it took, in milliseconds.
+    /// The duration in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }
 
-/// What is not as it should be.
+/// A problem that does not stop a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Warning {
     /// The code: `A2S365`.
     pub code: String,
-    /// What it is.
+    /// The content.
     pub message: String,
 }
 
-/// How the iterations of a step went.
+/// The number of iterations of a step, by outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct IterationSummary {
     /// Items of the list.
@@ -344,21 +344,21 @@ pub struct RunError {
     /// The HTTP status that the service answered with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// What happened.
+    /// A description of the event.
     pub message: String,
-    /// What to do next.
+    /// The next action for a person.
     pub hint: String,
-    /// Who is to blame.
+    /// The party responsible for the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<FaultAttribution>,
-    /// What a program does next.
+    /// The next action for a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<NextAction>,
-    /// Whether running the capability again is safe: nothing was changed by what was sent.
+    /// True when it is safe to run the capability again: the requests changed nothing.
     pub repeat_safe: bool,
 }
 
-/// What a program does about the error of a run.
+/// The action of a program after the error of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NextAction {
@@ -366,9 +366,9 @@ pub enum NextAction {
     Repeat,
     /// Find out from the service whether the request took effect, before anything is run again.
     CheckService,
-    /// Give other inputs, or correct what was asked for.
+    /// Provide other inputs, or correct the request.
     ChangeRequest,
-    /// Try another capability: this one, or its service, has to be mended by somebody else.
+    /// Try another capability: only its publisher or the operator of its service can fix this one.
     ChooseAnother,
     /// Ask who keeps the guardian's policy.
     AskGuardian,
@@ -389,15 +389,15 @@ pub struct Event {
     pub seq: u64,
     /// The run.
     pub run: Uuid,
-    /// When it happened.
+    /// The time of the event.
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
-    /// What happened.
+    /// A description of the event.
     #[serde(flatten)]
     pub kind: EventKind,
 }
 
-/// How a run begins.
+/// The first event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunStarted {
     /// The principal that the run belongs to: `token`, or `token/end user`. Absent in runs of older
@@ -408,30 +408,32 @@ pub struct RunStarted {
     pub capability: CapabilityRef,
     /// All capabilities that it uses.
     pub dependencies: Vec<CapabilityRef>,
-    /// Which of these versions were yanked or are deprecated.
+    /// Notices about those of these versions that are yanked or deprecated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<RunNotice>,
     /// The inputs, with defaults filled in. Those that are secret read `(secret)`.
     #[schema(value_type = schema::Values)]
     pub inputs: Map<String, Value>,
-    /// The inputs that are secret. No event tells them.
+    /// The names of the secret inputs. No event contains their values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
-    /// Those of the inputs that nobody gave: they were remembered, and for how long.
+    /// The inputs that the caller did not provide and the executor took from remembered values, each with
+    /// its scope.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub recalled: BTreeMap<String, StateScope>,
     /// The event that has started it, when it was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger: Option<Box<TriggerEvent>>,
-    /// What the guardian said before it began: of the event, and of what is remembered.
+    /// The guardian's decisions before the run began: about the event, and about remembered values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<Decision>,
     /// The session, as the guardian sees it.
     pub session: String,
-    /// Who guards its steps, in the order in which they are asked; nobody when it is empty.
+    /// The guardians of its steps, in the order in which the executor asks them; empty when there is no
+    /// guardian.
     #[serde(alias = "guarding")]
     pub guardians: Vec<GuardianInfo>,
-    /// Where connections for a host are sent instead.
+    /// The upstreams to which connections for a host go instead.
     pub upstreams: BTreeMap<String, String>,
     /// The digest of the plan that was shown before, when it was started by its token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -441,7 +443,7 @@ pub struct RunStarted {
     pub trace: Option<Box<TraceContext>>,
 }
 
-/// What happened in a run. Secret values are never part of an event.
+/// The type and content of an event. Secret values are never part of an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EventKind {
@@ -452,13 +454,13 @@ pub enum EventKind {
     RunQueued {},
     /// An executor went on with a run that waited for room, or that another one left.
     RunResumed {},
-    /// A person said what became of a request whose outcome is not known. The run goes on.
+    /// A person decided about a request with an unknown outcome. The run continues.
     StepResolved {
         /// The step.
         step: String,
-        /// What becomes of it.
+        /// The decision about it.
         decision: StepResolution,
-        /// What it has set.
+        /// The values that the step sets.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         #[schema(value_type = schema::Values)]
         outputs: Map<String, Value>,
@@ -480,14 +482,14 @@ pub enum EventKind {
     BranchTaken {
         /// Path of the step.
         step: String,
-        /// What it came to.
+        /// The value of the condition.
         value: bool,
     },
     /// The list of a `for_each` was evaluated; iterations follow as steps `step[0]`, `step[1]`, …
     ItemsTaken {
         /// Path of the step.
         step: String,
-        /// How many items there are.
+        /// The number of items.
         items: usize,
     },
     /// A guardian was asked, or could not be.
@@ -496,7 +498,7 @@ pub enum EventKind {
         step: String,
         /// The id that the guardian correlates by.
         execution_id: Uuid,
-        /// What was decided.
+        /// The decision.
         decision: Decision,
     },
     /// A request waits until it may leave: its host is treated politely.
@@ -505,14 +507,14 @@ pub enum EventKind {
         step: String,
         /// The host.
         host: String,
-        /// For what it waits.
+        /// The reason for the wait.
         reason: WaitReason,
-        /// How long, in milliseconds, when that is known.
+        /// The duration of the wait in milliseconds, when known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         wait_ms: Option<u64>,
     },
-    /// A token was asked for (OAuth 2.0), which a request needs to be let in. The token itself is
-    /// told to nobody.
+    /// The executor requested an OAuth 2.0 token, which a request needs for authorization. No event
+    /// contains the token itself.
     TokenRequested {
         /// Path of the step.
         step: String,
@@ -522,11 +524,11 @@ pub enum EventKind {
         host: String,
         /// The name of the security scheme that wants it.
         scheme: String,
-        /// Whether it takes the place of an earlier one, which has ended or was refused.
+        /// True when it replaces an earlier token, which expired or was refused.
         renewed: bool,
-        /// How long it took, in milliseconds.
+        /// The duration in milliseconds.
         duration_ms: u64,
-        /// Why none came; absent when one did.
+        /// The reason for a missing token; absent on success.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<Warning>,
     },
@@ -542,20 +544,19 @@ pub enum EventKind {
         /// The revision of MCP that is spoken in it; absent when there is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         revision: Option<String>,
-        /// How long it took, in milliseconds.
+        /// The duration in milliseconds.
         duration_ms: u64,
-        /// Why there is none; absent when there is one.
+        /// The reason for a missing session; absent on success.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<Warning>,
     },
-    /// A request beside the step's own is about to leave, which the step needs: for a token, or for
-    /// a session of MCP.
+    /// An additional request that the step needs is about to leave: for a token, or for an MCP session.
     Requesting {
         /// Path of the step.
         step: String,
         /// The attempt that it is for, from 1.
         attempt: u32,
-        /// What the request is for.
+        /// The purpose of the request.
         purpose: RequestPurpose,
         /// `POST` or `DELETE`.
         method: String,
@@ -575,12 +576,12 @@ pub enum EventKind {
         method: String,
         /// The address, as the document names it.
         url: String,
-        /// Where the connection goes instead.
+        /// The upstream to which the connection goes instead.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         upstream: Option<String>,
         /// SHA-256 over method, address, headers and body.
         request_digest: Digest,
-        /// Whether repeating it is safe, and every request of this attempt before it.
+        /// True when it is safe to repeat this request and every earlier request of this attempt.
         repeat_safe: bool,
         /// The number of the redirect that led to it, from 1; absent for the first request of an
         /// attempt.
@@ -597,14 +598,14 @@ pub enum EventKind {
         status: u16,
         /// Size of the body in bytes.
         bytes: u64,
-        /// How long it took, in milliseconds.
+        /// The duration in milliseconds.
         duration_ms: u64,
     },
     /// Something is not as it should be, and the step goes on all the same.
     Warned {
         /// Path of the step.
         step: String,
-        /// What it is.
+        /// The content.
         #[serde(flatten)]
         warning: Warning,
     },
@@ -614,51 +615,51 @@ pub enum EventKind {
         step: String,
         /// The attempt that failed, from 1.
         attempt: u32,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// How long the pause is, in milliseconds.
+        /// The pause in milliseconds.
         pause_ms: u64,
     },
     /// A step ended as it should; its outputs are known to later steps.
     StepFinished {
         /// Path of the step.
         step: String,
-        /// What it set, by name.
+        /// The values that the step set, by name.
         #[schema(value_type = schema::Values)]
         outputs: Map<String, Value>,
-        /// How long it took, in milliseconds.
+        /// The duration in milliseconds.
         duration_ms: u64,
     },
     /// A step was not run: the other branch was taken, or a sibling failed first.
     StepSkipped {
         /// Path of the step.
         step: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A step failed.
     StepFailed {
         /// Path of the step.
         step: String,
-        /// Why.
+        /// The reason.
         error: RunError,
-        /// How long it took, in milliseconds.
+        /// The duration in milliseconds.
         duration_ms: u64,
     },
     /// A step that failed does not end the run: it is ignored, or its `catch` ended as it should.
     ErrorHandled {
         /// Path of the step.
         step: String,
-        /// What handled it.
+        /// The handler of the error.
         #[serde(alias = "by")]
         handler: ErrorHandlerKind,
     },
-    /// A guardian wants a person to approve what a step is about to send, or what it was answered. The run
-    /// waits for that once the steps beside this one have ended, and goes on at that place.
+    /// A guardian requires a person's approval of a request that a step is about to send, or of a response
+    /// to it. The run waits for it once the parallel steps have ended, and then continues at that point.
     ApprovalRequested {
         /// Path of the step.
         step: String,
-        /// What is to be approved.
+        /// The subject of the approval.
         #[serde(flatten)]
         about: ApprovalSubject,
         /// The id that the guardian knows the question by; asked again, it is the same.
@@ -674,12 +675,12 @@ pub enum EventKind {
     },
     /// The run waits for a person.
     RunWaiting {
-        /// Why.
+        /// The reason.
         error: RunError,
     },
     /// The run ended.
     RunFinished {
-        /// How.
+        /// The final status.
         status: RunStatus,
         /// The result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -687,7 +688,7 @@ pub enum EventKind {
         /// The error.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<RunError>,
-        /// How long it took, in milliseconds.
+        /// The duration in milliseconds.
         duration_ms: u64,
     },
 }
@@ -724,7 +725,7 @@ impl EventKind {
     }
 }
 
-/// The purpose of a request that a step needs beside its own.
+/// The purpose of an additional request that a step needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestPurpose {

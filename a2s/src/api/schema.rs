@@ -1,5 +1,5 @@
-//! Schemas, for the description of the API, of types of other crates and of types whose JSON is
-//! another one than their fields.
+//! Schemas for the API description: of types of other crates, and of types whose JSON differs from their
+//! fields.
 
 use std::borrow::Cow;
 
@@ -58,7 +58,7 @@ fn comparators() -> String {
     format!("{comparator}( ?, ?{comparator})*")
 }
 
-/// Describes versions and ranges, whose patterns are made of the same parts.
+/// Describes versions and ranges, whose patterns share the same parts.
 macro_rules! versions {
     ($($name:ident, $description:literal, $max_length:literal, $pattern:expr, $example:literal;)*) => {$(
         #[doc = $description]

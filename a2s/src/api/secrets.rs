@@ -1,4 +1,4 @@
-//! Credentials for services: what is stored, and what is told of it.
+//! Credentials for services, and the data about stored credentials.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -72,13 +72,13 @@ pub enum Credential {
         /// there are none. Whatever a document says, they go nowhere else.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         token_hosts: Vec<Domain>,
-        /// How the client says who it is.
+        /// The method of client authentication.
         #[serde(default)]
         client_authentication: ClientAuthentication,
     },
 }
 
-/// How a client of OAuth 2.0 says who it is (RFC 6749, section 2.3.1).
+/// The method of client authentication in OAuth 2.0 (RFC 6749, section 2.3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientAuthentication {
@@ -106,7 +106,7 @@ impl KeyPlace {
         Self { place, name: name.into() }
     }
 
-    /// Whether it is the same place. Headers have names without case (RFC 9110, section 5.1).
+    /// True when both are the same location. Header names are case-insensitive (RFC 9110, section 5.1).
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         let is_name = match self.place {
@@ -177,8 +177,8 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// A party that may use a credential: a token with all end users whom it acts for (`ci`), one of these
-/// end users (`ci/ann`), or everybody (`*`).
+/// A party that may use a credential: a token with all its end users (`ci`), one of these end users
+/// (`ci/ann`), or everybody (`*`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CredentialSubject {
     /// Every principal.
@@ -236,7 +236,7 @@ pub struct CredentialUsers {
     /// Runs of these subjects: `TOKEN`, `TOKEN/END USER`, or `*` for everybody.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub subjects: BTreeSet<CredentialSubject>,
-    /// Steps of capabilities whose name these publishers own in the registry.
+    /// Steps of capabilities whose names these publishers own in the registry.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub publishers: BTreeSet<Subject>,
     /// Steps of these capabilities, in every version.
@@ -254,13 +254,13 @@ impl CredentialUsers {
         self.subjects.len() + self.publishers.len() + self.capabilities.len()
     }
 
-    /// Whether there is no grant, so that only the owner's runs use the credential.
+    /// True when there is no grant, so only the owner's runs use the credential.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.subjects.is_empty() && self.publishers.is_empty() && self.capabilities.is_empty()
     }
 
-    /// Whether a run of `principal` may use the credential for a step of `capability`, whose name
+    /// Returns true when a run of `principal` may use the credential for a step of `capability`, whose name
     /// belongs to `publishers`.
     #[must_use]
     pub fn allow(
@@ -276,7 +276,7 @@ impl CredentialUsers {
     }
 }
 
-/// What is told of a stored credential.
+/// The data about a stored credential, without its secret values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StoredCredential {
     /// The host that it is for, with its port when that is not the usual one.
@@ -285,10 +285,10 @@ pub struct StoredCredential {
     pub scheme: String,
     /// Its kind.
     pub kind: CredentialKind,
-    /// When it was set.
+    /// The time at which it was set.
     #[schema(value_type = String, format = DateTime)]
     pub set_at: Timestamp,
-    /// The runs that may use it beside the owner's.
+    /// The runs that may use it in addition to the owner's.
     #[serde(default)]
     pub users: CredentialUsers,
 }
@@ -296,7 +296,7 @@ pub struct StoredCredential {
 /// The stored credentials, by host and scheme.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StoredCredentials {
-    /// What is told of each.
+    /// The stored credentials, without their secret values.
     pub secrets: Vec<StoredCredential>,
 }
 

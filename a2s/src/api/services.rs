@@ -13,13 +13,14 @@ use crate::task::Format;
 pub struct Service {
     /// Host name, and port where documents name one.
     pub host: Domain,
-    /// What the descriptions of the service call it, the most frequent title first; at most 5.
+    /// The titles of the service in its descriptions, the most frequent first; at most 5.
     pub titles: Vec<String>,
-    /// How many capabilities talk to it.
+    /// The number of capabilities that talk to it.
     pub capabilities: u64,
     /// The formats of its tasks.
     pub formats: Vec<Format>,
-    /// What callers of these capabilities must hold, one or another of it; at most 50.
+    /// The permissions that callers of these capabilities need; each capability may need other ones. At
+    /// most 50.
     pub permissions: Vec<Permission>,
 }
 
@@ -54,7 +55,7 @@ pub struct ServiceSearchResponse {
     pub metadata: SearchMetadata,
 }
 
-/// A service that can do what is wanted.
+/// A service that fits the intent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceHit {
     /// The service.
@@ -62,7 +63,7 @@ pub struct ServiceHit {
     pub service: Service,
     /// That of its best match, 0 to 1: comparable within one answer only.
     pub score: f64,
-    /// How many of its capabilities fit, of the 100 that fit best.
+    /// The number of its capabilities among the 100 that fit best.
     pub matching_capabilities: usize,
     /// The best of them; at most 3.
     pub matches: Vec<ServiceMatch>,
@@ -73,10 +74,10 @@ pub struct ServiceHit {
 pub struct ServiceMatch {
     /// Name of the capability.
     pub name: CapabilityName,
-    /// What it does.
+    /// The function that it performs.
     pub description: String,
-    /// What it says for the service: the score of the hit, divided by the number of services that
-    /// it talks to.
+    /// The contribution to the service's score: the score of the hit, divided by the number of services
+    /// that the capability talks to.
     pub score: f64,
     /// Absolute similarity of meaning, 0 to 1.
     pub similarity: f64,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// How long a value is remembered. (What lives as long as one run are its variables.)
+/// The lifetime of a remembered value. (Variables are the values that live as long as one run.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StateScope {
@@ -43,12 +43,12 @@ pub struct StateEntry {
     pub name: String,
     /// The value.
     pub value: Value,
-    /// When it was set.
+    /// The time at which it was set.
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: Timestamp,
 }
 
-/// What is remembered in one scope.
+/// The remembered values of one scope.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StateList {
     /// By name.

@@ -18,8 +18,8 @@ pub enum Strategy {
     Preset(String),
     /// The published `SelectionStrategy`.
     Weights(Weights),
-    /// Strategies to fall back through. The first one whose `minimum` some capability meets ranks
-    /// those that do; where it finds two equal, the strategies behind it decide.
+    /// Fallback strategies. The first strategy whose `minimum` some capability meets ranks the capabilities
+    /// that meet it; the strategies after it decide between equal ones.
     #[schema(value_type = Vec<SingleStrategy>)]
     Fallback(Vec<Self>),
 }
@@ -37,22 +37,22 @@ enum SingleStrategy {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Weights {
-    /// How much the meaning counts.
+    /// The weight of semantic similarity.
     #[serde(default)]
     pub vector_similarity: f64,
-    /// How much reliability counts.
+    /// The weight of reliability.
     #[serde(default)]
     pub success_rate: f64,
-    /// How much popularity counts.
+    /// The weight of popularity.
     #[serde(default)]
     pub usage_count: f64,
-    /// How much simplicity counts.
+    /// The weight of simplicity.
     #[serde(default)]
     pub complexity: f64,
-    /// How much it counts that little has to be permitted.
+    /// The weight of needing few permissions.
     #[serde(default)]
     pub permissions: f64,
-    /// How much it counts that the services are up at this time.
+    /// The weight of the current availability of the services.
     #[serde(default)]
     pub service_health: f64,
     /// The least value, 0 to 1, that a term of the explanation must have: `{"success_rate": 0.9}`.
@@ -61,7 +61,7 @@ pub struct Weights {
     pub minimum: BTreeMap<String, f64>,
 }
 
-/// By hand, so that a slip of the pen is told as what it is.
+/// Written by hand, so that the message for a typo names the actual mistake.
 impl<'de> Deserialize<'de> for Strategy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(StrategyVisitor)

@@ -14,9 +14,9 @@ use crate::secret::{self, Secret};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenRequest {
-    /// Who it stands for: 1 to 64 letters, digits and `. _ - @`, beginning with a letter or digit.
+    /// The subject of the token: 1 to 64 letters, digits and `. _ - @`, beginning with a letter or digit.
     pub name: Subject,
-    /// What it opens; one at least.
+    /// The scopes of the token; at least one.
     #[schema(value_type = Vec<Scope>, min_items = 1)]
     pub scopes: BTreeSet<Scope>,
     /// In how many seconds it ends; never when absent.
@@ -29,18 +29,18 @@ pub struct TokenRequest {
     pub expires_in_s: Option<u64>,
 }
 
-/// What is known of a token; never the token itself.
+/// The data about a token; never the token itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TokenEntry {
-    /// Who it stands for.
+    /// The subject of the token.
     pub name: Subject,
-    /// What it opens.
+    /// The scopes of the token.
     #[schema(value_type = Vec<Scope>)]
     pub scopes: BTreeSet<Scope>,
-    /// When it was made.
+    /// The time at which it was made.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
-    /// When it ends; never when absent.
+    /// The expiry; never when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Timestamp>,
@@ -52,10 +52,10 @@ pub struct TokenEntry {
 /// A token that was just made: the only time that it is shown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NewToken {
-    /// What is known of it.
+    /// The data about the token.
     #[serde(flatten)]
     pub entry: TokenEntry,
-    /// What is sent as `Authorization: Bearer …`. Nobody can tell it again.
+    /// The value for `Authorization: Bearer …`. It cannot be read again.
     #[serde(serialize_with = "secret::reveal")]
     #[schema(value_type = String)]
     pub token: Secret,
@@ -68,7 +68,7 @@ pub struct TokenList {
     pub tokens: Vec<TokenEntry>,
 }
 
-/// Ask what a token opens (RFC 7662).
+/// Ask for the scopes of a token (RFC 7662).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct IntrospectionRequest {
     /// The token.
@@ -77,18 +77,18 @@ pub struct IntrospectionRequest {
     pub token: Secret,
 }
 
-/// What a token opens (RFC 7662, section 2.2).
+/// The scopes of a token (RFC 7662, section 2.2).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct IntrospectionResponse {
-    /// Whether it opens anything. All else is absent when it does not.
+    /// True when the token is valid. All other fields are absent when it is not.
     pub active: bool,
-    /// What it opens, separated by spaces.
+    /// The scopes, separated by spaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
-    /// Who it stands for.
+    /// The subject of the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub: Option<Subject>,
-    /// When it ends, in seconds since 1970; never when absent.
+    /// The expiry, in seconds since 1970; never when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exp: Option<i64>,
 }
@@ -105,7 +105,7 @@ pub enum OwnerUpdate {
     Transfer(Subject),
 }
 
-/// Who may publish under a name.
+/// The subjects that may publish under a name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OwnerList {
     /// Name of the capability.

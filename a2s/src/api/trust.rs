@@ -18,7 +18,7 @@ pub struct TrustedVersion {
     pub version: Version,
     /// The only checksum that runs and plans of this version may have.
     pub checksum: Digest,
-    /// When the executor first saw this checksum, or when it was accepted.
+    /// The time at which the executor first saw this checksum, or accepted it.
     #[schema(value_type = String, format = DateTime)]
     pub remembered_at: Timestamp,
     /// The principal who accepted it. Absent for the first checksum that the executor saw.

@@ -20,37 +20,37 @@ const MAX_OUTPUTS: usize = 100;
 /// One capability of a chain.
 #[derive(Debug, Clone)]
 pub struct ChainStep<'d> {
-    /// What it is.
+    /// The content.
     pub document: &'d Document,
-    /// What earlier ones give to its inputs, by the name of the input. Every other input becomes
-    /// one of the chain.
+    /// The sources of its inputs among earlier steps, by the name of the input. Every other input becomes
+    /// an input of the chain.
     pub feeds: BTreeMap<String, Feed>,
 }
 
 /// An output of an earlier step of a chain.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Given {
-    /// Which step, from 0.
+    /// The index of the step, from 0.
     pub step: usize,
     /// Name of the output.
     pub output: String,
 }
 
-/// What an input of a chain's step takes.
+/// The source of an input of a chain's step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Feed {
     /// An output, as it is.
     Output(Given),
-    /// A text of outputs, each behind its name when there are several.
+    /// A text of outputs. When there are several, each follows its name.
     Text {
-        /// Whether the input's own words stand before it; it stays an input of the chain then.
+        /// Set when the input's own text precedes the outputs; the input then stays an input of the chain.
         own: bool,
         /// The outputs.
         parts: Vec<Given>,
     },
     /// The same that this input of an earlier step takes.
     Shared {
-        /// Which step, from 0.
+        /// The index of the step, from 0.
         step: usize,
         /// Name of its input.
         input: String,
@@ -68,14 +68,14 @@ pub struct Chain {
 
 /// Writes a document that runs these capabilities in their order, pinned by version and content.
 ///
-/// Its domains and permissions are those of all of them. Inputs that nothing feeds are its
-/// parameters, with their descriptions, patterns, types and defaults; under another name where two
-/// would have one. What the capabilities give is its result.
+/// Its domains and permissions are those of all capabilities. Inputs without a source become its
+/// parameters, with their descriptions, patterns, types and defaults. Where two would have the same name,
+/// one gets another name. The outputs of the capabilities form its result.
 ///
-/// A feed of an output that there is not, or of a later step, is none.
+/// A binding to an output that does not exist, or to a later step, is ignored.
 ///
 /// # Errors
-/// What the compiler says against it: that there are no steps, or too many.
+/// The compiler's diagnostics: there are no steps, for example, or too many.
 pub fn write_chain(steps: &[ChainStep<'_>], author: &str) -> Result<Chain, Vec<Diagnostic>> {
     let steps: Vec<ChainStep<'_>> = (0..steps.len()).map(|at| with_what_holds(steps, at)).collect();
     let steps = steps.as_slice();
@@ -255,7 +255,7 @@ fn push_new<'a>(list: &mut Vec<&'a str>, item: &'a str) {
     }
 }
 
-/// What each does, one after another, as much as there is room for.
+/// The descriptions one after another, within the maximum length.
 fn describe(descriptions: &[&str]) -> String {
     const THEN: &str = ", then ";
     let room = MAX_DESCRIPTION.saturating_sub(THEN.len() * descriptions.len());

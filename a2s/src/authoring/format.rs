@@ -15,13 +15,13 @@ const ROUNDS: usize = 6;
 /// Stack for the formatter, which recurses per level of nesting.
 const STACK: usize = 16 << 20;
 
-/// Why a document was not formatted.
+/// The reason why a document was not formatted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// The text is no document; its mistakes.
     #[error("the text cannot be read")]
     Unreadable(Vec<Diagnostic>),
-    /// The formatter did not understand what the compiler did.
+    /// The compiler can read the document, but the formatter cannot.
     #[error("the layout cannot be brought into order: {0}")]
     NotUnderstood(String),
     /// The formatted text would mean something else. It is dropped.
@@ -77,7 +77,7 @@ fn options() -> pretty_yaml::config::FormatOptions {
     options
 }
 
-/// Whether `text` is a document with this content.
+/// Returns true when `text` is a document with this content.
 fn means(text: &str, content: &Value) -> bool {
     match tree::parse(text.as_bytes()) {
         (Some(root), diagnostics) => diagnostics.is_empty() && root.to_value() == *content,
@@ -222,7 +222,7 @@ mod tests {
             }
         }
 
-        /// What the writer writes is laid out as the formatter lays out.
+        /// The formatter accepts every text that the writer produces.
         #[test]
         fn formatting_never_fails_on_what_is_written(names in proptest::collection::vec("[a-z${}#: ]{1,8}", 1..6)) {
             let value: serde_json::Map<String, Value> =

@@ -30,14 +30,14 @@ const MAX_REASON: usize = 400;
 /// The most text of all documents of an import, in bytes.
 const MAX_TEXT: usize = 256 << 20;
 
-/// What an import gave.
+/// The result of an import.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Imported {
     /// The documents, in the order of the description.
     pub documents: Vec<ImportedDocument>,
-    /// What could not be made a document.
+    /// The operations or workflows that could not become a document.
     pub refused: Vec<Refusal>,
-    /// How much text the documents have, in bytes.
+    /// The total size of the documents' text, in bytes.
     #[serde(skip)]
     bytes: usize,
 }
@@ -66,17 +66,17 @@ impl Imported {
 pub struct ImportedDocument {
     /// The capability's name.
     pub name: String,
-    /// What it was made of: `GET /users/{id}`.
+    /// The source of the document: `GET /users/{id}`.
     pub source: String,
     /// The document as YAML.
     #[serde(skip)]
     pub text: String,
     /// Its digest, which stands in it as its checksum.
     pub checksum: Digest,
-    /// Whether its steps can find what they read; false when a step reads a place of a response
-    /// that the description does not declare.
+    /// True when its steps can find the values that they read; false when a step reads a location in a
+    /// response that the description does not declare.
     pub can_work: bool,
-    /// What is not in it, or other than in the description.
+    /// Parts of the description that the document omits or changes.
     pub remarks: Vec<Remark>,
 }
 
@@ -85,31 +85,31 @@ pub struct ImportedDocument {
 pub struct Remark {
     /// The place in the description.
     pub place: String,
-    /// What and why.
+    /// The change and its reason.
     pub reason: String,
 }
 
 /// Something that could not be made a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refusal {
-    /// What it is: `GET /users/{id}`.
+    /// The rejected source: `GET /users/{id}`.
     pub source: String,
     /// The place in the description.
     pub place: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// What to do about it.
+    /// The suggested fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
-/// Why nothing at all was imported.
+/// The reason why nothing was imported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ImportError {
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// How to mend it.
+    /// The suggested fix.
     pub hint: String,
 }
 
@@ -119,10 +119,10 @@ impl ImportError {
     }
 }
 
-/// What every name begins with.
+/// The prefix of every name.
 ///
 /// # Errors
-/// When there is a prefix or an author who cannot be named.
+/// When the prefix or the author does not contain a valid name.
 fn prefix_of(prefix: Option<&str>, author: Option<&str>) -> Result<String, ImportError> {
     if let Some(author) =
         author.filter(|author| sanitize::description(author, MAX_REASON).is_none())

@@ -60,7 +60,7 @@ impl Block {
 pub struct Step {
     /// Unique in the document.
     pub id: StepId,
-    /// What it does.
+    /// The function that it performs.
     pub action: Action,
     /// How often, how long, and what happens when it fails (1.1).
     pub control: Control,

@@ -27,7 +27,7 @@ pub struct ForEach {
     pub name: String,
     /// A longer list fails the step.
     pub max_items: usize,
-    /// How many iterations run at the same time.
+    /// The number of iterations that run at the same time.
     pub max_concurrency: usize,
 }
 

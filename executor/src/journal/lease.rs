@@ -10,15 +10,16 @@ use crate::error::{Error, Kind};
 
 /// The time for which a run was given to this executor.
 ///
-/// The database refuses what is written for an epoch that has passed, but a request to a service it
-/// cannot hold back: an executor that was stopped between the two would send it although another one
-/// has gone on long ago. So whoever has recorded something looks here, and asks again when the time
-/// of its lease may have passed meanwhile.
+/// The database rejects writes for a past epoch, but it cannot hold back a request to a service: an
+/// executor that was paused between the two would send it although another one has long continued the run.
+/// So after each committed event the journal checks this time, and asks the database again when the lease
+/// may have expired.
 #[derive(Debug)]
 pub(crate) struct Tenure {
     /// In which epoch the run is driven.
     pub(crate) epoch: Epoch,
-    /// Until when nobody else can have taken it over; none when it is not driven, but decided about.
+    /// The time until which no other executor can have taken it over; `None` for a decision about a run
+    /// that is not driven.
     until: Option<Mutex<Instant>>,
 }
 
@@ -28,7 +29,7 @@ impl Tenure {
         Self { epoch, until: Some(Mutex::new(asked + lease.length)) }
     }
 
-    /// That of somebody who writes to a run that nobody drives.
+    /// The lease for writing to a run that no executor drives.
     pub(crate) fn aside(epoch: Epoch) -> Self {
         Self { epoch, until: None }
     }
@@ -41,10 +42,10 @@ impl Tenure {
         }
     }
 
-    /// Makes sure that nobody else drives the run now.
+    /// Ensures that no other executor drives the run now.
     ///
     /// # Errors
-    /// [`Kind::LeaseLost`] when somebody does.
+    /// [`Kind::LeaseLost`] when another one does.
     pub(crate) async fn confirm(
         &self,
         run: Uuid,
@@ -64,7 +65,7 @@ impl Tenure {
     }
 }
 
-/// Somebody else drives a run, or has ended it.
+/// The error when another executor drives a run, or has ended it.
 pub(crate) fn taken(run: Uuid) -> Error {
     Error::new(Kind::LeaseLost, format!("run {run} was driven or ended by another executor"))
 }

@@ -14,22 +14,22 @@ use crate::scope::size_of;
 use crate::secrets::Secrets;
 use crate::step_result::{Answer, Head};
 
-/// What a task step asked and was answered. Free of secrets.
+/// The request and the response of a task step, without secrets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Exchange {
-    /// What it asked.
+    /// The request.
     #[serde(flatten)]
     pub(crate) question: Asked,
-    /// What it was answered; none when the step failed.
+    /// The response; `None` when the step failed.
     pub(crate) answer: Option<Kept>,
 }
 
-/// What a task step asked.
+/// The request of a task step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Asked {
     /// Method and address, with the places still to be filled in braces.
     pub(crate) operation: String,
-    /// The inputs by dotted place, as they may be told.
+    /// The inputs by dotted location, in the form that may be shown.
     pub(crate) inputs: Map<String, Value>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum Kept {
 }
 
 impl Asked {
-    /// What a step asks of its task.
+    /// The request that a step makes for its task.
     pub(crate) fn of(task: &Task, shown: &IndexMap<Place, Value>) -> Self {
         let (method, address) = address(task);
         let inputs = shown.iter().map(|(place, value)| (place.to_string(), value.clone()));

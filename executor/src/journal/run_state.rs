@@ -14,8 +14,8 @@ use uuid::Uuid;
 use super::wait_point::{WaitPoint, WaitPoints};
 use crate::error::Kind;
 
-/// The run that `events` tell of, from the first one on. Gaps in the middle lose steps and
-/// nothing else. `None` when there is no beginning.
+/// The run that `events` describe, from the first one on. Gaps in the middle only lose steps. `None` when
+/// the first event is missing.
 pub(crate) fn fold(events: &[Event]) -> Option<Run> {
     RunState::of(events).map(RunState::into_run)
 }
@@ -31,12 +31,12 @@ pub(crate) struct RunState {
     last: u64,
     /// The steps in the order of starting; empty where one was taken back.
     steps: Vec<Option<StepSummary>>,
-    /// Where each step stands in `steps`, by path.
+    /// The index of each step in `steps`, by path.
     places: BTreeMap<String, usize>,
 }
 
 impl RunState {
-    /// The state behind `events`. `None` when there is no beginning.
+    /// The state after `events`. `None` when the first event is missing.
     pub(crate) fn of(events: &[Event]) -> Option<Self> {
         let (first, rest) = events.split_first()?;
         let EventKind::RunStarted(started) = &first.kind else { return None };
@@ -61,7 +61,7 @@ impl RunState {
         Some(state)
     }
 
-    /// Which run it is.
+    /// The id of the run.
     pub(crate) fn id(&self) -> Uuid {
         self.run.id
     }
@@ -235,16 +235,16 @@ pub(crate) fn failed_status(error: &RunError) -> &'static str {
     }
 }
 
-/// Where to go on with a run.
+/// The progress of a run, from which it continues.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// What is known about each step, by path.
+    /// The known facts about each step, by path.
     pub(crate) steps: BTreeMap<String, Recorded>,
-    /// How the conditions came out, by path of the block.
+    /// The results of the conditions, by path of the block.
     pub(crate) branches: BTreeMap<String, bool>,
 }
 
-/// How a run was started.
+/// The start of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
     /// The capability that runs.
@@ -253,47 +253,47 @@ pub(crate) struct Start {
     pub(crate) dependencies: Vec<CapabilityRef>,
     /// The inputs.
     pub(crate) inputs: Map<String, Value>,
-    /// Those of them that are secret. As events tell them they have lost their values.
+    /// The names of the secret inputs. In events, these inputs have lost their values.
     pub(crate) secrets: Vec<String>,
     /// The session.
     pub(crate) session: String,
-    /// When.
+    /// The time of the start.
     pub(crate) at: Timestamp,
     /// The trace that its caller was in.
     pub(crate) trace: Option<Box<TraceContext>>,
 }
 
-/// What is known about a step.
+/// The known facts about a step.
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
-    /// When it began.
+    /// The time at which it began.
     pub(crate) started_at: Option<Timestamp>,
-    /// Whether it is a task or a capability.
+    /// True when it is a task or a capability.
     is_work: bool,
-    /// How many items it runs over, when it runs over a list.
+    /// The number of its items, when it runs over a list.
     pub(crate) items: Option<usize>,
-    /// What it set, when it finished.
+    /// The outputs that it set, when it finished.
     pub(crate) outputs: Option<Map<String, Value>>,
-    /// Why it failed, when it did.
+    /// The error with which it failed, if it did.
     pub(crate) error: Option<RunError>,
-    /// Whether its failure was handled.
+    /// True when its failure was handled.
     pub(crate) handled: bool,
-    /// Whether it was skipped.
+    /// True when it was skipped.
     pub(crate) skipped: bool,
     /// Requests that were sent.
     pub(crate) attempts: u32,
-    /// Whether a request was sent whose effect is not known: by its attempt, whether repeating it
+    /// Set when a request was sent and its effect is not known, with its attempt and whether repeating it
     /// is safe.
     pub(crate) in_doubt: Option<Doubt>,
     /// Requests that may have changed something.
     pub(crate) effects: usize,
-    /// Whether it has come to wait for an approval after it had sent something.
+    /// True when it waits for an approval after it has sent something.
     waits_after_sending: bool,
-    /// The place at which it goes on then, with the number of the event beside which it is sealed.
+    /// The location at which it then continues, with the number of the event with which it is sealed.
     pub(crate) wait_point: Option<(u64, WaitPoint)>,
 }
 
-/// A request whose outcome is not recorded.
+/// A request without a recorded outcome.
 #[derive(Debug, Clone)]
 pub(crate) struct Doubt {
     /// Its attempt.
@@ -302,12 +302,12 @@ pub(crate) struct Doubt {
     pub(crate) method: String,
     /// Its address.
     pub(crate) url: String,
-    /// Whether repeating it is safe.
+    /// True when repeating it is safe.
     pub(crate) repeat_safe: bool,
 }
 
 impl Start {
-    /// How the run of these events was started.
+    /// The start of the run of these events.
     pub(crate) fn of(events: &[Event]) -> Option<Self> {
         let first = events.first()?;
         let EventKind::RunStarted(started) = &first.kind else { return None };
@@ -326,7 +326,7 @@ impl Start {
 }
 
 impl Progress {
-    /// How far the run of these events has come.
+    /// The progress of the run of these events.
     pub(crate) fn of(events: &[Event]) -> Self {
         let mut progress = Self::default();
         for event in events {
@@ -335,8 +335,8 @@ impl Progress {
         progress
     }
 
-    /// The same where the places at which steps wait are known. A step whose place is lost is in doubt:
-    /// what it has sent is not sent again.
+    /// The same, with the known wait points of steps. A step with a lost wait point is in doubt: its
+    /// requests are not sent again.
     pub(crate) fn with_wait_points(events: &[Event], mut wait_points: WaitPoints) -> Self {
         let mut progress = Self::default();
         for event in events {
@@ -359,7 +359,7 @@ impl Progress {
         progress
     }
 
-    /// The events beside which the places of steps that wait are sealed, by step.
+    /// The events with which the wait points of steps are sealed, by step.
     pub(crate) fn wait_point_events(&self) -> BTreeMap<String, u64> {
         let steps = self.steps.iter();
         steps.filter_map(|(path, step)| Some((path.clone(), step.wait_point.as_ref()?.0))).collect()
@@ -380,7 +380,7 @@ impl Progress {
         self.steps.iter().filter(counts).count()
     }
 
-    /// Tasks that have begun, and of whose end nothing is known.
+    /// Tasks that have begun and have no recorded end.
     pub(crate) fn under_way(&self) -> impl Iterator<Item = &str> {
         let open = |(_, step): &(&String, &Recorded)| {
             let has_ended = step.outputs.is_some() || step.error.is_some() || step.skipped;
@@ -389,7 +389,7 @@ impl Progress {
         self.steps.iter().filter(open).map(|(path, _)| path.as_str())
     }
 
-    /// Requests whose outcome is not known and that are not safe to repeat, by step.
+    /// Requests with an unknown outcome that are not safe to repeat, by step.
     pub(crate) fn doubts(&self) -> impl Iterator<Item = (&str, &Doubt)> {
         let doubts = self.steps.iter();
         let doubts =
@@ -500,7 +500,7 @@ impl Recorded {
         }
     }
 
-    /// It goes on behind the place where it has waited, or begins anew.
+    /// Removes the wait point: the step continues after it, or begins again.
     fn leave_wait_point(&mut self) {
         (self.waits_after_sending, self.wait_point) = (false, None);
     }

@@ -1,8 +1,8 @@
-//! Values that events leave out, sealed beside them for as long as the run is not over.
+//! Values that events leave out, sealed with them until the run is over.
 //!
-//! An event with a placeholder where a secret stood is all that anybody may read, and not enough to
-//! resume the run. So the values as they are lie sealed beside it, with the secrets that had been
-//! learnt by then: what a run kept to itself before a crash, it keeps to itself behind it.
+//! Readers see only the event with placeholders in place of secrets, which is not enough to resume the run.
+//! So the true values are stored sealed with it, together with the secrets learned until then: values that
+//! were secret before a crash stay secret after it.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +17,12 @@ use crate::error::{Error, Kind};
 use crate::secrets::{News, Secrets};
 use crate::vault::{Sealed, Vault};
 
-/// What an event does not tell.
+/// The values that an event leaves out.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Hidden {
-    /// The inputs of the run, or what the step set, as they are; none where the event tells them.
+    /// The true inputs of the run, or the true outputs of the step; `None` where the event contains them.
     pub(crate) values: Option<Map<String, Value>>,
-    /// What was learnt to be secret since the last event.
+    /// The secrets learned since the last event.
     pub(crate) secrets: News,
     /// The place at which a step waits for an approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -30,18 +30,18 @@ pub(crate) struct Hidden {
 }
 
 impl Hidden {
-    /// What an event would tell of values, before it is masked. None when nothing is secret.
+    /// The values in an event before it is masked. `None` when nothing is secret.
     pub(crate) fn of(kind: &EventKind, secrets: &Secrets) -> Option<Self> {
         let outputs = outputs(kind).filter(|_| !secrets.is_empty())?;
         Some(Self { values: Some(outputs.clone()), ..Self::default() })
     }
 
-    /// The place at which a step waits. Nothing else is sealed with it, because it goes when the step ends.
+    /// The wait point of a step. It is sealed alone, because it is deleted when the step ends.
     pub(crate) fn at(wait_point: WaitPoint) -> Self {
         Self { wait_point: Some(wait_point), ..Self::default() }
     }
 
-    /// What is left to be hidden beside the masked event. None when it tells everything.
+    /// The values that the masked event leaves out. `None` when it contains everything.
     pub(crate) fn unless_told(self, masked: &EventKind, secrets: &Secrets) -> Option<Self> {
         let told = outputs(masked);
         let values = self.values.filter(|values| Some(values) != told);
@@ -65,7 +65,7 @@ impl Hidden {
     }
 }
 
-/// What a step set, as its event tells it.
+/// The outputs of a step in its event.
 fn outputs(kind: &EventKind) -> Option<&Map<String, Value>> {
     match kind {
         EventKind::StepFinished { outputs, .. } | EventKind::StepResolved { outputs, .. } => {
@@ -75,11 +75,11 @@ fn outputs(kind: &EventKind) -> Option<&Map<String, Value>> {
     }
 }
 
-/// Puts the true values back into events, in memory, and teaches `secrets` what must not be told. Gives the
-/// places at which steps wait.
+/// Restores the true values in events, in memory, and adds the secrets among them to `secrets`. Returns the
+/// wait points of steps.
 ///
 /// # Errors
-/// [`Kind::VaultKey`] when something does not open.
+/// [`Kind::VaultKey`] when a sealed value does not open.
 pub(crate) fn reveal(
     events: &mut [Event],
     sealed: &BTreeMap<u64, Sealed>,

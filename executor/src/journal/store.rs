@@ -1,16 +1,17 @@
 //! Runs and their events, in SQLite, in PostgreSQL, or in memory.
 //!
-//! To a database, one task writes what runs tell. It takes all the jobs that wait, does them in one
-//! transaction, and answers after the commit: many runs share the price of one `fsync`, and the jobs of
-//! one run are done in the order they were sent. In SQLite it does everything else that writes, too, as
-//! it has the only connection that may; in PostgreSQL the rest has connections of its own. So do reads.
+//! With a database, one task writes the events of runs. It takes all waiting jobs, does them in one
+//! transaction, and responds after the commit: many runs share the cost of one `fsync`, and the jobs of one
+//! run are done in the order in which they were sent. In SQLite it also does all other writes, because it
+//! has the only connection that may write; in PostgreSQL the other writes have their own connections. So do
+//! reads.
 //!
-//! A run belongs to one executor for a bounded time, by the clock of the database. Whenever it is
-//! given to one, its epoch grows, and nothing is written for an older epoch: that is decided by the
-//! database itself, in the statement that writes.
+//! A run belongs to one executor for a limited time, by the clock of the database. Each time that it is
+//! given to an executor, its epoch grows, and nothing is written for an older epoch: the database itself
+//! ensures this, in the statement that writes.
 
-/// What is set when a run is given to an executor, in front of what that adds to its takeovers. A step
-/// that has finished since the last time shows that they were not the fault of the run.
+/// The columns that are set when a run is given to an executor, followed by the number to add to its
+/// takeovers. If a step has finished since the last time, the earlier takeovers were not caused by the run.
 macro_rules! give {
     () => {
         "epoch = epoch + 1,
@@ -70,37 +71,38 @@ pub(crate) struct Store {
     identity: String,
 }
 
-/// Where runs are.
+/// The storage of runs.
 #[derive(Debug, Clone)]
 enum Home {
     Database { reads: Pool, jobs: Jobs },
     Memory(Arc<Memory>),
 }
 
-/// What a new run is recorded with.
+/// The data of a new run.
 #[derive(Debug)]
 pub(crate) struct NewRun {
     /// The capability.
     pub(crate) name: CapabilityName,
-    /// Who starts it.
+    /// The principal that starts it.
     pub(crate) tenant: Principal,
-    /// Which document each dependency means, as JSON.
+    /// The document that each dependency resolves to, as JSON.
     pub(crate) choices: String,
     /// The documents, as the registry sent them.
     pub(crate) documents: Vec<(Digest, Vec<u8>)>,
     /// The caller's idempotency key.
     pub(crate) key: Option<String>,
-    /// Digest of what the caller asked for.
+    /// The digest of the caller's request.
     pub(crate) request_digest: Digest,
     /// The plan that it uses up.
     pub(crate) plan: Option<Digest>,
     /// Its first event.
     pub(crate) first: Event,
-    /// What that does not tell.
+    /// The encrypted values that the first event leaves out.
     pub(crate) sealed: Option<Sealed>,
-    /// Who has a place for it and will drive it; none when it has to wait for one.
+    /// The lease of the executor that has a slot for it and will drive it; `None` when it has to wait for a
+    /// slot.
     pub(crate) lease: Option<Lease>,
-    /// How many runs its tenant may have.
+    /// The limits on the number of runs of its tenant.
     pub(crate) room: Room,
 }
 
@@ -112,16 +114,17 @@ impl NewRun {
     }
 }
 
-/// The right to drive runs: whose it is, and for how long.
+/// The right of an executor to drive runs, for a limited time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lease {
     /// The executor.
     pub(crate) owner: Uuid,
-    /// How long nobody else may drive, from when the database grants it.
+    /// The time during which no other executor may drive, from when the database grants it.
     pub(crate) length: Duration,
 }
 
-/// How often a run was given to an executor. Whoever writes for a run says which time was its own.
+/// The number of times that a run was given to an executor. Each write for a run states the epoch of its
+/// writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Epoch(i64);
 
@@ -135,9 +138,10 @@ impl Epoch {
 pub(crate) struct Claimed {
     /// The run.
     pub(crate) run: Uuid,
-    /// What is written to it now, is written for this epoch.
+    /// The epoch of all writes to it from now on.
     pub(crate) epoch: Epoch,
-    /// How many executors in a row were gone while they drove it, and finished no step of it.
+    /// The number of executors in a row that disappeared while they drove it, without finishing a step of
+    /// it.
     pub(crate) takeovers: u32,
 }
 
@@ -146,11 +150,11 @@ pub(crate) struct Claimed {
 pub(crate) struct Held {
     /// The run.
     pub(crate) run: Uuid,
-    /// Whether somebody wants it to end.
+    /// True when a caller wants it to end.
     pub(crate) cancel_requested: bool,
 }
 
-/// What became of a new run.
+/// The result of recording a new run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Created {
     /// It is recorded, and begins.
@@ -165,34 +169,34 @@ pub(crate) enum Created {
     PlanGone,
 }
 
-/// Which runs are listed.
+/// A filter for the listed runs.
 #[derive(Debug, Default)]
 pub(crate) struct RunFilter {
-    /// Those started before this one.
+    /// Only runs that were started before this one.
     pub(crate) before: Option<Uuid>,
-    /// Those in this state.
+    /// Only runs in this state.
     pub(crate) status: Option<RunStatus>,
-    /// Those of this capability.
+    /// Only runs of this capability.
     pub(crate) name: Option<CapabilityName>,
-    /// Those of this tenant.
+    /// Only runs of this tenant.
     pub(crate) tenant: Option<Principal>,
 }
 
 /// The events that begin, suspend and end a run.
 #[derive(Debug)]
 pub(crate) struct Life {
-    /// Whose it is.
+    /// The principal that it belongs to.
     pub(crate) tenant: Principal,
     /// In order.
     pub(crate) events: Vec<Event>,
 }
 
-/// What an event changes in the sealed values of its run.
+/// The changes that an event makes to the sealed values of its run.
 #[derive(Debug, Default)]
 pub(crate) struct Besides {
-    /// The values that are sealed beside it.
+    /// The values that are sealed with it.
     pub(crate) sealed: Option<Sealed>,
-    /// The number of the event whose sealed values go with it.
+    /// The number of an earlier event, with sealed values that are deleted at the same time.
     pub(crate) obsolete: Option<u64>,
 }
 
@@ -202,18 +206,18 @@ impl Besides {
     }
 }
 
-/// What is known about a run beside its events.
+/// The stored data of a run, without its events.
 #[derive(Debug)]
 pub(crate) struct RunRow {
     /// Its state after the last event.
     pub(crate) status: RunStatus,
-    /// Whose it is.
+    /// The principal that it belongs to.
     pub(crate) tenant: Principal,
-    /// Which document each dependency means, as JSON.
+    /// The document that each dependency resolves to, as JSON.
     pub(crate) choices: String,
-    /// Whether somebody wants it to end.
+    /// True when a caller wants it to end.
     pub(crate) cancel_requested: bool,
-    /// Whoever writes to it now writes for this epoch.
+    /// The epoch of all writes to it from now on.
     pub(crate) epoch: Epoch,
 }
 
@@ -245,13 +249,13 @@ impl Store {
         }
     }
 
-    /// Appends an event with what it does not tell, and deletes what it makes obsolete: it is on its way when this returns, and
-    /// committed when the future does. `committed` is told its number then. What is sealed goes
-    /// when the run is over.
+    /// Appends an event with the sealed values that it leaves out, and deletes the values that it makes
+    /// obsolete: it is queued when this returns, and committed when the future completes. `committed` then
+    /// gets its number. Sealed values are deleted when the run is over.
     ///
     /// # Errors
-    /// [`Kind::LeaseLost`] when it does not follow the last event, or the run has a newer epoch:
-    /// somebody else writes.
+    /// [`Kind::LeaseLost`] when it does not follow the last event, or the run has a newer epoch: another
+    /// executor writes to it.
     pub(crate) fn append(
         &self,
         event: Event,
@@ -285,8 +289,8 @@ impl Store {
         self.send_soon(Task::Tell(Told::Event { event, epoch, besides, committed }));
     }
 
-    /// Keeps what a step asked and was answered, without waiting: it is committed before any later
-    /// event of its run.
+    /// Keeps the request and response of a step, without waiting: they are committed before any later event
+    /// of its run.
     pub(crate) fn keep_soon(&self, run: Uuid, epoch: Epoch, step: String, exchange: Exchange) {
         let exchange = Box::new(exchange);
         self.send_soon(Task::Tell(Told::Exchange { run, epoch, step, exchange }));
@@ -302,7 +306,7 @@ impl Store {
         self.ask(Task::SweepPlans(now)).await.map(|_| ())
     }
 
-    /// Records that a run is to end; whoever drives it sees that.
+    /// Records that a run is to end; the executor that drives it sees this.
     pub(crate) async fn request_cancel(&self, run: Uuid) -> Result<(), Error> {
         self.ask(Task::RequestCancel(run)).await.map(|_| ())
     }
@@ -312,16 +316,16 @@ impl Store {
         Ok(!self.ask_for_runs(Task::Delete(run)).await?.is_empty())
     }
 
-    /// Forgets at most `limit` runs that were over before a time, and tells which.
+    /// Deletes at most `limit` runs that were over before a time, and returns their ids.
     pub(crate) async fn forget(&self, before: Timestamp, limit: usize) -> Result<Vec<Uuid>, Error> {
         self.ask_for_runs(Task::Forget { before, limit }).await
     }
 
-    /// Gives at most `limit` runs to an executor: first those that have begun and that nobody drives,
-    /// because whoever did has left them or was not heard of for longer than its lease; then those that
-    /// wait, as they have their turn, as far as `caps` allow. Runs in `live` are left alone. The epoch of
-    /// each grows; from somebody else who was not heard of, it is a takeover that counts. Tells also
-    /// whether any still wait.
+    /// Gives at most `limit` runs to an executor. First come runs that have begun and that no executor
+    /// drives, because their executor has left them or did not renew its lease in time. Then come waiting
+    /// runs, in order of their turns, as far as `caps` allow. Runs in `live` are left alone. The epoch of
+    /// each run grows; if its lease was that of another executor and has expired, this counts as a
+    /// takeover. Also returns whether any runs still wait.
     pub(crate) async fn claim(
         &self,
         lease: Lease,
@@ -335,8 +339,8 @@ impl Store {
         }
     }
 
-    /// Prolongs the leases of runs that are still in these epochs, and tells which they are. The
-    /// others belong to somebody else, or are over.
+    /// Extends the leases of runs that are still in these epochs, and returns these runs. The others belong
+    /// to another executor, or are over.
     pub(crate) async fn renew(
         &self,
         lease: Lease,
@@ -415,7 +419,7 @@ impl Store {
         }
     }
 
-    /// The same where nobody waits for it.
+    /// The same, without waiting for the result.
     fn send_soon(&self, task: Task) {
         match &self.home {
             // Out of turn: the next event that is waited for tells that.
@@ -426,7 +430,7 @@ impl Store {
     }
 }
 
-/// What opening a database has given.
+/// The parts of an opened database.
 struct Opened {
     reads: Pool,
     writer: Writer,
@@ -447,7 +451,7 @@ fn parse_ids(ids: &[String]) -> Result<Outcome, sqlx::Error> {
 /// Id, epoch and takeovers of a run.
 type ClaimedRow = (String, i64, i64);
 
-/// Those of runs, and whether any still wait.
+/// The outcome for claimed runs; `left` is true when any runs still wait.
 fn to_claimed(rows: &[ClaimedRow], left: bool) -> Result<Outcome, sqlx::Error> {
     let claimed = |(id, epoch, takeovers): &ClaimedRow| {
         let takeovers = u32::try_from(*takeovers).unwrap_or(u32::MAX);

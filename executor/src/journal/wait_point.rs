@@ -1,6 +1,6 @@
-//! The place inside a step at which its run waits for an approval after something was sent, with all that
-//! is needed to go on there. It is sealed beside the event that asks for the approval, so that neither a
-//! wait nor a crash has anything sent again.
+//! The location inside a step at which its run waits for an approval after something was sent, with all
+//! data needed to continue there. It is sealed with the event that asks for the approval, so that a wait or
+//! a crash does not cause anything to be sent again.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -48,7 +48,8 @@ impl WaitPoint {
         }
     }
 
-    /// Whether another one has the same content: a step comes to each place once in an attempt.
+    /// Returns true when the other one has the same content: a step reaches each location once in an
+    /// attempt.
     pub(crate) fn is_same_place(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Redirect(one), Self::Redirect(other)) => {
@@ -78,7 +79,7 @@ pub(crate) struct RedirectPoint {
     pub(crate) response: RawResponse,
     /// The request that it asks for.
     pub(crate) hop: Hop,
-    /// Whether everything that the attempt has sent so far is safe to repeat.
+    /// True when everything that the attempt has sent so far is safe to repeat.
     pub(crate) repeat_safe: bool,
 }
 

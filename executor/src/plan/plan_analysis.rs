@@ -171,8 +171,9 @@ impl<'s> Survey<'s> {
         Ok(())
     }
 
-    /// What `variable` holds, or the part that `reference` leads to, is secret. Of the item of an
-    /// iteration so is the list, among the outer `depth` of what is around.
+    /// Marks the value of `variable` as secret, or the part of it that `reference` names. For the item of
+    /// an iteration, also marks the list that it comes from. Local names are searched in the outermost
+    /// `depth` scopes.
     fn mark(&mut self, variable: &str, reference: Option<&Reference>, depth: usize) {
         let local = self.inside[..depth].iter().rposition(|(local, _)| *local == variable);
         if let Some(place) = local {

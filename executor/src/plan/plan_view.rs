@@ -12,11 +12,11 @@ use crate::request;
 use crate::scope::size_of;
 use crate::secrets::hidden;
 
-/// What the values in one plan may come to, in bytes. Where there would be more, templates stay as
-/// they are: a document may name one long value many times.
+/// The most bytes that the values in one plan may take. Beyond that, templates stay unfilled, because a
+/// document may name one long value many times.
 pub(super) const MAX_FILLED: usize = 4 << 20;
 
-/// What is known before a run.
+/// The values that are known before a run.
 struct Known<'k> {
     /// The variables that no step sets.
     variables: Map<String, Value>,
@@ -24,13 +24,13 @@ struct Known<'k> {
     awaited: &'k [&'k str],
     /// The capability.
     unit: &'k Unit,
-    /// How many bytes may still be filled in.
+    /// The number of bytes that may still be filled in.
     left: &'k Cell<usize>,
 }
 
 impl Unit {
-    /// The steps, with what is known from inputs that may be told. Those `awaited` will be given, and
-    /// are not known yet.
+    /// Renders the steps, with the values known from inputs that may be shown. The `awaited` inputs get
+    /// their values later and are not known yet.
     pub(super) fn render(
         &self,
         path: &str,
@@ -172,7 +172,7 @@ impl Known<'_> {
         }
     }
 
-    /// What is known of a template; nothing when it would be left out.
+    /// The known values of a template; `None` when it would be left out.
     fn preview(&self, template: &Template) -> Option<Value> {
         Some(match template {
             Template::Reference(reference) if self.is_absent(reference.variable()) => return None,
@@ -187,7 +187,7 @@ impl Known<'_> {
         })
     }
 
-    /// Whether what is known of a template may be filled in.
+    /// Returns true when the known values of a template may be filled in.
     fn fill(&self, template: &Template) -> bool {
         let references = template.references().into_iter();
         let sizes = references.filter_map(|r| r.resolve(&self.variables).ok()).map(size_of);
@@ -195,7 +195,7 @@ impl Known<'_> {
         left.inspect(|left| self.left.set(*left)).is_some()
     }
 
-    /// Whether a name is that of an optional parameter without a value.
+    /// Returns true when a name is that of an optional parameter without a value.
     fn is_absent(&self, name: &str) -> bool {
         let parameter = self.unit.document.capability().parameter(name);
         let set_by_a_step = || {

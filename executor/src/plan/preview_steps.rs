@@ -49,8 +49,8 @@ impl Foreseen<'_> {
 }
 
 impl Plan {
-    /// Every task step in the order of the documents, whatever branches a run would take; once for
-    /// each item where the list is known. Learns on the way what is secret.
+    /// Every task step in the order of the documents, on all branches; once for each item where the list is
+    /// known. Learns along the way which values are secret.
     ///
     /// # Errors
     /// When there are more secrets than can be kept.
@@ -88,7 +88,7 @@ fn foresee_unit<'p>(
     walk.steps(&capability.execution.children(), paths)
 }
 
-/// What a step is called in the plan, and in a run.
+/// The path of a step in the plan, and in a run.
 #[derive(Debug, Clone)]
 struct Paths {
     plan: String,
@@ -108,7 +108,7 @@ impl Paths {
 struct Walk<'w, 'p> {
     unit: &'p Unit,
     scope: Scope<'p>,
-    /// The variables whose values are not known yet, whatever the scope says.
+    /// The variables with values that are not known yet, even if the scope has one.
     unknown: BTreeSet<&'p str>,
     secrets: &'w Secrets,
     found: &'w mut Vec<Foreseen<'p>>,

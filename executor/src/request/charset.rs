@@ -3,12 +3,12 @@
 use a2s::MediaType;
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 
-/// How much of an XML document is looked at for its declaration, in bytes.
+/// The number of bytes of an XML document that are searched for its declaration.
 const MAX_DECLARATION: usize = 256;
 
-/// Decodes a body. A byte order mark counts most, then the charset of the media type, then that
-/// of an XML declaration; text that says nothing is UTF-8 when it can be, else Windows-1252, as
-/// the standard for encodings has it. What is no character of the charset becomes U+FFFD.
+/// Decodes a body. A byte order mark takes precedence, then the charset of the media type, then that of an
+/// XML declaration. Text without any of them is UTF-8 when it is valid, else Windows-1252, as in the
+/// Encoding Standard. Bytes that are invalid in the charset become U+FFFD.
 pub(crate) fn decode(media_type: Option<&MediaType>, body: &[u8]) -> String {
     let named = media_type.and_then(|media_type| media_type.parameter("charset"));
     let named = named.and_then(|label| Encoding::for_label(label.as_bytes()));

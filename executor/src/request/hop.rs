@@ -12,6 +12,6 @@ pub(crate) struct Hop {
     pub(crate) method: Method,
     /// Its address, in the document's terms.
     pub(crate) url: Url,
-    /// Whether it repeats the request, with its method and body.
+    /// Set when it repeats the request, with its method and body.
     pub(crate) keeps_body: bool,
 }

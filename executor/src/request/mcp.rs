@@ -1,8 +1,8 @@
 //! MCP tasks: one call of a tool over streamable HTTP (MCP 2026-07-28, "Calling Tools").
 //!
-//! The request is whole in itself: since that revision each one says which it speaks. A server of
-//! an earlier revision refuses it before any tool is run, and wants a session first: see
-//! [`session`]. What is asked of guardians is the message, whichever way it goes.
+//! The request is complete in itself: since that revision, each request names the revision that it uses. A
+//! server of an earlier revision rejects it before any tool runs, and requires a session first: see
+//! [`session`]. Guardians are asked about the message, which is the same in both cases.
 
 mod answer;
 mod events;
@@ -32,7 +32,7 @@ pub(crate) type Message = Map<String, Value>;
 const REVISION: &str = "2026-07-28";
 /// The id of the call. Each call has a connection or a session of its own, so one id is enough.
 const CALL_ID: u64 = 1;
-/// What an answer may be.
+/// The accepted media types of a response.
 pub(super) const ACCEPTED: HeaderValue =
     HeaderValue::from_static("application/json, text/event-stream");
 
@@ -78,8 +78,8 @@ pub(super) fn prepare(
     })
 }
 
-/// The message that calls the tool with `inputs`: what a guardian is asked about. What says of the
-/// client which revision it speaks belongs to the way it travels and is added there.
+/// The message that calls the tool with `inputs`; guardians are asked about it. The metadata of the client
+/// and its revision depends on the transport and is added there.
 pub(crate) fn call(task: &McpTask, inputs: &IndexMap<Place, Value>) -> Result<Message, Error> {
     let mut arguments = Map::new();
     for (place, value) in inputs {
@@ -104,7 +104,7 @@ pub(crate) fn call(task: &McpTask, inputs: &IndexMap<Place, Value>) -> Result<Me
     Ok(message("tools/call", params, Some(CALL_ID)))
 }
 
-/// What the client says of itself. It gives nothing that a server could ask for.
+/// The client's description of itself. It offers no capability that a server could use.
 fn client_info() -> Value {
     json!({"name": "a2s", "version": env!("CARGO_PKG_VERSION")})
 }

@@ -21,8 +21,8 @@ pub(super) use self::seen::Seen;
 use super::parameter_style::Shape;
 use super::{Error, PreparedRequest, header_value, is_reserved_header};
 
-/// The characters of a path template that are not part of a segment: everything but those that
-/// RFC 3986 allows in one, and the `%` of what is encoded already.
+/// The encode set for the literal text of a path template: it keeps the characters that RFC 3986 allows in
+/// a segment, and the `%` of text that is already encoded.
 const LITERAL: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -106,10 +106,10 @@ fn check_places(task: &OpenApiTask, inputs: &IndexMap<Place, Value>) -> Result<(
     }
 }
 
-/// The parameters of one place that have a value, in the order of the operation.
+/// The parameters of one location that have a value, in the order of the operation.
 ///
-/// A parameter without value is left out, or an error when it is required. A default in its schema
-/// is what the server assumes, so it is not sent.
+/// A parameter without value is left out, or an error when it is required. A default in its schema is the
+/// value that the service assumes, so it is not sent.
 fn given<'a>(
     task: &'a OpenApiTask,
     inputs: &'a IndexMap<Place, Value>,
@@ -132,8 +132,8 @@ fn given<'a>(
     Ok(found)
 }
 
-/// Whether a value is sent for a parameter, so that its schema counts. What is empty counts as sent
-/// without a value where a parameter allows that.
+/// Returns true when a value is sent for a parameter, so that its schema applies. An empty value does not
+/// count where the parameter allows empty values.
 pub(super) fn is_sent(parameter: &OperationParameter, value: &Value) -> bool {
     let is_ignored =
         parameter.place == ParameterPlace::Header && is_ignored_header(&parameter.name);
@@ -170,8 +170,8 @@ fn write_url(task: &OpenApiTask, inputs: &IndexMap<Place, Value>) -> Result<Url,
     Ok(url)
 }
 
-/// Fills the path template, segment by segment: a value never makes or removes one, but for that of
-/// `{+name}`, whose slashes stay.
+/// Fills the path template, segment by segment. A value never adds or removes a segment, except for
+/// `{+name}`, which keeps its slashes.
 fn write_path(task: &OpenApiTask, inputs: &IndexMap<Place, Value>) -> Result<String, Error> {
     let values = given(task, inputs, ParameterPlace::Path)?;
     let mut path = String::new();
@@ -219,7 +219,7 @@ fn write_segment(template: &str, values: &[Given<'_>]) -> Result<String, Error> 
     Ok(written)
 }
 
-/// The text before the next `{name}`, the name, and the text behind.
+/// The text before the next `{name}`, the name, and the text after it.
 fn next_expression(text: &str) -> Option<(&str, &str, &str)> {
     let (literal, rest) = text.split_once('{')?;
     let (name, behind) = rest.split_once('}')?;
@@ -275,9 +275,9 @@ fn write_body(
 /// The most media types that are asked for.
 const MAX_ACCEPTED: usize = 8;
 
-/// What the operation declares for success, JSON first, as steps read members of it; and anything
-/// else at the end of the queue: what cannot be read is better explained by us than refused by the
-/// service. An operation that declares nothing is asked for JSON.
+/// The media types that the operation declares for success, JSON first, because steps read its members. Any
+/// other type comes last: if the response cannot be read, the executor explains it better than a rejection
+/// by the service. For an operation that declares nothing, JSON comes first.
 pub(super) fn accepted_types(task: &OpenApiTask) -> HeaderValue {
     let mut declared: Vec<(&str, bool)> = Vec::new();
     for (status, response) in &task.responses {

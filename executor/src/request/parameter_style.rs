@@ -1,8 +1,8 @@
 //! Styles of parameters in a request (OpenAPI 3.1.1, "Style Values"; RFC 6570).
 //!
-//! What the specification leaves open: in a query, arrays and objects inside others are written as
-//! JSON text, as most clients do, and elsewhere refused; below `deepObject`, names nest (`a[b][c]=1`) and scalars of arrays share
-//! one name (`a[b][]=1`); a scalar there is written as in a form.
+//! Where the specification leaves a choice: in a query, nested arrays and objects are written as JSON text,
+//! as most clients do; elsewhere they are rejected. With `deepObject`, names nest (`a[b][c]=1`), the
+//! scalars of an array share one name (`a[b][]=1`), and a scalar is written as in a form.
 
 use a2s::{Style, ValueStyle};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 /// Everything but the unreserved characters of RFC 3986, section 2.3.
 const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// What `allowReserved` leaves: all that a query may hold and that does not end a value or change
-/// it (`#[]&+;'` do, for one reader or the other).
+/// The encode set for `allowReserved`: it keeps all characters that a query may contain and that neither
+/// end nor change a value (`#[]&+;'` do, in some parsers).
 const RESERVED_VALUE: &AsciiSet = &VALUE
     .remove(b':')
     .remove(b'/')
@@ -26,23 +26,23 @@ const RESERVED_VALUE: &AsciiSet = &VALUE
     .remove(b',')
     .remove(b'=');
 
-/// How deep names nest below `deepObject`.
+/// The greatest nesting depth of names with `deepObject`.
 const MAX_NESTING: usize = 16;
 
-/// Why a value cannot be written.
+/// The reason why a value cannot be written.
 pub(super) type Reason = &'static str;
 
-/// Encodes text so that it stands for itself in any part of an address.
+/// Encodes text so that no character has a special meaning in any part of an address.
 pub(super) fn encode(text: &str) -> String {
     utf8_percent_encode(text, VALUE).to_string()
 }
 
-/// Which characters of a value are percent-encoded.
+/// The set of characters of a value that are percent-encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Escape {
     /// All that are not unreserved.
     All,
-    /// Fewer, as `allowReserved` asks; what is encoded already stays.
+    /// Fewer, as `allowReserved` asks; text that is already encoded stays.
     Reserved,
     /// None: the text stands where nothing has a meaning.
     Nothing,
@@ -112,8 +112,8 @@ impl Shape {
         }
     }
 
-    /// The shape of a value, with JSON for what it holds beside scalars; none for null and for what
-    /// has no items, which RFC 6570 calls undefined. Null items and members are left out.
+    /// The shape of a value, with nested arrays and objects as JSON. `None` for null and for an array or
+    /// object without items, which RFC 6570 calls undefined. Null items and members are left out.
     pub(super) fn of(value: &Value) -> Option<Self> {
         match value {
             Value::Null => None,
@@ -201,12 +201,12 @@ pub(super) fn write_path(name: &str, shape: Shape, style: ValueStyle) -> Result<
     })
 }
 
-/// What is empty stands without `=` (RFC 6570, section 3.2.7).
+/// Writes a pair of the matrix style. An empty value has no `=` (RFC 6570, section 3.2.7).
 fn matrix_pair(name: &str, text: &str) -> String {
     if text.is_empty() { format!(";{name}") } else { format!(";{name}={text}") }
 }
 
-/// Writes a query parameter, or the field of a form, as pairs; none for what is undefined.
+/// Writes a query parameter, or the field of a form, as pairs; no pairs for an undefined value.
 pub(super) fn write_query(
     name: &str,
     value: &Value,
@@ -283,8 +283,8 @@ fn write_members(
     Ok(())
 }
 
-/// Writes a header parameter. Headers know no encoding: what a header cannot hold is refused by
-/// the caller.
+/// Writes a header parameter. Headers have no encoding: the caller rejects text that a header cannot
+/// contain.
 pub(super) fn write_header(shape: Shape, explode: bool) -> String {
     if explode { shape.paired(",") } else { shape.flat(",") }
 }

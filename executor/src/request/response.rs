@@ -31,7 +31,7 @@ pub(crate) struct RawResponse {
     pub(crate) headers: HeaderMap,
     /// The body.
     pub(crate) body: Bytes,
-    /// How many redirects led here.
+    /// The number of redirects before this response.
     pub(crate) redirects: u32,
 }
 
@@ -65,7 +65,7 @@ impl RawResponse {
     }
 }
 
-/// Why an answer gives no value. Excerpts are short and on one line.
+/// An error in reading the value of a response. Excerpts are short and on one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ResponseError {
     /// Another status than success.
@@ -77,9 +77,9 @@ pub(crate) enum ResponseError {
     Status {
         /// HTTP status.
         status: u16,
-        /// When the service wants to be asked again (`Retry-After`).
+        /// The time of the next allowed attempt, as the service states it (`Retry-After`).
         retry_after: Option<String>,
-        /// The start of what it said.
+        /// The start of the body.
         excerpt: String,
     },
     /// A page for people, where the operation declares none.
@@ -87,15 +87,15 @@ pub(crate) enum ResponseError {
     NotJson {
         /// The media type that came.
         content_type: String,
-        /// The start of what it said.
+        /// The start of the body.
         excerpt: String,
     },
     /// JSON by its type, but not by its content.
     #[error("the service answered with JSON that cannot be read ({reason}){}", said(.excerpt))]
     Malformed {
-        /// What is wrong with it.
+        /// The error of the JSON parser.
         reason: String,
-        /// The start of what it said.
+        /// The start of the body.
         excerpt: String,
     },
     /// A GraphQL answer with errors.
@@ -103,15 +103,15 @@ pub(crate) enum ResponseError {
     Graphql {
         /// The first errors, each with its path.
         errors: Vec<String>,
-        /// Whether there was data beside the errors.
+        /// True when there was data in addition to the errors.
         partial: bool,
-        /// Whether every error refuses a variable.
+        /// True when every error rejects a variable.
         about_variables: bool,
     },
     /// The tool of an MCP server says that it failed.
     #[error("the tool reports an error: {said}")]
     McpTool {
-        /// What it says, for whoever chooses the arguments.
+        /// The message of the tool; it helps the caller to choose other arguments.
         said: String,
     },
     /// An MCP server refuses a call.
@@ -119,29 +119,29 @@ pub(crate) enum ResponseError {
     Mcp {
         /// The code of JSON-RPC.
         code: i64,
-        /// What it says.
+        /// The message of the server.
         message: String,
     },
     /// An MCP server answers a call with something else than its result.
     #[error("the MCP server {wants}, and a step is one call and one answer")]
     McpUnfinished {
-        /// What it does instead.
+        /// The action of the server in place of a result.
         wants: String,
     },
     /// Not an MCP answer.
     #[error("the service did not answer as MCP: {reason}{}", said(.excerpt))]
     NotMcp {
-        /// What is wrong.
+        /// The reason.
         reason: &'static str,
-        /// The start of what it said.
+        /// The start of the body.
         excerpt: String,
     },
     /// Not a GraphQL answer.
     #[error("the service did not answer as GraphQL: {reason}{}", said(.excerpt))]
     NotGraphql {
-        /// What is missing.
+        /// The missing part.
         reason: &'static str,
-        /// The start of what it said.
+        /// The start of the body.
         excerpt: String,
     },
 }
@@ -176,15 +176,14 @@ impl From<ResponseError> for Error {
     }
 }
 
-/// The value of an answer. Of an OpenAPI task it is the body, read by its media type: JSON as what
-/// it says, text (XML, too) as a string, anything else as `{base64, content_type}`, and null when
-/// it is empty. Of a GraphQL task it is the whole answer, of an MCP task
-/// what the tool gives.
+/// The value of a response. For an OpenAPI task it is the body, read by its media type: JSON as a value,
+/// text (including XML) as a string, any other type as `{base64, content_type}`, and null when it is empty.
+/// For a GraphQL task it is the whole response, for an MCP task the result of the tool.
 ///
 /// # Errors
-/// When the status is not success, what is said to be JSON is none (or is nested more than 128
-/// deep), a GraphQL answer has errors, with or without data beside them, and the task does not
-/// take partial data, or an MCP server refuses the call, its tool failed, or it wants more.
+/// When the status is not success; when a JSON body is invalid (or is nested more than 128 deep); when a
+/// GraphQL response has errors, with or without data, and the task does not accept partial data; or when an
+/// MCP server rejects the call, its tool failed, or it wants more input.
 pub(crate) fn read_response(task: &Task, response: &RawResponse) -> Result<Value, ResponseError> {
     match task {
         Task::OpenApi(_) if !response.is_success() => Err(status_error(response)),
@@ -237,7 +236,7 @@ fn is_form(media_type: &MediaType) -> bool {
     media_type.is("application/x-www-form-urlencoded")
 }
 
-/// Whether a schema is that of an object or a list, as far as it says so by itself.
+/// Returns true when a schema describes an object or a list, as far as its own keywords show.
 fn is_structure(schema: &Value) -> bool {
     ["$ref", "allOf", "properties", "items"].iter().any(|word| schema.get(word).is_some())
         || schema.get("type").is_some_and(|kind| kind == "object" || kind == "array")
@@ -256,7 +255,7 @@ pub(super) fn status_error(response: &RawResponse) -> ResponseError {
     }
 }
 
-/// Reads what is said to be JSON. It is UTF-8 (RFC 8259, 8.1), unless another charset is named.
+/// Reads a body that is declared as JSON. It is UTF-8 (RFC 8259, 8.1), unless another charset is named.
 fn read_json(
     media_type: Option<&MediaType>,
     response: &RawResponse,
@@ -304,8 +303,8 @@ fn read_graphql(task: &GraphqlTask, response: &RawResponse) -> Result<Value, Res
     Ok(value)
 }
 
-/// Whether a GraphQL service says that it does not know the query whose hash it got, or does not
-/// keep queries at all: nothing was executed then.
+/// Returns true when a GraphQL service reports that it does not know the query with this hash, or does not
+/// store queries at all: it has executed nothing in either case.
 pub(crate) fn asks_for_query(response: &RawResponse) -> bool {
     let Ok(value) = serde_json::from_slice::<Value>(without_mark(&response.body)) else {
         return false;
@@ -319,8 +318,8 @@ pub(crate) fn asks_for_query(response: &RawResponse) -> bool {
     })
 }
 
-/// Whether every error of an answer refuses the value of a variable: by the code that most servers
-/// have for that, or by the words of the reference implementation.
+/// Returns true when every error of a response rejects the value of a variable: by the code that most
+/// servers use for that, or by the message of the reference implementation.
 fn refuses_variables(value: &Value) -> bool {
     let errors = value.get("errors").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let refuses = |error: &Value| {

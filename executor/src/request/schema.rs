@@ -1,9 +1,10 @@
-//! Values held to their schemas: what a service would refuse is found before anything is sent.
+//! Checks values against their schemas, so that a value that a service would reject is found before
+//! anything is sent.
 //!
-//! A schema is compiled once and asked often. Patterns run on an engine that is linear in the text;
-//! nothing is fetched from a file or a network. A schema that refers to itself can make a small
-//! value expensive, so the work is added up first, and a value that would take too much of it is
-//! let pass: checking is a help, the service decides.
+//! A schema is compiled once and used often. Patterns run on an engine that is linear in the text; nothing
+//! is loaded from a file or a network. A recursive schema can make a small value expensive to check, so the
+//! work is estimated first, and a value that would take too much is accepted unchecked: the check is a
+//! help, and the service decides.
 
 mod dialect;
 mod effort;
@@ -20,9 +21,9 @@ pub(crate) use words::Misfit;
 
 /// The most memory that one pattern may take, in bytes.
 const MAX_PATTERN_BYTES: usize = 1 << 18;
-/// The most memory that a pattern may take for what it has found out of texts, in bytes.
+/// The most memory that a pattern may take for its lazily built automaton, in bytes.
 const MAX_DFA_BYTES: usize = 1 << 18;
-/// The most misfits that are told of one value.
+/// The most violations that are reported for one value.
 const MAX_MISFITS: usize = 4;
 /// The most errors of a value that are looked at.
 const MAX_ERRORS: usize = 100;
@@ -30,10 +31,10 @@ const MAX_ERRORS: usize = 100;
 const MAX_LISTED: u64 = 50_000;
 /// Stack that a check may use, in bytes: [`effort::MAX_DEPTH`] bounds how much it needs.
 const STACK: usize = 16 << 20;
-/// What each of the schemas within one another needs of it, at the most.
+/// The most stack that each level of nested schemas may need, in bytes.
 const STACK_OF_ONE: usize = STACK / 2 / effort::MAX_DEPTH;
 
-/// Which way a value travels: `readOnly` and `writeOnly` depend on it.
+/// The direction in which a value is sent: `readOnly` and `writeOnly` depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// To the service.
@@ -87,7 +88,7 @@ impl Check {
         self.weight.evaluation_cost(value)
     }
 
-    /// What of a value does not fit; nothing when it does.
+    /// The violations of a value; empty when it fits.
     pub(crate) fn misfits(&self, value: &Value) -> Vec<Misfit> {
         let errors = self.errors(value).unwrap_or_default();
         errors.iter().take(MAX_MISFITS).map(|error| Misfit::of(error, &self.origins)).collect()

@@ -1,6 +1,6 @@
-//! Requests and responses as JSON, in which they are sealed while their step waits for an approval.
-//! Everything that has to be sent or read again is part of it; the credentials that a request wants are
-//! not, since they are selected anew.
+//! Requests and responses as JSON, the form in which they are sealed while their step waits for an
+//! approval. They contain everything that has to be sent or read again. The credentials of a request are
+//! not included, because they are selected again.
 
 use std::sync::Arc;
 

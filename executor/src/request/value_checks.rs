@@ -14,7 +14,7 @@ use super::openapi::{Seen, accepted_types, input, is_sent};
 use super::schema::{Check, Direction, Misfit, Spelling};
 use super::{Error, RawResponse};
 
-/// The most tasks of a run whose compiled schemas are kept.
+/// The most tasks of a run for which compiled schemas are kept.
 const MAX_KEPT: usize = 256;
 
 /// A check that is compiled when it is first needed; none where nothing is asked for.
@@ -30,7 +30,7 @@ pub(crate) struct Contract {
     body: Lazy,
     /// One for each media type of each response, in the order of the task.
     answers: Vec<Lazy>,
-    /// What the service is asked to answer in.
+    /// The media types that the service is asked for.
     accepted: OnceLock<HeaderValue>,
 }
 
@@ -133,8 +133,8 @@ impl Contract {
         Ok(())
     }
 
-    /// Holds each argument to its own schema, which tells best what is wrong, and then all of them
-    /// to the whole.
+    /// Checks each argument against its own schema, which gives the best message, and then all arguments
+    /// together.
     fn check_arguments(
         &self,
         task: &McpTask,
@@ -163,8 +163,8 @@ impl Contract {
         if misfits.is_empty() { Ok(()) } else { Err(Error::Arguments(misfits)) }
     }
 
-    /// What of an answer is not as the operation declares it: its status, its media type, or its
-    /// value. Nothing for a GraphQL task, whose service answers for its own types.
+    /// The differences of a response from the declaration of the operation: in its status, its media type,
+    /// or its value. Empty for a GraphQL task, because its service is responsible for its own types.
     pub(crate) fn check_answer(&self, response: &RawResponse, value: &Value) -> Vec<Misfit> {
         match self.find_answer_check(response) {
             Ok(check) => check.map_or_else(Vec::new, |check| check.misfits(value)),
@@ -223,7 +223,7 @@ impl Contract {
     }
 }
 
-/// Whether the types of a parameter's value are kept on the way.
+/// Returns true when sending a parameter preserves the types of its value.
 fn is_exact(parameter: &OperationParameter) -> bool {
     parameter.content.as_ref().is_some_and(MediaType::is_json)
 }
@@ -243,8 +243,8 @@ pub(super) struct Declared<'t> {
     pub(super) schema: &'t Value,
 }
 
-/// What an operation declares for an answer of a status and a media type; a range of media types
-/// counts less than the type itself.
+/// The declaration of an operation for a response of a status and a media type; the type itself takes
+/// precedence over a range of types.
 pub(super) fn declaration_of<'t>(
     task: &'t OpenApiTask,
     status: u16,
@@ -295,7 +295,7 @@ pub(crate) fn declared_status(task: &OpenApiTask, status: u16) -> Option<&str> {
         .or_else(|| declared(|text, _| text.eq_ignore_ascii_case("default")))
 }
 
-/// Whether a text is the class of a status: `2XX`.
+/// Returns true when a text is the class of a status: `2XX`.
 fn is_class_of(text: &str, status: u16) -> bool {
     let &[digit, b'x' | b'X', b'x' | b'X'] = text.as_bytes() else { return false };
     u16::from(digit) == u16::from(b'0') + status / 100

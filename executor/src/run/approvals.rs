@@ -1,9 +1,9 @@
-//! Runs that wait for an approval: their guardians are asked again, at a bounded pace, until one says
-//! something else.
+//! Runs that wait for an approval: their guardians are asked again, at a bounded pace, until one gives
+//! another decision.
 //!
-//! Nothing of a wait is kept but the run itself: the question is made anew from its journal, so that any
-//! executor can ask it, whatever became of the one that asked first. Questions leave no events. Only an
-//! answer that is another one lets the run go on, at that step, or ends it.
+//! A wait stores nothing except the run itself: the question is made again from its journal, so that any
+//! executor can ask it, even if the first one is gone. Questions leave no events. Only a different decision
+//! lets the run continue, at that step, or ends it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,16 +34,16 @@ use crate::secrets::Secrets;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// How many runs are asked about at the same time.
+/// The most runs that are asked about at the same time.
 const ASK_AT_ONCE: usize = 4;
-/// How long the questions of one run may take.
+/// The time limit for the questions about one run.
 const LONGEST_INQUIRY: Duration = Duration::from_secs(60);
 /// Waiting runs that are read at a time.
 const PAGE: usize = 256;
-/// How far the clock of a guardian may be from this one's.
+/// The largest accepted difference between the clock of a guardian and this one.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(60);
 
-/// When the guardians of each run that waits are asked again.
+/// The times at which the guardians of each waiting run are asked again.
 #[derive(Debug, Default)]
 pub(super) struct Approvals {
     waits: Mutex<BTreeMap<Uuid, Turn>>,
@@ -54,13 +54,13 @@ pub(super) struct Approvals {
 #[derive(Debug, Clone, Copy)]
 struct Turn {
     due: Instant,
-    /// The pause before the one behind it.
+    /// The pause between this question and the next one.
     pause: Duration,
 }
 
-/// What came of asking about a run again.
+/// The result of asking about a run again.
 enum Found {
-    /// It waits on, for something whose time may be over then.
+    /// It still waits, for something that may expire at the given time.
     Waits(Option<Timestamp>),
     /// It waits no more, or for something else.
     Gone,
@@ -80,12 +80,12 @@ impl Approvals {
         lock(&self.waits).entry(run).or_insert(turn);
     }
 
-    /// When the next question is due, at most at `latest`.
+    /// The time of the next question, at most `latest`.
     fn next(&self, latest: Instant) -> Instant {
         lock(&self.waits).values().map(|turn| turn.due).fold(latest, Instant::min)
     }
 
-    /// The runs whose turn it is. Their next one is one pause later.
+    /// Returns the runs with a due question, and schedules their next question one pause later.
     fn take_due(&self) -> Vec<Uuid> {
         let now = Instant::now();
         let mut waits = lock(&self.waits);
@@ -110,7 +110,7 @@ impl Approvals {
     }
 }
 
-/// Whether an event lets a run wait for an approval.
+/// Returns true when an event makes a run wait for an approval.
 pub(super) fn is_wait_for_approval(kind: &EventKind) -> bool {
     let EventKind::RunWaiting { error } = kind else { return false };
     Kind::of_code(&error.code) == Some(Kind::ApprovalRequired)
@@ -166,7 +166,7 @@ impl Runs {
         }
     }
 
-    /// Finds runs that wait for an approval, whoever drove them.
+    /// Finds runs that wait for an approval, of any executor.
     async fn find_waits(&self, pause: Duration) -> Result<(), Error> {
         let mut filter = RunFilter { status: Some(RunStatus::Waiting), ..RunFilter::default() };
         loop {
@@ -322,7 +322,7 @@ impl Runs {
         self.take_over().await
     }
 
-    /// Ends a run whose approval was not given in time.
+    /// Ends a run because its approval was not given in time.
     async fn expire(
         &self,
         state: RunState,

@@ -1,4 +1,4 @@
-//! Watchers of a run that waits for room: they are told when it is driven here.
+//! Watchers of a run that waits for a slot; they are notified when this executor drives it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -9,18 +9,18 @@ use uuid::Uuid;
 
 use super::lock;
 
-/// Runs that somebody looks at.
+/// Runs that have watchers.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals(Mutex<BTreeMap<Uuid, Arc<Notify>>>);
 
 impl Arrivals {
-    /// Somebody looks at a run.
+    /// Adds a watcher of a run.
     pub(super) fn look(self: &Arc<Self>, run: Uuid) -> Look {
         let notify = Arc::clone(lock(&self.0).entry(run).or_default());
         Look { arrivals: Arc::clone(self), run, notify }
     }
 
-    /// Tells those who look at a run that there is more to be seen of it here.
+    /// Notifies the watchers of a run that there is more to see of it here.
     pub(super) fn tell(&self, run: Uuid) {
         if let Some(notify) = lock(&self.0).get(&run) {
             notify.notify_waiters();

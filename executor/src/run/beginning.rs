@@ -1,5 +1,5 @@
-//! Decisions of a guardian before a run begins: about the event that starts it, and of what is
-//! remembered.
+//! Decisions of a guardian before a run begins: about the event that starts it, and about remembered
+//! values.
 
 use a2s::Principal;
 use a2s::api::{
@@ -19,10 +19,10 @@ use crate::secrets::{Secrets, has_placeholder, restore};
 use crate::session_state::{Holder, States};
 use crate::telemetry::{Aside, Matter, RunTrace};
 
-/// What is said to who gave no value.
+/// The hint for a caller who gave no value.
 const GIVE: &str = "Give the value with the run, or ask who keeps the policy.";
 
-/// A run that does not exist yet, and what was said about it.
+/// A run that does not exist yet, with the decisions about it.
 pub(super) struct Guarded<'r> {
     runs: &'r Runs,
     /// The principal that it will belong to.
@@ -31,12 +31,12 @@ pub(super) struct Guarded<'r> {
     pub(super) run: Uuid,
     caller: Option<&'r TraceContext>,
     trace: HeaderMap,
-    /// What the guardian has decided, in order.
+    /// The decisions of the guardian so far, in order.
     pub(super) decisions: Vec<Decision>,
 }
 
 impl<'r> Guarded<'r> {
-    /// Nothing was said yet about a run of a caller who is in a trace.
+    /// Creates it without decisions; `caller` is the trace that the caller is in.
     pub(super) fn new(
         runs: &'r Runs,
         principal: &'r Principal,
@@ -80,7 +80,7 @@ impl<'r> Guarded<'r> {
         Ok(())
     }
 
-    /// Asks about the inputs that were remembered, if there are any, and goes on with what the guardian
+    /// Asks about the remembered inputs, if there are any, and continues with the values that the guardian
     /// lets pass.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl<'r> Guarded<'r> {
         }
     }
 
-    /// Keeps what was decided, for the first event of the run, and tells of it.
+    /// Keeps the decisions for the first event of the run, and reports them to the listeners.
     fn note<T>(
         &mut self,
         asked: Asked<T>,

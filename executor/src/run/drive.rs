@@ -30,7 +30,7 @@ use crate::request::Contracts;
 use crate::secrets::Secrets;
 use crate::telemetry::RunTrace;
 
-/// How many of the runs that were given to this executor are read and begun at the same time.
+/// The most claimed runs that are read and started at the same time.
 const TAKE_AT_ONCE: usize = 8;
 /// Old runs that are forgotten at a time, so that others need not wait for the database.
 const FORGET_BATCH: usize = 500;
@@ -110,7 +110,7 @@ impl Runs {
         }
     }
 
-    /// Walks the plan of a run, and gives what is to be recorded then.
+    /// Walks the plan of a run, and returns the event to record at its end.
     async fn walk(&self, drive: &Drive) -> Option<EventKind> {
         let Drive { run, principal, live, plan, start, progress, place: _ } = drive;
         let exported = self.listeners.take_spans();
@@ -161,14 +161,15 @@ impl Runs {
         last_event(ended, engine.is_repeat_safe(), duration_ms)
     }
 
-    /// Tells those who want to know how a run ended. That this fails changes nothing for the run.
+    /// Reports to the listeners and the registry how a run ended. A failure to report changes nothing for
+    /// the run.
     pub(super) async fn tell_end(&self, run: Uuid) {
         self.tell_rest(run).await;
         // One that fails is repeated later.
         let _ = self.report(run).await;
     }
 
-    /// Tells listeners of a run that is over or waits.
+    /// Reports a run that is over or waits to the listeners.
     async fn tell_rest(&self, run: Uuid) {
         if !self.listeners.is_anybody_there() {
             return;
@@ -229,7 +230,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Hears what other executors tell, for as long as the database can be heard.
+    /// Listens to other executors, as long as the database delivers their notifications.
     pub(super) async fn keep_listening(self: Arc<Self>) {
         loop {
             match self.listen().await {
@@ -264,8 +265,8 @@ impl Runs {
         }
     }
 
-    /// Takes over runs that nobody drives, and forgets runs and plans whose time is over: now and
-    /// then, beside the leases, which must not wait for it.
+    /// Takes over runs that no executor drives, and deletes expired runs and plans, from time to time. It
+    /// is separate from renewing the leases, which must not wait for it.
     pub(super) async fn keep_house(self: Arc<Self>) {
         let pause = self.config.limits.lease / 3;
         let mut due = Instant::now() + pause;
@@ -296,7 +297,7 @@ impl Runs {
         }
     }
 
-    /// Goes on with runs that nobody drives, and begins those that wait, as far as there is room.
+    /// Resumes runs that no executor drives, and begins waiting runs, as long as there are free slots.
     pub(super) async fn take_over(self: &Arc<Self>) -> Result<(), Error> {
         loop {
             let gathered = self.places.gather().await;
@@ -473,7 +474,7 @@ fn no_beginning(run: Uuid) -> Error {
     Error::new(Kind::Internal, format!("run {run} has no beginning"))
 }
 
-/// Why nobody goes on with a run by himself any more, and what it was at.
+/// The error of a run that is not resumed automatically any more, with the steps it was at.
 fn not_survived(takeovers: u32, progress: &Progress) -> Error {
     let steps: Vec<_> = progress.under_way().map(|step| format!("`{step}`")).collect();
     let at = match steps.as_slice() {
@@ -487,7 +488,8 @@ fn not_survived(takeovers: u32, progress: &Progress) -> Error {
     Error::new(Kind::TakenOverTooOften, message)
 }
 
-/// Why a run cannot go on when its secrets do not open, and what it may have done.
+/// The error of a run that cannot continue because its secrets cannot be opened, with the requests it may
+/// have made.
 fn secrets_lost(error: &Error, progress: &Progress) -> Error {
     let doubts: Vec<_> = progress
         .doubts()
@@ -507,7 +509,7 @@ fn secrets_lost(error: &Error, progress: &Progress) -> Error {
     Error::new(Kind::SecretsLost, message)
 }
 
-/// What is recorded when a walk has ended; nothing when the run goes on later.
+/// The event to record when a walk has ended; `None` when the run continues later.
 pub(super) fn last_event(
     ended: Result<Value, Stop>,
     repeat_safe: bool,

@@ -1,8 +1,8 @@
-//! The threads that runs are driven on.
+//! The threads on which runs are driven.
 //!
-//! A run stays on one thread, and so do the connections that it opens: an answer that comes then
-//! wakes nothing else. Where threads share their work, each answer wakes a second one that finds
-//! nothing to do, which takes a good part of the time of a short step.
+//! A run stays on one thread, and so do its connections: a response then wakes only this thread. If threads
+//! shared their work, each response would wake a second one that finds nothing to do, which costs a good
+//! part of the time of a short step.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -16,7 +16,8 @@ use tokio::task::JoinSet;
 use super::lock;
 use crate::error::{Error, Kind};
 
-/// One thread for each processor. They end when this goes, with what is left on them.
+/// One thread for each processor. When this value is dropped, they end, with the runs that are left on
+/// them.
 #[derive(Debug)]
 pub(super) struct Drivers(Vec<Driver>);
 
@@ -25,7 +26,7 @@ struct Driver {
     runtime: Handle,
     /// Each run on this thread holds one more.
     runs: Arc<()>,
-    /// The thread, until it is told to end.
+    /// The thread, until it is asked to end.
     thread: Mutex<Option<Thread>>,
 }
 

@@ -50,10 +50,10 @@ impl Runs {
     }
 }
 
-/// Somebody who reads the events of a run as they come.
+/// A reader of the events of a run as they come.
 ///
-/// Events are always read from the database; the watch only tells when to look again. So nothing is
-/// told twice or left out, however slow the reader is, and no events wait in memory for it.
+/// Events are always read from the database; the watch only signals when to read again. So no event is
+/// delivered twice or left out, however slow the reader is, and no events wait for it in memory.
 struct Following {
     _permit: StreamPermit,
     runs: Arc<Runs>,

@@ -7,18 +7,18 @@ use super::{Runs, not_found};
 use crate::error::Error;
 use crate::journal::store::RunRow;
 
-/// Whether a caller may see and touch what belongs to a principal: their own, and with the scope
-/// `admin` everything. Handlers answer 404 where this is false, as for an id that does not exist.
+/// Returns true when a caller may see and change the data of a principal: their own, and with the scope
+/// `admin` everything. When it is false, handlers respond 404, as for an id that does not exist.
 pub(crate) fn may_touch(caller: &Caller, owner: &Principal) -> bool {
     caller.may(Scope::Admin) || caller.principal() == *owner
 }
 
 impl Runs {
-    /// Finds a run that a caller may see and touch.
+    /// Finds a run that a caller may see and change.
     ///
     /// # Errors
-    /// [`Kind::RunNotFound`](crate::error::Kind::RunNotFound) when there is none, or when it belongs to
-    /// another principal: the answer does not tell which.
+    /// [`Kind::RunNotFound`](crate::error::Kind::RunNotFound) when it does not exist or belongs to another
+    /// principal: the response is the same.
     pub(super) async fn find(&self, run: Uuid, caller: &Caller) -> Result<RunRow, Error> {
         let row = self.store.read_run(run).await?;
         row.filter(|row| may_touch(caller, &row.tenant)).ok_or_else(|| not_found(run))

@@ -1,4 +1,4 @@
-//! The places that an executor has for runs, and what it knows of runs that wait for one.
+//! The slots that an executor has for runs, and a hint about the runs that wait for one.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -7,7 +7,8 @@ use tokio::time::Instant;
 
 use super::lock;
 
-/// The most places that runs are asked for at a time: meanwhile nobody else can have them.
+/// The most slots that are reserved at a time while waiting runs are looked up: other runs cannot use them
+/// then.
 const GATHERED: usize = 64;
 
 /// All places of an executor.
@@ -17,21 +18,21 @@ pub(super) struct Places {
     free: Arc<Semaphore>,
     most: u32,
     known: Mutex<Known>,
-    /// Tells that there may be runs for places that are free.
+    /// Notifies that there may be runs for free slots.
     stirred: Notify,
-    /// Held by whoever asks for runs.
+    /// Held while waiting runs are looked up.
     asking: tokio::sync::Mutex<()>,
 }
 
-/// What is known of runs that wait, here and elsewhere. It may be late: then a run begins a turn too
-/// early, or waits until somebody looks again.
+/// A cached hint about waiting runs, here and on other executors. It may be stale: then a run begins one
+/// turn too early, or waits until the next look-up.
 #[derive(Debug, Default)]
 struct Known {
     /// There may be some: whenever a place is given up, it may be the turn of one.
     any: bool,
     /// Some of them may wait for nothing but a place, so they come before any that is started now.
     first: bool,
-    /// How often it was heard that there may be some.
+    /// The number of notifications about possible waiting runs.
     news: u64,
 }
 
@@ -80,14 +81,15 @@ impl Places {
         permit.map(|permit| self.place(permit))
     }
 
-    /// Some of the free places, to ask for runs for them. Others begin meanwhile in what is left.
+    /// Reserves some of the free slots, to look up runs for them. Other runs may use the slots that are
+    /// left.
     pub(super) async fn gather(self: &Arc<Self>) -> Gathered<'_> {
         let asking = self.asking.lock().await;
         let permits = std::iter::from_fn(|| self.permit()).take(GATHERED).collect();
         Gathered { permits, news: self.known().news, places: self, _asking: asking }
     }
 
-    /// There may be runs that wait, or that nobody drives any more.
+    /// Records that there may be runs that wait, or that no executor drives any more.
     pub(super) fn stir(&self) {
         let mut known = self.known();
         known.any = true;
@@ -124,7 +126,7 @@ impl Places {
 }
 
 impl Gathered<'_> {
-    /// How many there are.
+    /// The number of entries.
     pub(super) fn len(&self) -> usize {
         self.permits.len()
     }
@@ -158,7 +160,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether somebody was told to look.
+    /// Returns true when a look-up of waiting runs was requested.
     fn is_stirred(places: &Places) -> bool {
         places.stirred.notified().now_or_never().is_some()
     }

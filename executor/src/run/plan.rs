@@ -1,4 +1,4 @@
-//! Plans: showing what a run would do, and running what was shown, once and only as it was shown.
+//! Plans: previews of a run that can then be run once, exactly as shown.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::config::Limits;
 use crate::error::{Error, Kind};
 use crate::journal::store::NewPlan;
 
-/// How long a plan can be run.
+/// The time during which a plan can be run.
 const PLAN_LIFE: Duration = Duration::from_secs(15 * 60);
-/// The largest plan that can be run, in bytes: what was asked for and what it was made of.
+/// The largest plan that can be run, in bytes: its request and its basis.
 const MAX_PLAN: usize = 1 << 20;
 /// The most differences that are told.
 const MAX_LISTED: usize = 20;
-/// What a caller does about a plan that cannot be run.
+/// The hint about a plan that cannot be run.
 const AGAIN: &str = "See what would run now with `a2s run NAME --dry-run`, and run that plan.";
 
 /// The right to run a plan.
@@ -32,16 +32,16 @@ struct Ticket {
     digest: Digest,
 }
 
-/// A plan that somebody wants to run.
+/// A plan that a caller wants to run.
 pub(super) struct Redeemed {
     /// Its id.
     pub(super) id: Digest,
-    /// What was shown.
+    /// The plan as it was shown.
     pub(super) shown: Shown,
 }
 
 impl Runs {
-    /// Shows what a run would do, with a token that runs exactly this.
+    /// Shows the effect of a run, with a token that runs exactly this plan.
     pub(crate) async fn plan(
         &self,
         request: &PlanRequest,
@@ -142,8 +142,7 @@ impl Runs {
         Ok(Redeemed { id, shown })
     }
 
-    /// Finds everything anew that the plan asked for, and refuses it when anything is not as it was
-    /// shown.
+    /// Resolves the request of the plan again, and rejects it when anything differs from the plan as shown.
     ///
     /// # Errors
     /// [`Kind::PlanDiffers`], with everything that differs.
@@ -165,8 +164,8 @@ impl Runs {
     }
 }
 
-/// What cannot be found any more was there when the plan was made. What the executor or the registry
-/// is to blame for says nothing about the plan.
+/// Turns an error into a difference: the missing part existed when the plan was made. An error of the
+/// executor or the registry is returned unchanged, because it is not about the plan.
 fn no_longer(mut found: Vec<String>, error: Error) -> Error {
     if error.kind.blame() == FaultAttribution::Executor {
         return error;
@@ -185,7 +184,7 @@ fn differ(found: &[String]) -> Error {
     Error::new(Kind::PlanDiffers, message).hint(AGAIN)
 }
 
-/// What a plan is stored by: whoever reads it has no token.
+/// The id under which a plan is stored: a reader of the database cannot derive the token from it.
 fn id_of(token: &str) -> Digest {
     Digest::of_bytes(format!("a2s plan 1\n{token}").as_bytes())
 }

@@ -1,4 +1,4 @@
-//! A plan that was shown, and what it was made of. Pure.
+//! A plan that was shown, and the basis that it was made from. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,40 +12,40 @@ use crate::plan::Plan;
 use crate::registry_client::{Choices, Library};
 use a2s::one_line;
 
-/// The version of what a digest is taken of.
+/// The version of the data from which a digest is computed.
 const VERSION: u8 = 1;
-/// The most characters of a foreign name that are told.
+/// The most characters of a foreign name in a message.
 const MAX_NAME: usize = 100;
 
 /// A plan that was shown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Shown {
-    /// What was asked for: the same is asked for again before it runs.
+    /// The request; it is resolved again before the plan runs.
     pub(super) request: PlanRequest,
-    /// What came of it.
+    /// The basis that resulted from it.
     pub(super) basis: Basis,
 }
 
-/// Everything that decides what the run of a plan does. Requests that depend on earlier answers
-/// follow from the contents, in which they are templates.
+/// Everything that determines the effect of running a plan. Requests that depend on earlier responses
+/// follow from the contents, which have them as templates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Basis {
-    /// What runs.
+    /// The capability that runs.
     pub(super) content: Content,
-    /// The inputs with what was remembered and with defaults, as they may be told. Secret ones
-    /// cannot come to differ: they are given, and nothing else gives them.
+    /// The inputs, with remembered values and defaults, in the form that may be shown. Secret inputs cannot
+    /// differ: only the caller gives them.
     pub(super) inputs: Map<String, Value>,
-    /// Those of the inputs that were remembered, and for how long.
+    /// The inputs that were remembered, with the scope of each.
     pub(super) recalled: BTreeMap<String, StateScope>,
-    /// The session, as it may be told.
+    /// The session, in the form that may be shown.
     pub(super) session: Option<String>,
     /// The hosts that requests go to, and where connections are sent instead.
     pub(super) hosts: BTreeMap<String, Option<String>>,
     /// The credentials that requests go with.
     pub(super) credentials: Vec<Used>,
-    /// Who guards its steps, in order.
+    /// The guardians of its steps, in order.
     pub(super) guarding: Vec<GuardianInfo>,
-    /// The policy of each guardian that tells which it has.
+    /// The policy of each guardian that reports its policy.
     pub(super) policies: BTreeMap<String, String>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Content {
     capability: CapabilityRef,
     /// All that it uses, in order of name and version.
     dependencies: Vec<CapabilityRef>,
-    /// Which of them each dependency means.
+    /// The content that each dependency resolves to.
     choices: Choices,
 }
 
@@ -78,7 +78,7 @@ impl Content {
         }
     }
 
-    /// What is another content in `now`, in words.
+    /// Describes the contents that differ in `now`.
     pub(super) fn differences(&self, now: &Self) -> Vec<String> {
         let (was, is) = (&self.capability, &now.capability);
         let mut found = Vec::new();
@@ -169,7 +169,7 @@ impl Basis {
     }
 }
 
-/// What is not as it was, each in words. Values are not told; nothing is said when nothing differs.
+/// Describes each difference. Values are not shown; empty when nothing differs.
 pub(super) fn differences(was: &Basis, is: &Basis) -> Vec<String> {
     let mut found = was.content.differences(&is.content);
     found.extend(differences_of_inputs(was, is));

@@ -18,11 +18,11 @@ use crate::session_state::{Holder, Recalled};
 pub(super) struct Prepared {
     /// The documents.
     pub(super) library: Library,
-    /// What they come to.
+    /// The plan made from them.
     pub(super) plan: Plan,
-    /// The inputs, with what is remembered and with defaults. Some may be missing.
+    /// The inputs, with remembered values and defaults. Some may be missing.
     pub(super) inputs: Map<String, Value>,
-    /// Those of them that are remembered, and for how long.
+    /// The inputs that are remembered, with the scope of each.
     pub(super) recalled: BTreeMap<String, StateScope>,
     /// The credentials that its steps want, and those that there are.
     pub(super) credentials: PlanCredentials,
@@ -53,7 +53,7 @@ impl Runs {
         self.complete(request, principal, library, plan).await
     }
 
-    /// The documents that somebody wants, each with the checksum that the executor remembers.
+    /// Resolves the wanted documents. Each must match the checksum that the executor remembers, if any.
     pub(super) async fn resolve(&self, wanted: Wanted<'_>) -> Result<(Library, Plan), Error> {
         let limits = &self.config.limits;
         let mut library = self.registry.resolve(wanted, limits.max_documents).await?;
@@ -62,7 +62,7 @@ impl Runs {
         Ok((library, plan))
     }
 
-    /// The rest, with these documents and what is remembered for a principal.
+    /// Prepares the rest of a run, with these documents and the values remembered for a principal.
     pub(super) async fn complete(
         &self,
         request: &PlanRequest,
@@ -91,7 +91,7 @@ impl Runs {
         Ok(Prepared { library, plan, inputs, recalled: scopes, credentials, hosts })
     }
 
-    /// What is remembered for inputs that are needed and not given. Secret ones are not remembered.
+    /// The remembered values of inputs that are needed and not given. Secret inputs are not remembered.
     async fn recall(
         &self,
         plan: &Plan,
@@ -110,7 +110,7 @@ impl Runs {
         Ok(recalled)
     }
 
-    /// What a run would be made of, as it may be told.
+    /// The basis of a run, in the form that may be shown.
     ///
     /// # Errors
     /// When there are more secrets than can be kept.

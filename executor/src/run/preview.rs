@@ -22,7 +22,7 @@ use crate::secrets::Secrets;
 /// Questions that are asked at the same time.
 const AT_ONCE: usize = 8;
 
-/// What one preview goes with.
+/// The context of one preview.
 struct Occasion<'p> {
     /// The principal that asks for it.
     principal: &'p Principal,
@@ -35,7 +35,8 @@ struct Occasion<'p> {
 }
 
 impl Runs {
-    /// Asks about each task step whose inputs are known, and writes the answers to the steps.
+    /// Asks the guardians about each task step with known inputs, and attaches their decisions to the
+    /// steps.
     ///
     /// # Errors
     /// When there are more secrets than can be kept.
@@ -121,7 +122,7 @@ impl Runs {
     }
 }
 
-/// What is said of one step, or of one iteration of it.
+/// The preview of one step, or of one iteration of it.
 struct Answer {
     /// Its path in the plan.
     step: String,
@@ -130,7 +131,7 @@ struct Answer {
     preview: StepPreview,
 }
 
-/// Gives each step what is said of it.
+/// Attaches the previews to their steps.
 fn attach(steps: &mut [PlannedStep], previews: &mut BTreeMap<String, Vec<ItemPreview>>) {
     for step in steps {
         match &mut step.kind {

@@ -1,5 +1,5 @@
-//! Rehearsals: a plan is walked with answers that are at hand. Nothing leaves, nobody is asked, and
-//! nothing is written down.
+//! Rehearsals: a plan is walked with responses that are already available. Nothing is sent, no guardian is
+//! asked, and nothing is stored.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -20,10 +20,10 @@ use crate::plan::Plan;
 use crate::request::Contracts;
 use crate::secrets::Secrets;
 
-/// A plan that is walked with answers that are at hand.
+/// A plan that is walked with available responses.
 #[derive(Debug)]
 pub(crate) struct Rehearsal<'r> {
-    /// The run that it stands for: ids that are made for services follow from it.
+    /// The run that it represents: ids that are made for services are derived from it.
     pub(crate) run: Uuid,
     /// Its session.
     pub(crate) session: &'r str,
@@ -33,11 +33,11 @@ pub(crate) struct Rehearsal<'r> {
     pub(crate) progress: &'r Progress,
     /// The inputs, with defaults.
     pub(crate) inputs: &'r Map<String, Value>,
-    /// Who has the answers.
+    /// The source of the responses.
     pub(crate) answers: &'r dyn Answers,
     /// The permits for expensive evaluations.
     pub(crate) evaluations: &'r EvaluationPool,
-    /// What it may take.
+    /// The limits of the walk.
     pub(crate) limits: &'r Limits,
     /// The clock.
     pub(crate) clock: Arc<dyn Clock>,

@@ -1,5 +1,5 @@
-//! Replaying a run: its plan, or that of another version, is walked with the answers that were
-//! recorded, and what departs from the recording is told. No service and no guardian is asked.
+//! Replays a run: its plan, or that of another version, is walked with the recorded responses, and the
+//! differences from the recording are reported. No service and no guardian is asked.
 
 mod drift;
 
@@ -21,10 +21,10 @@ use crate::registry_client::Wanted;
 use drift::Side;
 
 impl Runs {
-    /// Replays a run, and tells where that departs from what was recorded.
+    /// Replays a run, and returns the differences from the recording.
     ///
     /// # Errors
-    /// [`Kind::WrongState`] while the run is under way; what is wrong with `against`.
+    /// [`Kind::WrongState`] while the run is under way; the errors of resolving `against`.
     pub(crate) async fn replay(
         &self,
         run: Uuid,
@@ -83,9 +83,9 @@ impl Runs {
 #[derive(Debug)]
 struct Recording<'r> {
     exchanges: BTreeMap<String, Exchange>,
-    /// How each step ended.
+    /// The recorded end of each step.
     steps: &'r Progress,
-    /// What is asked now.
+    /// The requests that the steps make now.
     asked: Mutex<BTreeMap<String, Asked>>,
 }
 
@@ -116,8 +116,8 @@ impl Answers for Recording<'_> {
 }
 
 impl Recording<'_> {
-    /// Whether a step was not run because of something around it: it was skipped, or it stands in a
-    /// step that did not come to its end.
+    /// Returns true when a step did not run because of something around it: it was skipped, or it is inside
+    /// a step that did not finish.
     fn was_left_out(&self, step: &str) -> bool {
         let is_left = |recorded: &Recorded| recorded.skipped || recorded.error.is_some();
         let mut outwards = std::iter::successors(Some(step), |path| around(path));
@@ -125,7 +125,7 @@ impl Recording<'_> {
     }
 }
 
-/// The steps that a person has said the outcome of: what they were answered, nobody knows.
+/// The steps with an outcome that a person has set: their responses are unknown.
 fn resolved(events: &[Event]) -> Progress {
     let is_resolved = |event: &&Event| matches!(event.kind, EventKind::StepResolved { .. });
     let mut steps = Progress::of(events).steps;

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::registry_client::Reported;
 use crate::report::hosts_of;
 
-/// How long a report waits that could not be made.
+/// The pause before a failed report is repeated.
 const AGAIN: Duration = Duration::from_secs(15);
 /// Reports that fail before the rest waits.
 const MOST_FAILURES: usize = 5;
@@ -44,7 +44,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Reports what is over and was not reported: at once, and again and again.
+    /// Reports runs that are over and not yet reported: at once, and then periodically.
     pub(super) async fn keep_reporting(self: Arc<Self>) {
         loop {
             self.mark_reported().await;
@@ -55,8 +55,8 @@ impl Runs {
         }
     }
 
-    /// Writes down what was reported since the last time, together: it costs no run a write of its own.
-    /// What is lost with a crash is reported again, which changes nothing.
+    /// Records the runs that were reported since the last time in one write, so that no run needs its own.
+    /// Runs that are lost in a crash are reported again, which changes nothing.
     pub(super) async fn mark_reported(&self) {
         let runs = std::mem::take(&mut *lock(&self.reported));
         if runs.is_empty() {
@@ -67,7 +67,7 @@ impl Runs {
         }
     }
 
-    /// Stops when some reports cannot be made: those behind them would fare no better.
+    /// Reports the remaining runs. Stops after several failures, because later reports would fail as well.
     async fn report_rest(&self) -> Result<(), Error> {
         let (mut last, mut failures) = (Uuid::nil(), 0);
         loop {

@@ -21,13 +21,13 @@ use crate::telemetry::{Aside, Matter, RunTrace};
 use a2s::one_line;
 
 impl Runs {
-    /// Records what became of a request whose outcome is not known, and lets the run go on. One that was
-    /// set aside goes on without that. Outputs that the caller sets pass the guardian first, as those of
+    /// Records the outcome of a request with an unknown effect, and lets the run continue. A run that was
+    /// set aside continues without that. Outputs that the caller sets pass the guardian first, as those of
     /// the service would have.
     ///
     /// # Errors
-    /// [`Kind::WrongState`] when the run does not wait, [`Kind::BadRequest`] when the step is not in
-    /// doubt or does not have such outputs.
+    /// [`Kind::WrongState`] when the run does not wait, [`Kind::BadRequest`] when the step is not in doubt
+    /// or does not have such outputs.
     pub(crate) async fn go_on(
         self: &Arc<Self>,
         run: Uuid,
@@ -164,8 +164,8 @@ fn find_step<'p>(plan: &'p Plan, path: &str) -> Result<(&'p Unit, &'p Step), Err
         .ok_or_else(|| Error::new(Kind::Internal, format!("`{path}` is no step of the capability")))
 }
 
-/// Refuses everything but that a run is tried again as it is. What is not safe to repeat in it is asked
-/// about when it comes to that.
+/// Rejects everything except a request to try the run again unchanged. If a request in it is not safe to
+/// repeat, the run asks about it when it gets there.
 fn check_again(request: &ResumeRequest) -> Result<(), Error> {
     if request.decision == StepResolution::Repeat && request.outputs.is_empty() {
         return Ok(());

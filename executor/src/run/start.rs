@@ -30,8 +30,8 @@ fn of_tenant(tenant: &Principal, key: String) -> String {
 }
 
 impl Runs {
-    /// Starts a run of a caller who is in `trace`, or finds the one that `key` has started.
-    /// An `event` that has started it is told to the guardian first.
+    /// Starts a run of a caller who is in `trace`, or finds the run that `key` has started. The guardian
+    /// sees an `event` that has started it first.
     pub(crate) async fn start(
         self: &Arc<Self>,
         request: ExecutionRequest,
@@ -166,7 +166,7 @@ impl Runs {
         Ok(answer)
     }
 
-    /// What a request wants to run.
+    /// The capability or plan that a request names.
     async fn want(&self, request: &ExecutionRequest, caller: &Caller) -> Result<Wanted, Error> {
         let ExecutionRequest { name, plan, version, digest, lock, inputs, session, wait } = request;
         match (name, plan) {
@@ -196,8 +196,8 @@ impl Runs {
         }
     }
 
-    /// The run that a key has started, if it was for the same request. Secret inputs do not count:
-    /// nothing that could tell whether they are the same is kept of them.
+    /// The run that a key has started, if it was for the same request. Secret inputs are not compared:
+    /// nothing is stored that could show whether they are the same.
     async fn attach(
         &self,
         run: Uuid,
@@ -214,7 +214,7 @@ impl Runs {
     }
 }
 
-/// Why another run of a tenant is refused.
+/// The error that rejects another run of a tenant.
 fn too_many(tenant: &Principal, room: Room) -> Error {
     let message = match room.most_queued {
         0 => format!("there is no room for another run of `{tenant}`, and none of them may wait"),
@@ -224,7 +224,7 @@ fn too_many(tenant: &Principal, room: Room) -> Error {
     Error::new(Kind::Busy, message)
 }
 
-/// What somebody wants to run.
+/// The capability that a caller wants to run.
 enum Wanted {
     /// A capability.
     Capability(PlanRequest),
@@ -232,8 +232,8 @@ enum Wanted {
     Plan(Box<Result<Redeemed, Error>>),
 }
 
-/// The digest of what is asked for; how the answer is waited for is no part of it, and neither are
-/// `secret` inputs, which somebody could guess from it.
+/// The digest of a request. It leaves out how the caller waits for the response, and the `secret` inputs,
+/// which could be guessed from it.
 fn digest_of(request: &ExecutionRequest, secret: &[String]) -> Digest {
     let ExecutionRequest { name, plan, version, digest, lock, inputs, session, wait: _ } = request;
     let mut inputs = inputs.clone();

@@ -1,8 +1,8 @@
-//! Credentials: what an answer may not give back.
+//! Removes credentials from responses.
 //!
-//! A service that echoes what it was sent would make a credential data, which a later step could
-//! carry to another host. So credentials are taken out of answers before these are used at all;
-//! the secret values of inputs stay in, because steps work with them.
+//! A service that echoes its request would turn a credential into data, which a later step could send to
+//! another host. So credentials are removed from responses before any use; the secret values of inputs stay
+//! in, because steps work with them.
 
 use std::collections::BTreeSet;
 
@@ -23,18 +23,18 @@ use crate::request::{RawResponse, decode_text};
 /// The most that the credentials of one run may come to, in all their spellings, in bytes. Tokens
 /// change during a long run.
 const MAX_BYTES: usize = 512 << 10;
-/// What stays as it is in an address: the unreserved characters of RFC 3986.
+/// The encode set for addresses: it keeps the unreserved characters of RFC 3986.
 pub(crate) const ADDRESS: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// The longest credential whose other spellings are looked for as well: tokens that say something
-/// themselves (RFC 9068) have a thousand bytes and more.
+/// The longest credential that is also searched for in other encodings: self-contained tokens (RFC 9068)
+/// have a thousand bytes and more.
 const MAX_SPELT: usize = 2 << 10;
 
 impl Secrets {
-    /// From now on `text` is a credential: told to nobody, and taken out of answers.
+    /// Treats `text` as a credential from now on: it is never revealed, and is removed from responses.
     ///
     /// # Errors
-    /// [`Kind::BudgetExceeded`] when there is more to be kept than can be looked for.
+    /// [`Kind::BudgetExceeded`] when there are more credentials than can be searched for.
     pub(crate) fn learn_credential(&self, text: &str) -> Result<(), Error> {
         let mut known = self.write();
         let mut texts = spellings(text);
@@ -85,8 +85,8 @@ impl Secrets {
 }
 
 impl Known {
-    /// `text` without credentials; nothing when there are none in it. What was JSON is JSON
-    /// afterwards: a number that is a credential becomes a string.
+    /// `text` without credentials; `None` when it contains none. JSON stays JSON: a number that is a
+    /// credential becomes a string.
     fn scrub_text(&self, text: &str) -> Option<String> {
         let finder = self.credential_finder.as_ref()?;
         let Ok(value) = serde_json::from_str::<Value>(text) else {
@@ -125,8 +125,8 @@ fn spellings(text: &str) -> BTreeSet<String> {
     texts
 }
 
-/// The characters that stand for `bytes` in base64, wherever they begin in a longer text: without
-/// those that depend on what is around.
+/// The characters that encode `bytes` in base64, at any position in a longer text, without those that
+/// depend on the text around them.
 fn in_base64(bytes: &[u8]) -> Vec<String> {
     let mut texts = Vec::new();
     for offset in 0..3 {

@@ -39,8 +39,8 @@ impl Spelling {
     }
 }
 
-/// What a text may be spelt in, the outermost first: JSON is quoted in JSON that is quoted again, and
-/// addresses stand in addresses, in JSON and in pages.
+/// The encodings that a text may have, the outermost first: JSON is quoted in JSON that is quoted again,
+/// and addresses appear in addresses, in JSON and in pages.
 const LAYERS: [&[Spelling]; 15] = [
     &[Spelling::Percent],
     &[Spelling::Escapes],
@@ -101,7 +101,7 @@ pub(super) fn replace(finder: &AhoCorasick, text: &str) -> String {
     masked
 }
 
-/// What `text` reads as, layer by layer; nothing when one of the layers changes nothing.
+/// Decodes `text` layer by layer; `None` when one of the layers changes nothing.
 fn decode(text: &str, layers: &[Spelling]) -> Option<Vec<u8>> {
     let mut decoded: Option<Vec<u8>> = None;
     for layer in layers {
@@ -154,8 +154,8 @@ fn replace_spelt(finder: &AhoCorasick, text: &str, reading: &Reading) -> Option<
     replace_in(finder, text, &bytes, place)
 }
 
-/// Replaces in `text` what is found in `bytes`, which is how it reads; `place` tells from where to
-/// where each of them is written. Nothing when nothing is found.
+/// Replaces in `text` the matches that are found in `bytes`, its decoded form; `place` returns the range of
+/// `text` that encodes a byte. `None` when there are no matches.
 fn replace_in(
     finder: &AhoCorasick,
     text: &str,
@@ -197,7 +197,7 @@ fn read_percent(text: &str, give: &mut impl FnMut(u8, usize, usize)) {
     }
 }
 
-/// Reads a text in which characters stand behind a mark, as `read_one` knows.
+/// Reads a text in which characters are escaped by a mark; `read_one` decodes one escape.
 fn read_marked(
     text: &str,
     mark: char,

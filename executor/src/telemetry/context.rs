@@ -21,7 +21,7 @@ pub(crate) struct TraceId(pub(super) [u8; 16]);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SpanId(pub(super) [u8; 8]);
 
-/// Which trace a run is in, and what its spans are called there.
+/// The trace that a run is in, and the ids of its spans there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunTrace {
     run: Uuid,
@@ -33,8 +33,8 @@ pub(crate) struct RunTrace {
 }
 
 impl RunTrace {
-    /// The trace of a run: the caller's, or else one of its own, whose id is that of the run.
-    /// `exported` is whether spans of traces without a caller are recorded.
+    /// The trace of a run: the caller's, or else one of its own, with the id of the run. `exported` is true
+    /// when spans of traces without a caller are recorded.
     pub(crate) fn of(run: Uuid, caller: Option<&TraceContext>, exported: bool) -> Self {
         match caller.and_then(|caller| Some((parse_parent(&caller.traceparent)?, caller))) {
             Some(((trace, parent, flags), caller)) => Self {
@@ -84,7 +84,7 @@ impl RunTrace {
         self.span(&format!("aside {name}"))
     }
 
-    /// The headers by which somebody who is asked on behalf of `span` continues the trace.
+    /// The headers with which the receiver of a request on behalf of `span` continues the trace.
     pub(crate) fn headers(&self, span: SpanId) -> HeaderMap {
         let flags = u8::from(self.sampled);
         let parent = format!("00-{}-{span}-{flags:02x}", self.trace);
@@ -108,8 +108,8 @@ impl RunTrace {
     }
 }
 
-/// The trace that a caller is in, as its headers tell. Who tells nonsense is in none, and a
-/// `tracestate` that nobody could pass on is left out (sections 3.2 and 3.3).
+/// The trace that a caller is in, from its headers. Invalid headers give no trace, and a `tracestate` that
+/// could not be passed on is left out (sections 3.2 and 3.3).
 pub(crate) fn read_headers(headers: &HeaderMap) -> Option<TraceContext> {
     let mut parents = headers.get_all(TRACEPARENT).iter();
     let (Some(parent), None) = (parents.next(), parents.next()) else { return None };
@@ -124,7 +124,7 @@ pub(crate) fn read_headers(headers: &HeaderMap) -> Option<TraceContext> {
     })
 }
 
-/// Trace, span and flags. A version to come may have more behind them.
+/// Trace, span and flags. A future version may have more fields after them.
 fn parse_parent(text: &str) -> Option<(TraceId, SpanId, u8)> {
     let (version, rest) = text.split_once('-')?;
     let (trace, rest) = rest.split_once('-')?;

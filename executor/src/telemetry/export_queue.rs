@@ -1,8 +1,8 @@
-//! Handing things over to whoever takes them, beside everything else.
+//! A bounded background queue that sends batches of items to a sink.
 //!
-//! Who has something to tell hands it over and is done. Behind that is one queue, bounded, and one
-//! task that delivers what is in it: all that has gathered while the last batch was under way goes
-//! with the next. What finds no room, or nobody takes, is dropped and counted.
+//! A producer hands over its items and does not wait. One task delivers the queue: all items that arrive
+//! while a batch is under way go with the next. Items that find no room, or that are not accepted, are
+//! dropped and counted.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,21 +14,22 @@ use tokio::task::JoinSet;
 
 use crate::metrics::Delivered;
 
-/// Who takes things.
+/// A destination for exported items.
 pub(super) trait Taker: Debug + Send + Sync + 'static {
-    /// What it takes.
+    /// The type of its items.
     type Item: Send + 'static;
-    /// What they are called in the log.
+    /// The name of the items in the log.
     const ITEMS: &'static str;
-    /// How many may wait; those that are offered together while there is room are taken together.
+    /// The most items that may wait; items that are offered together while there is room are accepted
+    /// together.
     const MAX_WAITING: usize;
-    /// How many it takes at a time.
+    /// The most items in one batch.
     const BATCH: usize;
 
-    /// Takes a batch, and gives how many of it were refused.
+    /// Takes a batch, and returns the number of its items that were rejected.
     ///
     /// # Errors
-    /// Why nobody took any of them.
+    /// The reason why none of them was accepted.
     fn take(&self, batch: Vec<Self::Item>) -> impl Future<Output = Result<usize, String>> + Send;
 }
 
@@ -44,10 +45,10 @@ pub(super) struct Queue<T: Taker> {
 
 #[derive(Debug)]
 struct Shared {
-    /// What things are called.
+    /// The name of the items.
     items: &'static str,
     delivered: Delivered,
-    /// How many wait or are under way.
+    /// The number of items that wait or are under way.
     waiting: AtomicUsize,
     dropped: AtomicU64,
 }
@@ -98,7 +99,7 @@ impl<T: Taker> Queue<T> {
         }
     }
 
-    /// How many nobody gets.
+    /// The number of dropped items.
     #[cfg(test)]
     pub(super) fn dropped(&self) -> u64 {
         self.shared.dropped.load(Ordering::Relaxed)
@@ -133,8 +134,8 @@ impl Shared {
         }
     }
 
-    /// Counts what nobody gets, and says so now and then: when there is the first, and whenever
-    /// there are twice as many as the last time.
+    /// Counts dropped items, and logs this from time to time: for the first one, and whenever their number
+    /// has doubled since the last time.
     fn drop_items(&self, count: usize, why: &str) {
         if count == 0 {
             return;

@@ -11,11 +11,11 @@ use crate::config::OtlpExport;
 use crate::control_plane;
 use crate::error::{Error, Kind};
 
-/// How long one batch may take, as OpenTelemetry's exporters wait.
+/// The timeout for one batch, as in OpenTelemetry's exporters.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a batch is sent, when the receiver may take it later.
+/// The most attempts to send a batch that the receiver may accept later.
 const ATTEMPTS: u32 = 3;
-/// The pause behind the first attempt; the next is twice as long.
+/// The pause after the first attempt; the next is twice as long.
 const PAUSE: Duration = Duration::from_millis(500);
 /// The most of an answer that is read.
 const MAX_ANSWER: usize = 64 * 1024;
@@ -103,7 +103,8 @@ impl Receiver {
     }
 }
 
-/// Whether a receiver that answers so may take the same later (OTLP over HTTP, retryable codes).
+/// Returns true when a receiver with this response may accept the same later (OTLP over HTTP, retryable
+/// codes).
 fn may_pass(status: StatusCode) -> bool {
     matches!(status.as_u16(), 429 | 502 | 503 | 504)
 }

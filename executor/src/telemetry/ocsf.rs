@@ -1,14 +1,14 @@
-//! The security events of a run (OCSF): a fold over its events. Pure, but for where they go.
+//! The security events of a run (OCSF): a fold over its events. Pure, except for the sinks.
 //!
-//! | event | is | severity |
+//! | event | content | severity |
 //! |---|---|---|
-//! | API Activity (6003) | a tool step or an iteration of one that ended, with all that was decided about it; a guardian's look at something that is no step | informational |
+//! | API Activity (6003) | a tool step or an iteration of one that ended, with all decisions about it; a guardian's decision that is not about a step | informational |
 //! | Detection Finding (2004) | a decision that changed something | low |
-//! | | a guardian that did not answer, and whose silence lets steps pass | medium |
+//! | | a guardian that did not respond, with a fail mode that lets steps pass | medium |
 //! | | a denial | high |
 //!
-//! Values never get in: addresses go without their query, changes without what was changed, errors
-//! as their code and the title of that. A guardian's words are there as the journal has them.
+//! Values are never included: addresses have no query, changes do not have the changed values, errors have
+//! only their code and its title. The messages of a guardian are included as they are in the journal.
 
 mod event;
 mod event_builder;
@@ -33,10 +33,10 @@ use crate::gate::tool_id;
 pub(crate) use event::Event;
 pub(crate) use sink::{EventFile, EventReceiver, Line};
 
-/// Who tells.
+/// The product that reports the events.
 #[derive(Debug, Clone)]
 pub(crate) struct Product {
-    /// What this service is called.
+    /// The name of this service.
     pub(crate) service: String,
 }
 
@@ -46,8 +46,8 @@ pub(crate) fn line(event: &Event) -> Option<Line> {
     serde_json::to_string(event).ok().map(Line::from)
 }
 
-/// What is to be told of a run that has come to rest: all that happened since it rested before.
-/// Nothing of events without a beginning.
+/// The events to report for a run that is over or waits: everything since it last waited. Empty when the
+/// first event is missing.
 pub(crate) fn events_of_run(events: &[api::Event], product: &Product) -> Vec<Event> {
     let Some(first) = events.first() else { return Vec::new() };
     let EventKind::RunStarted(started) = &first.kind else { return Vec::new() };
@@ -71,7 +71,7 @@ pub(crate) fn events_of_run(events: &[api::Event], product: &Product) -> Vec<Eve
     folding.events
 }
 
-/// What is to be told of a decision without a run.
+/// The events to report for a decision without a run.
 pub(crate) fn events_aside(aside: &Aside<'_>, product: &Product) -> Vec<Event> {
     let Aside { principal, id, matter, decisions, is_refused, session, capability, caller, at } =
         *aside;
@@ -113,7 +113,7 @@ pub(crate) fn events_aside(aside: &Aside<'_>, product: &Product) -> Vec<Event> {
 struct Folding<'e> {
     scene: Scene<'e>,
     steps: Steps<'e, Tool<'e>>,
-    /// The place up to which everything was told.
+    /// The number of the event up to which everything was reported.
     told: u64,
     events: Vec<Event>,
 }
@@ -121,7 +121,7 @@ struct Folding<'e> {
 /// A step, as far as it is a tool's.
 struct Tool<'e> {
     began: Timestamp,
-    /// Whether it sends something itself.
+    /// True when it sends requests itself.
     is_tool: bool,
     execution_id: Option<Uuid>,
     decisions: Vec<&'e Decision>,
@@ -293,7 +293,7 @@ impl<'e> Folding<'e> {
         Moment { at: event.at, seq: Some(event.seq), uid }
     }
 
-    /// What is said about a step at this time.
+    /// The subject of an event about a step at this time.
     fn about(&self, step: &'e str, at: Timestamp, execution_id: Option<Uuid>) -> About<'e> {
         let document = self.steps.document_of(step);
         let tool = self.steps.get(step);
@@ -312,7 +312,7 @@ impl<'e> Folding<'e> {
     }
 }
 
-/// What a method of HTTP does, as far as it tells that. `POST` may do anything.
+/// The activity of an HTTP method, as far as the method determines it. `POST` may do anything.
 fn activity_of(method: Option<&str>) -> Activity {
     match method {
         Some("GET" | "HEAD" | "OPTIONS" | "TRACE" | "QUERY") => Activity::Read,
@@ -322,7 +322,7 @@ fn activity_of(method: Option<&str>) -> Activity {
     }
 }
 
-/// What the code of an error means.
+/// The title of the code of an error.
 fn title(error: &RunError) -> Option<&'static str> {
     Kind::of_code(&error.code).map(|kind| kind.code().title)
 }

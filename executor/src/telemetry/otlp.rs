@@ -27,7 +27,7 @@ const SCHEMA: &str = "https://opentelemetry.io/schemas/1.37.0";
 /// A span that is ready to be sent.
 pub(super) type Ready = Span;
 
-/// The spans of a trace, each behind its parent.
+/// The spans of a trace, each after its parent.
 pub(super) fn ready(trace: Trace) -> Vec<Ready> {
     let Trace { context, spans } = trace;
     let ready = |span: super::span::Span| Ready {
@@ -76,7 +76,7 @@ pub(super) fn encode(service: &str, spans: Vec<Ready>) -> Vec<u8> {
     ExportTraceServiceRequest { resource_spans: vec![told] }.encode_to_vec()
 }
 
-/// How many spans a receiver refused, as its answer says.
+/// The number of spans that a receiver rejected, according to its response.
 pub(super) fn rejected(answer: &[u8]) -> u64 {
     let answer = ExportTraceServiceResponse::decode(answer).unwrap_or_default();
     let rejected = answer.partial_success.map_or(0, |partial| partial.rejected_spans);

@@ -1,23 +1,23 @@
-//! Decisions of a guardian without a run: about the event that wants to start one, about what is
-//! remembered for its inputs, and about what is to be remembered.
+//! Decisions of a guardian without a run: about the event that wants to start one, about the values
+//! remembered for its inputs, and about a value that is to be remembered.
 
 use a2s::Principal;
 use a2s::api::{CapabilityRef, Decision, GuardianPhase, TraceContext, TriggerEvent};
 use jiff::Timestamp;
 use uuid::Uuid;
 
-/// What was decided about one of them.
+/// The decisions about one of these subjects.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Aside<'a> {
     /// The principal that asks for it.
     pub(crate) principal: &'a Principal,
     /// The run that it may become, or else an id of its own.
     pub(crate) id: Uuid,
-    /// What it is about.
+    /// The subject of the decisions.
     pub(crate) matter: Matter<'a>,
-    /// What was said, in order.
+    /// The decisions, in order.
     pub(crate) decisions: &'a [Decision],
-    /// Whether that was the end of it.
+    /// True when the subject was rejected.
     pub(crate) is_refused: bool,
     /// The session, as the guardian sees it.
     pub(crate) session: &'a str,
@@ -25,18 +25,18 @@ pub(crate) struct Aside<'a> {
     pub(crate) capability: Option<&'a CapabilityRef>,
     /// The trace that its caller is in.
     pub(crate) caller: Option<&'a TraceContext>,
-    /// When it was decided.
+    /// The time of the decision.
     pub(crate) at: Timestamp,
 }
 
-/// What is decided about.
+/// The subject of a decision.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Matter<'a> {
     /// An event that starts a run.
     Event(&'a TriggerEvent),
     /// So many values that are remembered, before a run uses them.
     Recalled(usize),
-    /// A value that somebody wants to have remembered.
+    /// A value that a caller wants to have remembered.
     Remembered,
     /// Outputs that a person sets on a step of a waiting run.
     Outputs,

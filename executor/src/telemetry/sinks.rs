@@ -1,4 +1,4 @@
-//! Everybody who is told of runs and of decisions, as the configuration names them.
+//! All sinks for runs and decisions, from the configuration.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::config::Telemetry;
 use crate::error::Error;
 use crate::metrics::Metrics;
 
-/// Those who are told.
+/// The configured sinks.
 #[derive(Debug)]
 pub(crate) struct Listeners {
     spans: Option<Queue<Collector>>,
@@ -26,10 +26,10 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    /// Those of the configuration. The file is opened; to the others nothing is sent yet.
+    /// Opens the sinks of the configuration. The file is opened; nothing is sent to the others yet.
     ///
     /// # Errors
-    /// When one of them cannot be told anything.
+    /// When one of them cannot be used.
     pub(crate) fn open(config: &Telemetry, metrics: &Metrics) -> Result<Self, Error> {
         let Telemetry { export, ocsf_file, ocsf_endpoint, alarm, service, propagate: _ } = config;
         let spans = export.as_ref().map(|export| Collector::new(export, service)).transpose()?;
@@ -45,12 +45,12 @@ impl Listeners {
         })
     }
 
-    /// Whether runs are recorded as traces.
+    /// Returns true when runs are recorded as traces.
     pub(crate) fn take_spans(&self) -> bool {
         self.spans.is_some()
     }
 
-    /// Whether there is anybody to be told of runs.
+    /// Returns true when there is any sink for runs.
     pub(crate) fn is_anybody_there(&self) -> bool {
         self.spans.is_some() || self.alarms.is_some() || self.take_security_events()
     }
@@ -59,8 +59,8 @@ impl Listeners {
         self.file.is_some() || self.endpoint.is_some()
     }
 
-    /// Tells of a run that has come to rest: it is over, or waits for a person. Of one that waited
-    /// before, what was told then is not told again. Never waits.
+    /// Reports a run that is over or waits for a person. Data that was reported when it waited before is
+    /// not reported again. Never waits.
     pub(crate) fn tell_run(&self, events: &[Event]) {
         let is_over =
             events.last().is_some_and(|event| matches!(event.kind, EventKind::RunFinished { .. }));
@@ -76,7 +76,7 @@ impl Listeners {
         }
     }
 
-    /// Tells of a decision without a run. Never waits.
+    /// Reports a decision without a run. Never waits.
     pub(crate) fn tell_aside(&self, aside: &Aside<'_>) {
         if aside.decisions.iter().all(|said| said.source == DecisionSource::Unguarded) {
             return;

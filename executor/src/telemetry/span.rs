@@ -29,7 +29,7 @@ pub(super) struct Span {
     pub(super) end: Option<Timestamp>,
     pub(super) attributes: Attributes,
     pub(super) events: Vec<SpanEvent>,
-    /// How many events there were beyond the most.
+    /// The number of events beyond the maximum.
     pub(super) dropped_events: u32,
     /// The code of what went wrong.
     pub(super) error: Option<String>,
@@ -48,11 +48,11 @@ pub(super) enum SpanKind {
     Internal,
     /// Done for a caller elsewhere.
     Server,
-    /// Asked of somebody elsewhere.
+    /// A request to a remote service.
     Client,
 }
 
-/// What is said about a span or an event, by name.
+/// The attributes of a span or an event, by name.
 pub(super) type Attributes = Vec<(&'static str, Value)>;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -79,7 +79,7 @@ impl Span {
         }
     }
 
-    /// Says something, in place of what was said by that name before.
+    /// Sets an attribute, in place of an earlier one with this name.
     pub(super) fn put(&mut self, name: &'static str, value: Value) {
         match self.attributes.iter_mut().find(|(known, _)| *known == name) {
             Some((_, known)) => *known = value,

@@ -1,23 +1,23 @@
 //! The spans of a run: a fold over its events. Pure.
 //!
-//! | span | is | below |
+//! | span | subject | below |
 //! |---|---|---|
 //! | `acs.turn` | the run | the caller's span |
-//! | `acs.agent.trigger` | the guardian's look at the event that started it | `acs.turn` |
-//! | `acs.memory.retrieval` | the guardian's look at what is remembered for its inputs | `acs.turn` |
+//! | `acs.agent.trigger` | the guardian's decision about the event that started it | `acs.turn` |
+//! | `acs.memory.retrieval` | the guardian's decision about the values remembered for its inputs | `acs.turn` |
 //! | `a2s.sequence`, `a2s.parallel`, `a2s.condition`, `a2s.capability`, `a2s.for_each` | a step that has steps or iterations | the step around it |
 //! | `execute_tool {tool}` | a task step, or an iteration of one (`GenAI` semantic conventions) | the step around it |
-//! | `acs.tool.result` | the guardian's look at a result | its `execute_tool` |
+//! | `acs.tool.result` | the guardian's decision about a result | its `execute_tool` |
 //! | `GET`, `POST`, … | one request to a service (HTTP semantic conventions) | its `execute_tool` |
 //!
-//! Spans and attributes follow OpenTelemetry's semantic conventions where these have one. Names that
-//! begin with `acs` are those of the Agent Control Standard's mapping to OpenTelemetry (v0.1.0,
-//! `trace/otel-mapping.json`); a decision is a span event `acs.decision`.
-//! Of an address, what the query says is left out; of an error, all but its code. Why a guardian did
-//! not simply allow is told in its own words (`acs.reasoning`), as the journal has them.
+//! Spans and attributes follow OpenTelemetry's semantic conventions where these have one. Names that begin
+//! with `acs` are those of the Agent Control Standard's mapping to OpenTelemetry (v0.1.0,
+//! `trace/otel-mapping.json`); a decision is a span event `acs.decision`. Addresses are recorded without
+//! their query, and errors only with their code. If a guardian did not simply allow, its own message is the
+//! reason (`acs.reasoning`), as in the journal.
 //!
-//! What was decided without a run is one span of its own: an event or a memory that was refused
-//! before there was one, and what somebody wanted to have remembered (`acs.memory.store`).
+//! A decision without a run is one span of its own: an event or a memory that was rejected before there was
+//! a run, or a value that a caller wanted to have remembered (`acs.memory.store`).
 
 mod standalone_span;
 
@@ -41,19 +41,19 @@ pub(crate) use standalone_span::trace_aside;
 const EXECUTE_TOOL: &str = "execute_tool";
 /// The span of the guardian's look at a result.
 const TOOL_RESULT: &str = "acs.tool.result";
-/// Who decides when nobody guards.
+/// The name in place of a guardian when there is none.
 const OFF: &str = "off";
 
 /// A run as a system that traces sees it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Trace {
     pub(super) context: RunTrace,
-    /// Each behind its parent.
+    /// The spans, each after its parent.
     pub(super) spans: Vec<Span>,
 }
 
-/// The trace that the events of a run tell of, from the first one on. What has not ended is left out.
-/// None when there is no beginning.
+/// The trace that the events of a run describe, from the first one on. Spans that have not ended are left
+/// out. `None` when the first event is missing.
 pub(crate) fn trace_of(events: &[Event]) -> Option<Trace> {
     let (first, rest) = events.split_first()?;
     let EventKind::RunStarted(started) = &first.kind else { return None };
@@ -102,8 +102,8 @@ pub(crate) fn trace_of(events: &[Event]) -> Option<Trace> {
 }
 
 impl Trace {
-    /// Whether somebody wants to have it: what a caller's system does not record, nobody could find
-    /// the beginning of.
+    /// Returns true when the trace is to be exported. If the caller's system does not record a trace, its
+    /// beginning could not be found, so it is not exported.
     pub(crate) fn is_sampled(&self) -> bool {
         self.context.sampled
     }
@@ -124,7 +124,7 @@ struct Open {
     /// The last of them, while it has no answer.
     attempt: Option<usize>,
     result: Option<usize>,
-    /// When the last answer came.
+    /// The time of the last response.
     answered: Option<Timestamp>,
 }
 
@@ -416,7 +416,7 @@ impl<'e> Folding<'e> {
         }
     }
 
-    /// The span of a step, or of what is around it when it never began.
+    /// The span of a step, or of the step around it when it never began.
     fn span(&mut self, path: &str) -> &mut Span {
         let around = || self.steps.around(path).map(|(_, step)| &step.kept);
         let index = self.steps.get(path).or_else(around).map_or(0, |open| open.span);
@@ -444,13 +444,13 @@ fn told(decision: &Decision) -> Attributes {
     told
 }
 
-/// Whether somebody will want to know why: it is no plain yes.
+/// Returns true when the reason is of interest, because the decision is not a plain `allow`.
 fn is_reasoned(decision: &Decision) -> bool {
     let is_yes = decision.decision == "allow" && decision.source == DecisionSource::Guardian;
     !is_yes && decision.source != DecisionSource::Unguarded && !decision.message.is_empty()
 }
 
-/// Who guards a run, and what silence means.
+/// The guardians of a run, and their fail modes.
 fn guardians(guarding: &[GuardianInfo]) -> Attributes {
     let names: Vec<_> = guarding.iter().map(|guarding| guarding.guardian.as_str()).collect();
     let fails: Vec<_> = guarding.iter().map(GuardianInfo::fail_words).collect();

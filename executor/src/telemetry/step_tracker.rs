@@ -6,14 +6,14 @@ use a2s::api::{CapabilityRef, around};
 
 /// Steps by path, each with what its account keeps of it.
 pub(super) struct Steps<'e, T> {
-    /// What runs.
+    /// The capability that runs.
     root: &'e CapabilityRef,
     begun: BTreeMap<&'e str, Step<'e, T>>,
 }
 
 /// A step that has begun.
 pub(super) struct Step<'e, T> {
-    /// The capability whose document has the steps below it.
+    /// The capability with the document that has the steps below it.
     below: &'e CapabilityRef,
     pub(super) kept: T,
 }
@@ -24,12 +24,12 @@ impl<'e, T> Steps<'e, T> {
         Self { root, begun: BTreeMap::new() }
     }
 
-    /// How many there are.
+    /// The number of entries.
     pub(super) fn len(&self) -> usize {
         self.begun.len()
     }
 
-    /// Whether a step has begun.
+    /// Returns true when a step has begun.
     pub(super) fn contains(&self, path: &str) -> bool {
         self.begun.contains_key(path)
     }

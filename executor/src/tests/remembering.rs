@@ -1,4 +1,4 @@
-//! What is remembered between runs.
+//! The values that are remembered between runs.
 
 use std::time::Duration;
 

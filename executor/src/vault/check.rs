@@ -7,8 +7,7 @@ use crate::error::{Error, Kind};
 
 /// The longest part of a credential, in bytes.
 const MAX_PART: usize = 8 << 10;
-/// The fewest characters of a secret: a shorter one would be found everywhere, and so could not be
-/// kept out of what is told.
+/// The fewest characters of a secret: a shorter one would be found everywhere, and so could not be masked.
 const MIN_SECRET: usize = 4;
 /// The most hosts that tokens may be got from.
 const MAX_TOKEN_HOSTS: usize = 16;

@@ -53,7 +53,7 @@ impl Key {
         &self.bytes
     }
 
-    /// Which key it is, without telling anything of it.
+    /// The id of the key, which reveals nothing about it.
     pub(super) fn id(&self) -> &str {
         &self.id
     }
@@ -65,7 +65,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Where the key comes from, and the key once it was needed.
+/// The source of the key, and the key once it was needed.
 #[derive(Debug)]
 pub(super) struct Keys {
     source: SecretKeySource,
@@ -73,10 +73,10 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Refuses a key that is there and cannot be used.
+    /// Creates it from a source; rejects an existing key that cannot be used.
     ///
     /// # Errors
-    /// [`Kind::Configuration`], naming what is wrong.
+    /// [`Kind::Configuration`], with the problem.
     pub(super) fn new(source: SecretKeySource) -> Result<Self, Error> {
         let keys = Self { source, known: Mutex::new(None) };
         let found = keys.find().map_err(|error| Error { kind: Kind::Configuration, ..error })?;
@@ -84,7 +84,7 @@ impl Keys {
         Ok(keys)
     }
 
-    /// The key for what was sealed before.
+    /// The key for opening sealed values.
     ///
     /// # Errors
     /// [`Kind::VaultKey`] when there is none.
@@ -102,7 +102,7 @@ impl Keys {
         })
     }
 
-    /// The key for what is sealed now; a file is made when there is none.
+    /// The key for sealing new values; creates a file when there is none.
     pub(super) fn to_seal(&self, ids: &Arc<dyn Ids>) -> Result<Arc<Key>, Error> {
         let mut known = self.lock();
         if known.is_none() {

@@ -14,25 +14,26 @@ use crate::clock::Ids;
 /// The length of a nonce, in bytes.
 const NONCE: usize = 24;
 
-/// What was sealed: it opens with its key and in its place alone.
+/// A sealed value: it opens only with its key and at its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sealed {
-    /// Which key opens it; tells nothing of the key.
+    /// The id of the key that opens it; it reveals nothing about the key.
     pub(crate) key_id: String,
     /// The nonce.
     pub(crate) nonce: Vec<u8>,
-    /// What is sealed, and the tag.
+    /// The ciphertext and the tag.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Where something sealed belongs. It is authenticated with it: moved elsewhere, it does not open.
+/// The location of a sealed value. It is authenticated with the value: moved elsewhere, the value does not
+/// open.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place<'p> {
     /// The credential of a host for a security scheme.
     Credential(&'p Domain, &'p str),
-    /// What an event of a run does not tell.
+    /// The values that an event of a run leaves out.
     Event(Uuid, u64),
-    /// What a plan was made of.
+    /// The data that a plan was made from.
     Plan(Digest),
 }
 
@@ -65,7 +66,7 @@ pub(super) fn seal(
     Some(Sealed { key_id: key.id().to_owned(), nonce: nonce.to_vec(), bytes })
 }
 
-/// None when anything is not what it was: key, place, nonce or what is sealed.
+/// Opens a sealed value. `None` when anything has changed: key, location, nonce or sealed bytes.
 pub(super) fn open(key: &Key, place: Place<'_>, sealed: &Sealed) -> Option<Zeroizing<Vec<u8>>> {
     let nonce: [u8; NONCE] = sealed.nonce.as_slice().try_into().ok()?;
     let bound = place.bytes();

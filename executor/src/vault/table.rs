@@ -17,7 +17,7 @@ pub(super) struct Table {
     pool: Pool,
 }
 
-/// Kind, time, key, nonce, what is sealed, and users.
+/// Kind, time, key, nonce, sealed bytes, and users.
 type Columns = (String, i64, String, Vec<u8>, Vec<u8>, Option<String>);
 /// Host, scheme, kind, time, and users.
 type ListedColumns = (String, String, String, i64, Option<String>);

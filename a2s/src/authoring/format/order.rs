@@ -45,7 +45,8 @@ const STEP: &[&str] = &[
     "catch",
 ];
 
-/// Where a field of a mapping with this order belongs; what the language does not know goes last.
+/// The position of a field in a mapping with this order; fields that the language does not define come
+/// last.
 fn rank(order: &[&str], key: &str) -> usize {
     order.iter().position(|known| *known == key).unwrap_or(order.len())
 }
@@ -169,8 +170,8 @@ fn order_mapping(mapping: &Node, order: &[&str], lines: &mut [String]) {
     lines[begin..end].clone_from_slice(&moved);
 }
 
-/// How many lines right above the first key speak of it. The first comment of a file speaks of the
-/// file, and one above the dash of an item speaks of the item.
+/// The number of lines right above the first key that belong to it. The first comment of a file belongs to
+/// the file, and a comment above the dash of an item belongs to the item.
 fn comments_of_first(above: &[String], column: usize) -> usize {
     let comments = above.iter().rev().take_while(|line| is_comment_at(line, column)).count();
     let further = &above[..above.len() - comments];
@@ -185,7 +186,7 @@ fn common_column(members: &[Member]) -> Option<usize> {
     (apart && aligned).then_some(column)
 }
 
-/// The line behind the mapping: the first that is indented less than its keys.
+/// The line after the mapping: the first one that is indented less than its keys.
 fn end_of(members: &[Member], column: usize, lines: &[String]) -> Option<usize> {
     let last = members.last()?.position.line;
     let rest = lines.get(last..)?;
@@ -199,15 +200,15 @@ fn end_of(members: &[Member], column: usize, lines: &[String]) -> Option<usize> 
     Some(end)
 }
 
-/// What stands before the first key on its line, when that is spaces and at most one dash.
+/// The text before the first key on its line; none unless it consists of spaces and at most one dash.
 fn opening(line: &str, column: usize) -> Option<String> {
     let before = line.get(..column)?;
     let plain = before.chars().all(|c| c == ' ' || c == '-') && before.matches('-').count() <= 1;
     plain.then(|| before.to_owned())
 }
 
-/// How many lines at the end of `lines` belong to the field behind them: comments at its own
-/// indentation or less, and blank lines.
+/// The number of lines at the end of `lines` that belong to the next field: comments at its own indentation
+/// or less, and blank lines.
 fn leading_of_next(lines: &[String], column: usize) -> usize {
     lines
         .iter()

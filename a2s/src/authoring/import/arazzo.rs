@@ -23,13 +23,13 @@ use crate::authoring::naming;
 const MAX_WORKFLOWS: usize = 1_000;
 /// The most descriptions that a document refers to.
 const MAX_SOURCES: usize = 20;
-/// How deep workflows may use one another.
+/// The maximum depth of workflows that use one another.
 const MAX_USES: usize = 8;
 
-/// What an import of workflows may be told.
+/// The options of an import of workflows.
 #[derive(Debug, Clone, Default)]
 pub struct ArazzoOptions {
-    /// What every name begins with.
+    /// The prefix of every name.
     pub prefix: Option<String>,
     /// The author of the documents.
     pub author: Option<String>,
@@ -42,7 +42,7 @@ pub struct ArazzoOptions {
 pub struct SourceDescription {
     /// The name that steps refer to it by.
     pub name: String,
-    /// Where it is: an address, or a path relative to the Arazzo document.
+    /// The location: an address, or a path relative to the Arazzo document.
     pub url: String,
 }
 
@@ -51,7 +51,7 @@ pub struct SourceDescription {
 pub struct ArazzoSource {
     /// The OpenAPI description.
     pub description: Value,
-    /// Where it was read from: relative addresses of services are relative to it.
+    /// The address of the description; relative addresses of services are relative to it.
     pub base: Option<Url>,
 }
 
@@ -149,10 +149,10 @@ fn id_of(workflow: &Value) -> &str {
     workflow.get("workflowId").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What an OpenAPI description offers.
+/// The operations of an OpenAPI description.
 struct Service<'a> {
     operations: Vec<Operation<'a>>,
-    /// What cannot be read of it.
+    /// The operations that cannot be read.
     refused: Vec<Refusal>,
     base: Option<&'a Url>,
 }

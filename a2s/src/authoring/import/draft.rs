@@ -17,7 +17,7 @@ use crate::{compile_with_checksum, error_code, tree};
 const MAX_DESCRIPTION: usize = 200;
 /// The longest intent of an example, in characters.
 const MAX_INTENT: usize = 100;
-/// The sample of a schema that has nothing but what is required.
+/// The sample of a schema that contains only required values.
 const REQUIRED_ONLY: usize = 4;
 /// The longest name of an author.
 const MAX_AUTHOR: usize = 100;
@@ -34,7 +34,7 @@ pub(super) struct Header {
     pub(super) dependencies: Vec<Value>,
 }
 
-/// Who a document names as its author.
+/// The author of a document.
 #[derive(Debug, Clone)]
 pub(super) struct Author {
     pub(super) name: String,
@@ -68,7 +68,7 @@ impl Author {
 
 /// A description for a capability: the first of `texts` that says enough, else two together.
 pub(super) fn describe(summary: Option<&str>, detail: Option<&str>, otherwise: &str) -> String {
-    /// So many characters say what a capability does.
+    /// A summary with at least this many characters describes a capability well enough.
     const ENOUGH: usize = 25;
     let summary = sanitize::sentence(summary.unwrap_or_default(), MAX_DESCRIPTION);
     let detail = sanitize::sentence(detail.unwrap_or_default(), MAX_DESCRIPTION);
@@ -121,8 +121,8 @@ impl Header {
     }
 }
 
-/// Whether a warning says that a step takes or reads what no response has. An output that may be
-/// missing may find nothing.
+/// Returns true when a warning says that a step reads a value that no response contains. Optional outputs
+/// are excluded, because they may find nothing.
 fn reads_nothing(document: &Document, warning: &Diagnostic) -> bool {
     if warning.code != error_code::QUERY_MISS.id || !warning.message.contains("finds nothing") {
         return false;
@@ -140,9 +140,9 @@ fn reads_nothing(document: &Document, warning: &Diagnostic) -> bool {
     !is_optional
 }
 
-/// The same document with an example: what a person may ask for, and inputs that fit the interface.
-/// The answer of the service is made up when the example is tried. None for a document of several
-/// steps, whose answers have to fit each other.
+/// The same document with an example: an intent, and inputs that fit the interface. The test of the example
+/// generates the service's response. None for a document with several steps, whose responses would have to
+/// fit each other.
 fn with_example(
     document: &Document,
     content: &Value,
@@ -183,7 +183,7 @@ fn with_example(
     (found.warnings.len() <= document.warnings.len()).then_some((found, text))
 }
 
-/// What a person may ask for, from what a capability does: its description in a sentence.
+/// An intent for an example, made from the first sentence of a capability's description.
 fn intent_of(description: &str) -> Option<String> {
     let intent =
         sanitize::sentence(description, MAX_INTENT).trim_end_matches('…').trim().to_owned();

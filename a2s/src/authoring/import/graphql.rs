@@ -36,12 +36,12 @@ const MAX_OUTPUTS: usize = 40;
 /// Stack for the validator, which recurses.
 const STACK: usize = 32 << 20;
 
-/// What an import of GraphQL operations is told.
+/// The options of an import of GraphQL operations.
 #[derive(Debug, Clone)]
 pub struct GraphqlOptions {
-    /// Where operations are posted to.
+    /// The endpoint to which operations are posted.
     pub endpoint: Url,
-    /// What every name begins with.
+    /// The prefix of every name.
     pub prefix: Option<String>,
     /// The author of the documents.
     pub author: Option<String>,
@@ -110,8 +110,8 @@ fn domain_of(endpoint: &Url) -> Result<String, ImportError> {
         .map_err(|error| refuse(format!("the endpoint cannot be addressed: {error}")))
 }
 
-/// The schema, and what is wrong with it. Published schemas have definitions that stand twice, for
-/// example; the first of them is taken.
+/// The schema, and a warning about its errors. Published schemas contain duplicate definitions, for
+/// example; the first one counts.
 fn read_schema(text: &str) -> Result<(Valid<Schema>, Option<Remark>), ImportError> {
     let refuse = |errors: &DiagnosticList| {
         let hint = "Get the schema of the service anew, as SDL or as the answer to an introspection query.";
@@ -170,10 +170,10 @@ struct Import<'a> {
     document: &'a Valid<ExecutableDocument>,
     text: &'a str,
     options: &'a GraphqlOptions,
-    /// What every name begins with.
+    /// The prefix of every name.
     prefix: String,
     domain: String,
-    /// What is wrong with the schema.
+    /// The warning about errors in the schema.
     remark: Option<Remark>,
 }
 
@@ -301,7 +301,7 @@ impl Import<'_> {
         query.replace('\r', "") + "\n"
     }
 
-    /// The comment above an operation, else what the schema says about its first field.
+    /// The comment above an operation; without one, the schema's description of its first field.
     fn describe(&self, operation: &Operation, at: Option<SourceSpan>, label: &str) -> String {
         let before = at.and_then(|at| self.text.get(..at.offset())).unwrap_or_default();
         let mut comment: Vec<&str> = before

@@ -32,7 +32,7 @@ pub struct OpenApiOptions {
     /// The operations that are wanted, by `operationId`, as `GET /users/{id}` or by the names of
     /// their documents; all when empty.
     pub operations: Vec<String>,
-    /// What every name begins with.
+    /// The prefix of every name.
     pub prefix: Option<String>,
     /// The address of the service, in place of the one in the description.
     pub server: Option<Url>,
@@ -54,7 +54,7 @@ pub struct OperationSummary {
     pub path: String,
     /// The name that its document gets.
     pub name: String,
-    /// What it does.
+    /// The function that it performs.
     pub description: String,
 }
 

@@ -28,7 +28,7 @@ pub(super) enum Unresolved {
 }
 
 impl Unresolved {
-    /// What to do about it.
+    /// The suggested fix.
     pub(super) fn hint(&self) -> &'static str {
         match self {
             Self::External(_) => {

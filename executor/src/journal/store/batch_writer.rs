@@ -15,7 +15,7 @@ use crate::error::Error;
 
 /// The most jobs that share a transaction: bounds how long the first of them waits.
 pub(super) const MAX_BATCH: usize = 256;
-/// How long an event that nobody waits for may wait itself.
+/// The longest delay of an event that no caller waits for.
 const LINGER: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) struct Jobs {
     /// Unbounded, because its length is bounded by what sends: a step waits for a commit after at
     /// most a few events, and steps under way are bounded by the limits of runs.
     queue: mpsc::UnboundedSender<Job>,
-    /// Somebody waits for a job.
+    /// Notifies that a caller waits for a job.
     urgent: Arc<Notify>,
 }
 
@@ -48,7 +48,7 @@ impl Jobs {
     }
 }
 
-/// What jobs are done on.
+/// The connections that perform jobs.
 #[derive(Debug)]
 pub(super) enum Writer {
     /// The only connection that writes.
@@ -90,13 +90,13 @@ pub(super) enum Task {
     Release {
         owner: Uuid,
     },
-    /// Whether anything can be written.
+    /// Checks that the database can be written.
     Probe,
 }
 
 impl Task {
-    /// Whether it must be done in the order in which it was sent, wherever others need not: what runs
-    /// tell, and leases, which are the same rows.
+    /// Returns true when it must be done in the order in which it was sent, even where other tasks need not
+    /// be: items of runs, and leases, which are in the same rows.
     pub(super) fn is_in_order(&self) -> bool {
         matches!(self, Self::Tell(_) | Self::Renew { .. })
     }
@@ -115,7 +115,7 @@ pub(super) enum Outcome {
     Held(Vec<Held>),
 }
 
-/// The writer: does jobs until nobody can send any more.
+/// The writer: performs jobs until there are no senders left.
 async fn write(mut writer: Writer, mut jobs: mpsc::UnboundedReceiver<Job>, urgent: Arc<Notify>) {
     let mut batch = Vec::with_capacity(MAX_BATCH);
     while jobs.recv_many(&mut batch, MAX_BATCH).await > 0 {

@@ -1,8 +1,8 @@
-//! Runs in the memory of this process: for measuring, and for runs that may be lost.
+//! Runs in the memory of this process: for measurements, and for runs that may be lost.
 //!
-//! What databases decide in their statements is decided here under one lock, by the same rules: the
-//! same tests hold for all three. Whatever is told is there at once, so a run waits for no writer and
-//! wakes none. Nobody else can see these runs, or take them over.
+//! Decisions that databases make in their statements are made here under one lock, by the same rules: the
+//! same tests apply to all three. Written items are available at once, so a run neither waits for a writer
+//! nor wakes one. Other processes cannot see these runs, or take them over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
@@ -32,13 +32,13 @@ pub(super) struct Memory(Mutex<Kept>);
 #[derive(Debug, Default)]
 struct Kept {
     runs: BTreeMap<Uuid, Row>,
-    /// Those that are driven or wait for their turn.
+    /// The runs that are driven or wait for their turn.
     under_way: BTreeSet<Uuid>,
     /// The run of each idempotency key.
     keys: BTreeMap<String, Uuid>,
     documents: BTreeMap<Digest, Vec<u8>>,
     plans: BTreeMap<Digest, StoredPlan>,
-    /// The last turn of each tenant whose runs have waited: a greater number is a later one.
+    /// The last turn of each tenant that has had waiting runs: a greater number is a later turn.
     turns: BTreeMap<Principal, usize>,
     last_turn: usize,
 }
@@ -52,7 +52,7 @@ struct Row {
     key: Option<String>,
     request_digest: Digest,
     cancel_requested: bool,
-    /// Who drives it, and until when nobody else may.
+    /// The executor that drives it, and the time until which no other may.
     driver: Option<(Uuid, Instant)>,
     epoch: Epoch,
     /// The last event when it was given to an executor.
@@ -66,7 +66,7 @@ struct Row {
         reason = "a list that grows moves what is in it, and events are large"
     )]
     events: Vec<Box<Event>>,
-    /// What those do not tell, by their numbers.
+    /// The values that the events leave out, by the numbers of the events.
     sealed: BTreeMap<u64, Sealed>,
     /// By the paths of steps.
     exchanges: BTreeMap<String, Box<Exchange>>,
@@ -81,7 +81,7 @@ impl Row {
         self.events.last().map_or(0, |event| event.seq)
     }
 
-    /// Given to an executor: what is written to it now, is written for a new epoch.
+    /// Gives it to an executor, and begins a new epoch for all writes to it.
     fn give(&mut self, lease: Lease, now: Instant, added: u32) -> (Epoch, u32) {
         let finished = |event: &Event| matches!(event.kind, EventKind::StepFinished { .. });
         let news = self.events().rev().take_while(|event| event.seq > self.taken_at);
@@ -100,7 +100,7 @@ impl Memory {
         kept.runs.values().filter(|row| row.status == RunStatus::Waiting).count() as u64
     }
 
-    /// Does what is asked for.
+    /// Performs a task.
     pub(super) fn perform(&self, task: Task) -> Outcome {
         let mut kept = self.lock();
         match task {

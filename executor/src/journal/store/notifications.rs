@@ -8,29 +8,29 @@ use super::{Home, Store};
 use crate::database::{Pool, failed};
 use crate::error::Error;
 
-/// Where it is told.
+/// The channel of the notifications.
 pub(super) const CHANNEL: &str = "a2s_run";
-/// Tells that a run is to be cancelled, by its id.
+/// Notifies that a run is to be cancelled, by its id.
 pub(super) const TELL_CANCEL: &str = "SELECT pg_notify('a2s_run', 'cancel ' || $1)";
-/// Tells that something has ended or waits.
+/// Notifies that a run has ended or waits.
 pub(super) const TELL_REST: &str = "SELECT pg_notify('a2s_run', 'rest')";
-/// Tells that there are runs which nobody drives.
+/// Notifies that there are runs that no executor drives.
 pub(super) const TELL_FREE: &str = "SELECT pg_notify('a2s_run', 'free')";
 
-/// What was told.
+/// A notification from another executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// Somebody wants this run to end.
+    /// A caller wants this run to end.
     Cancel(Uuid),
     /// A run has ended or waits.
     Rest,
-    /// Runs are there that nobody drives.
+    /// There are runs that no executor drives.
     Free,
-    /// The connection was lost: anything may have been told.
+    /// The connection was lost: any notification may have been missed.
     Missed,
 }
 
-/// Somebody who listens.
+/// A listener for notifications.
 pub(crate) struct Listener(PgListener);
 
 impl Store {
@@ -53,10 +53,10 @@ async fn connect(pool: &PgPool) -> Result<Listener, sqlx::Error> {
 }
 
 impl Listener {
-    /// What is told next. A connection that was lost is made anew.
+    /// Waits for the next notification. A lost connection is opened again.
     ///
     /// # Errors
-    /// When it cannot be made now.
+    /// When it cannot be opened now.
     pub(crate) async fn hear(&mut self) -> Result<Word, Error> {
         loop {
             let Some(told) = self.0.try_recv().await.map_err(failed(super::WHAT))? else {
@@ -69,7 +69,7 @@ impl Listener {
     }
 }
 
-/// What a text means; none when a newer executor has told it.
+/// Reads a notification; `None` for an unknown one, which a newer executor has sent.
 fn read(text: &str) -> Option<Word> {
     match text.split_once(' ') {
         Some(("cancel", run)) => run.parse().ok().map(Word::Cancel),

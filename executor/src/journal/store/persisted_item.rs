@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::{Besides, Epoch};
 use crate::journal::recorded_exchange::Exchange;
 
-/// Something that a run tells.
+/// An item that is written for a run.
 #[derive(Debug)]
 pub(super) enum Told {
     Event { event: Box<Event>, epoch: Epoch, besides: Besides, committed: Arc<watch::Sender<u64>> },
@@ -18,8 +18,8 @@ pub(super) enum Told {
 }
 
 impl Told {
-    /// Whether an event or exchange is all that it writes. What changes a run besides is told alone:
-    /// whatever comes behind it is held to what it changed.
+    /// Returns true when it writes only an event or exchange. An item that also changes its run is written
+    /// alone, because later items are checked against the change.
     pub(super) fn is_plain(&self) -> bool {
         match self {
             Self::Event { event, besides, .. } => {
@@ -30,8 +30,8 @@ impl Told {
     }
 }
 
-/// Tells whoever follows a run the number of its last event. Who begins to follow it later reads the
-/// number, so that nobody is looked for where nobody follows.
+/// Sends the number of the last event to the followers of a run. A follower that begins later reads the
+/// number by itself, so without followers no notification is sent.
 pub(super) fn tell(committed: &watch::Sender<u64>, seq: u64) {
     committed.send_if_modified(|last| {
         *last = seq;
@@ -39,7 +39,7 @@ pub(super) fn tell(committed: &watch::Sender<u64>, seq: u64) {
     });
 }
 
-/// The state of a run behind an event, when that changes it.
+/// The state of a run after an event, when the event changes it.
 pub(super) fn status_after(event: &Event) -> Option<RunStatus> {
     match &event.kind {
         EventKind::RunFinished { status, .. } => Some(*status),
@@ -51,7 +51,7 @@ pub(super) fn status_after(event: &Event) -> Option<RunStatus> {
     }
 }
 
-/// Some kinds of events: a function that tells them, and their names in the column `type`.
+/// A set of event kinds: a function that recognizes them, and their names in the column `type`.
 macro_rules! kinds {
     ($(#[$doc:meta])* $is_one:ident, $names:ident: $($kind:ident $name:literal),+ $(,)?) => {
         $(#[$doc])*
@@ -64,7 +64,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Whether an event begins, suspends or ends a run.
+    /// Returns true when an event begins, suspends or ends a run.
     is_turn, TURNS:
     RunStarted "run_started",
     RunQueued "run_queued",
@@ -75,7 +75,7 @@ kinds! {
 }
 
 kinds! {
-    /// Whether an event begins or ends a run, or is one of its requests.
+    /// Returns true when an event begins or ends a run, or is one of its requests.
     is_in_outline, OUTLINE:
     RunStarted "run_started",
     Sending "sending",

@@ -6,11 +6,11 @@ use uuid::Uuid;
 
 use crate::vault::Sealed;
 
-/// How long it is told of a plan that it has ended or was used.
+/// The time during which a plan is still reported as ended or used.
 const TOLD: SignedDuration = SignedDuration::from_hours(1);
 
-/// Stores a plan (id, end, key, nonce, what is sealed) at a time, unless so many wait already; and with
-/// its principal, unless so many of that principal do.
+/// Stores a plan (id, end, key, nonce, sealed bytes) at a time, unless too many plans wait already; and
+/// with its principal, unless too many plans of that principal wait.
 pub(super) const KEEP: &str = "INSERT INTO plan (id, expires_at, key_id, nonce, sealed, tenant)
      SELECT $1, $2, $3, $4, $5, $8
      WHERE (SELECT count(*) FROM plan WHERE expires_at > $6 AND used_by IS NULL) < $7
@@ -26,7 +26,7 @@ pub(super) const EMPTY: &str = "UPDATE plan SET key_id = NULL, nonce = NULL, sea
 /// Forgets plans that had ended at a time.
 pub(super) const FORGET: &str = "DELETE FROM plan WHERE expires_at <= $1";
 
-/// What a new plan is stored with.
+/// The data of a new plan.
 #[derive(Debug)]
 pub(crate) struct NewPlan {
     /// Digest of its token.
@@ -35,11 +35,11 @@ pub(crate) struct NewPlan {
     pub(crate) tenant: Principal,
     /// The time now.
     pub(crate) now: Timestamp,
-    /// When it ends.
+    /// The time at which it ends.
     pub(crate) expires_at: Timestamp,
-    /// What it was made of.
+    /// The sealed data that it was made from.
     pub(crate) sealed: Sealed,
-    /// How many may wait to be run.
+    /// The most plans that may wait to be run.
     pub(crate) most: usize,
     /// The most plans of one principal that may wait to be run.
     pub(crate) most_own: usize,
@@ -50,11 +50,11 @@ pub(crate) struct NewPlan {
 pub(crate) struct StoredPlan {
     /// The principal that it belongs to.
     pub(crate) tenant: Principal,
-    /// When it ends.
+    /// The time at which it ends.
     pub(crate) expires_at: Timestamp,
     /// The run that it has started.
     pub(crate) used_by: Option<Uuid>,
-    /// What it was made of; none when it was used or has ended.
+    /// The sealed data that it was made from; `None` when it was used or has ended.
     pub(crate) sealed: Option<Sealed>,
 }
 

@@ -77,7 +77,7 @@ pub(super) async fn commit(pool: &PgPool, jobs: &[Job]) -> Result<Vec<Outcome>, 
     Ok(outcomes)
 }
 
-/// Does what need not wait for what runs tell.
+/// Performs a task that need not wait for the writes of runs.
 pub(super) async fn perform(pool: &PgPool, task: &Task) -> Result<Outcome, sqlx::Error> {
     let mut transaction = pool.begin().await?;
     let connection = &mut *transaction;
@@ -228,8 +228,7 @@ async fn create(connection: &mut PgConnection, run: &NewRun) -> Result<Outcome, 
     Ok(Outcome::Created(Created::Queued))
 }
 
-/// What becomes of a new run. Where nothing but a place at an executor is needed, and there is one,
-/// nobody is asked.
+/// Decides on a new run. If it needs only a slot at an executor, and has one, no query is made.
 async fn place_of(connection: &mut PgConnection, run: &NewRun) -> Result<Place, sqlx::Error> {
     if run.room.needs_only_a_place(run.lease.is_some()) {
         return Ok(Place::Begins);
@@ -262,7 +261,7 @@ async fn add_event(
         .map(|_| ())
 }
 
-/// Deletes runs whose rows are locked.
+/// Deletes runs with locked rows.
 async fn delete(connection: &mut PgConnection, ids: &[String]) -> Result<Outcome, sqlx::Error> {
     for sql in [
         "DELETE FROM sealed WHERE run = ANY($1)",

@@ -15,7 +15,7 @@ use crate::error::{Error, Kind};
 use crate::journal::recorded_exchange::Exchange;
 use crate::vault::Sealed;
 
-/// Connections that read. What is in memory is read from there, and that is all.
+/// The connections that read. For runs in memory, returns the value from there instead.
 macro_rules! reads {
     ($store:expr, |$memory:ident| $read:expr) => {
         match &$store.home {
@@ -63,7 +63,7 @@ impl Store {
         }
     }
 
-    /// What the events of a run do not tell, by their numbers.
+    /// The sealed values that the events of a run leave out, by the numbers of the events.
     pub(crate) async fn read_sealed(&self, run: Uuid) -> Result<BTreeMap<u64, Sealed>, Error> {
         const SQL: &str = "SELECT seq, key_id, nonce, sealed FROM sealed WHERE run = $1";
         let reads = reads!(self, |memory| memory.sealed(run));
@@ -77,7 +77,7 @@ impl Store {
         Ok(rows.collect())
     }
 
-    /// What the steps of a run asked and were answered, by their paths.
+    /// The requests and responses of the steps of a run, by their paths.
     pub(crate) async fn read_exchanges(
         &self,
         run: Uuid,
@@ -136,7 +136,7 @@ impl Store {
         Ok(lives)
     }
 
-    /// What is known about a run beside its events.
+    /// The stored data of a run, without its events.
     pub(crate) async fn read_run(&self, run: Uuid) -> Result<Option<RunRow>, Error> {
         const SQL: &str = "SELECT status, queued, tenant, choices, cancel_requested, epoch FROM run WHERE id = $1";
         type Columns = (String, i64, String, String, i64, i64);
@@ -155,7 +155,7 @@ impl Store {
         Ok(Some(RunRow { status, tenant, choices, cancel_requested, epoch }))
     }
 
-    /// How many runs a tenant has.
+    /// The number of runs of a tenant.
     pub(crate) async fn read_load(&self, tenant: &Principal) -> Result<Load, Error> {
         let reads = reads!(self, |memory| memory.load(tenant));
         let tenant = tenant.to_string();
@@ -165,7 +165,7 @@ impl Store {
         Ok(Load { begun, queued })
     }
 
-    /// The run that an idempotency key belongs to, and the digest of what was asked for with it.
+    /// The run that an idempotency key belongs to, and the digest of the request that used it.
     pub(crate) async fn find_key(&self, key: &str) -> Result<Option<(Uuid, Digest)>, Error> {
         const SQL: &str = "SELECT id, request_digest FROM run WHERE idempotency_key = $1";
         let reads = reads!(self, |memory| memory.key(key));
@@ -216,7 +216,7 @@ impl Store {
         }))
     }
 
-    /// At most `limit` runs that are over and not reported, behind a run, in order of id.
+    /// At most `limit` runs that are over and not reported, after a run, in order of id.
     pub(crate) async fn read_unreported(
         &self,
         after: Uuid,
@@ -233,7 +233,7 @@ impl Store {
         ids.iter().map(|id| id.parse().map_err(failed::<uuid::Error>(WHAT))).collect()
     }
 
-    /// How many runs wait for a person.
+    /// The number of runs that wait for a person.
     pub(crate) async fn count_waiting(&self) -> Result<u64, Error> {
         const SQL: &str = "SELECT count(*) FROM run WHERE status = 'waiting'";
         let reads = reads!(self, |memory| memory.count_waiting());

@@ -1,9 +1,9 @@
-//! Runs that wait until an executor has room, and whose turn it is.
+//! Runs that wait until an executor has a free slot, and the order of their turns.
 //!
-//! A run that waits is under way, and begun by nobody. When an executor has room, the tenant has its turn
-//! that has the fewest runs begun; of several such, the one whose last turn is the longest ago; and of
-//! its runs the oldest begins. So a tenant with a thousand runs that wait delays the one run of another
-//! tenant by one turn. Both engines understand the SQL, but for the lists that it is given.
+//! A waiting run is under way, but has not begun on any executor. When an executor has a free slot, the
+//! next turn goes to the tenant with the fewest begun runs; among several, to the one with the oldest last
+//! turn; and its oldest run begins. So a tenant with a thousand waiting runs delays the only run of another
+//! tenant by one turn. Both engines understand the SQL, except for the lists that it is given.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use a2s::api::RunStatus;
 use a2s::{Principal, Subject};
 
-/// How many runs a tenant may have.
+/// The limits on the number of runs of a tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
     /// Begun at the same time; none for as many as there is room for.
@@ -20,25 +20,25 @@ pub(crate) struct Room {
     pub(crate) most_queued: u32,
 }
 
-/// How many runs of each tenant may be begun at the same time.
+/// The most runs of each tenant that may be begun at the same time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Caps {
-    /// Those of a tenant that is not named.
+    /// The limit of a tenant that is not named.
     pub(crate) default: Option<NonZeroU32>,
-    /// Those of the principals of the tokens with these names: each of them may have as many.
+    /// The limits for the principals of the tokens with these names: each principal has its own count.
     pub(crate) own: BTreeMap<Subject, NonZeroU32>,
 }
 
 /// Runs of one tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Load {
-    /// Those that have begun.
+    /// The number of runs that have begun.
     pub(crate) begun: i64,
-    /// Those that wait.
+    /// The number of runs that wait.
     pub(crate) queued: i64,
 }
 
-/// What becomes of a new run.
+/// The decision on a new run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Begins,
@@ -48,14 +48,14 @@ pub(super) enum Place {
 }
 
 impl Room {
-    /// Whether another run may begin wherever there is a place for it, and there is one: nothing has
-    /// to be counted then.
+    /// Returns true when another run may begin wherever it gets a slot, and has one: then no run has to be
+    /// counted.
     pub(super) fn needs_only_a_place(self, is_placed: bool) -> bool {
         is_placed && self.most_begun.is_none()
     }
 
-    /// What becomes of another run of a tenant, for which there is a place at an executor, or not.
-    /// The load is asked for where it matters.
+    /// Decides on another run of a tenant, with or without a slot for it at an executor. Calls `load` only
+    /// when it matters.
     pub(super) fn place(self, is_placed: bool, load: impl FnOnce() -> Load) -> Place {
         if self.needs_only_a_place(is_placed) {
             return Place::Begins;
@@ -75,13 +75,13 @@ impl Room {
 }
 
 impl Caps {
-    /// How many runs of a principal may be begun at the same time; none for as many as there is room
-    /// for.
+    /// The most runs of a principal that may be begun at the same time; `None` when only free slots limit
+    /// them.
     pub(super) fn most_of(&self, principal: &Principal) -> Option<NonZeroU32> {
         self.own.get(&principal.token).copied().or(self.default)
     }
 
-    /// What `next_turns!` is given: those of named tenants as JSON, and that of all others.
+    /// The parameters of `next_turns!`: the limits of named tenants as JSON, and the limit of all others.
     pub(super) fn to_columns(&self) -> (String, i64) {
         let own: serde_json::Map<_, _> =
             self.own.iter().map(|(tenant, most)| (tenant.to_string(), most.get().into())).collect();
@@ -90,12 +90,12 @@ impl Caps {
     }
 }
 
-/// How many runs a tenant has begun, and how many wait.
+/// The number of runs that a tenant has begun, and the number that wait.
 pub(super) const LOAD: &str =
     "SELECT count(*) FILTER (WHERE queued = 0), count(*) FILTER (WHERE queued = 1) FROM run
      WHERE status = 'running' AND queued IN (0, 1) AND tenant = $1";
 
-/// Whether any run waits.
+/// True when any run waits.
 pub(super) const IS_ANY: &str =
     "SELECT EXISTS (SELECT 1 FROM run WHERE status = 'running' AND queued = 1)";
 
@@ -149,7 +149,7 @@ macro_rules! note_turns {
 }
 pub(super) use note_turns;
 
-/// What `note_turns!` is given, of runs with their tenants in the order of their turns.
+/// The parameter of `note_turns!`, from runs with their tenants in the order of their turns.
 pub(super) fn turns_of(begun: &[(String, String)]) -> String {
     let places = begun.iter().zip(1_i64..).map(|((_, tenant), place)| (tenant.as_str(), place));
     serde_json::json!(places.collect::<BTreeMap<_, _>>()).to_string()

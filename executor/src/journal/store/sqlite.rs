@@ -36,12 +36,12 @@ macro_rules! now {
         "CAST(unixepoch('subsec') * 1000 AS INTEGER)"
     };
 }
-/// Opens the database in a file, making file and folders when they are missing, and brings its schema
-/// up to date.
+/// Opens the database in a file, creates the file and its folders when they are missing, and migrates its
+/// schema.
 ///
-/// A lock file beside it tells whether another process uses the database. When none does, the leases
-/// in it belong to dead processes and are dropped, so that a restart need not wait for them to run
-/// out. Their runs are taken over by that, which counts.
+/// A lock file next to it shows whether another process uses the database. If none does, the leases in it
+/// belong to dead processes and are removed, so that a restart need not wait for them to expire. This
+/// counts as a takeover of their runs.
 pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, Error> {
     let unusable = |why: &dyn std::fmt::Display| {
         Error::new(
@@ -105,13 +105,13 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, 
     })
 }
 
-/// The error about a database that is not what was here before.
+/// The error for a database that is not the one that was here before.
 fn lost(lock: &DatabaseLock, loss: Loss) -> Error {
     Error::new(Kind::DatabaseMissing, lock.describe_loss(loss, "run database", "runs"))
 }
 
-/// Refuses a database that is not the one that was here before: it is empty when the log beside it was
-/// lost before anything of that came into the file itself.
+/// Rejects a database that is not the one that was here before: it is empty if the log next to it was lost
+/// before the data reached the file itself.
 async fn check_identity(writer: &mut SqliteConnection, lock: &DatabaseLock) -> Result<(), Error> {
     let Some(known) = lock.identity() else { return Ok(()) };
     // Whatever else is wrong with the database shows when its schema is brought up to date.
@@ -280,8 +280,7 @@ async fn create(connection: &mut SqliteConnection, run: &NewRun) -> Result<Outco
     Ok(Outcome::Created(Created::Queued))
 }
 
-/// What becomes of a new run. Where nothing but a place at the executor is needed, and there is one,
-/// nobody is asked.
+/// Decides on a new run. If it needs only a slot at the executor, and has one, no query is made.
 async fn place_of(connection: &mut SqliteConnection, run: &NewRun) -> Result<Place, sqlx::Error> {
     if run.room.needs_only_a_place(run.lease.is_some()) {
         return Ok(Place::Begins);
@@ -432,8 +431,8 @@ mod tests {
 
     use super::*;
 
-    /// Closes a database. Connections that are dropped are closed later, and until then SQLite uses and
-    /// removes the files beside the database.
+    /// Closes a database. Dropped connections are closed later, and until then SQLite uses and removes the
+    /// files next to the database.
     async fn close(opened: Opened) {
         let Opened { reads: Pool::Sqlite(reads), writer: Writer::Sqlite(writer), lock, .. } =
             opened

@@ -1,8 +1,8 @@
-//! From the answer of an MCP server to the value that `output_mapping` reads.
+//! Reads the response of an MCP server as the value for `output_mapping`.
 //!
-//! That is the `structuredContent` of the result. Without it, it is what the only block of text
-//! says: its JSON when it is an object or a list, else the text. Anything else, several blocks or
-//! an image, is the list of blocks as they came, and nothing at all is null.
+//! The value is the `structuredContent` of the result. Without it, a single block of text gives the value:
+//! its JSON when that is an object or a list, else the text. Any other content, such as several blocks or
+//! an image, gives the list of blocks unchanged, and no content gives null.
 
 use http::HeaderValue;
 use serde_json::{Value, json};
@@ -120,7 +120,7 @@ fn read_tool_result(result: &Message) -> Result<Value, ResponseError> {
     })
 }
 
-/// What a server wants before it goes on.
+/// The input that a server wants before it continues.
 fn wanted_input(result: &Message) -> String {
     let requests = result.get("inputRequests").and_then(Value::as_object);
     let methods = requests.into_iter().flatten().filter_map(|(_, request)| {

@@ -1,7 +1,7 @@
-//! The stream of events that a server may answer with (MCP, "Receiving Messages"): it is listened
-//! to until the answer is there, and no longer, as some servers never end theirs.
+//! The stream of events that a server may respond with (MCP, "Receiving Messages"). It is read only until
+//! the response has arrived, because some servers never end their streams.
 //!
-//! How much is read is bounded by whoever reads.
+//! The reader limits the number of bytes.
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -13,16 +13,17 @@ use serde_json::Value;
 /// Finds the answer in a stream of server-sent events.
 #[derive(Debug, Default)]
 pub(crate) struct Listener {
-    /// Bytes behind the last whole line.
+    /// The bytes after the last whole line.
     rest: BytesMut,
-    /// How many of them were looked at in vain.
+    /// The number of these bytes that were already searched for the end of a line.
     seen: usize,
     /// The data of the event so far.
     data: Vec<u8>,
     has_data: bool,
-    /// Whether the event is one of the protocol's: it has another name else.
+    /// Set when the event has a name other than `message`, so that it does not belong to the protocol.
     is_other: bool,
-    /// Whether the last line ended with a carriage return, which a line feed may belong to.
+    /// Set when the last line ended with a carriage return, so that a line feed may follow and belong to
+    /// it.
     after_return: bool,
     began: bool,
 }
@@ -35,9 +36,8 @@ impl Listener {
         named.is("text/event-stream").then(Self::default)
     }
 
-    /// Hears the next bytes. Gives the message that ends the listening: an answer, whatever it
-    /// answers, a request of the server, or what is no message at all. Notifications are passed
-    /// over, and so is a `ping`.
+    /// Reads the next bytes. Returns the message that ends the stream: a response to any request, a request
+    /// of the server, or data that is not a message. Notifications and `ping` requests are skipped.
     pub(crate) fn hear(&mut self, bytes: &[u8]) -> Option<Bytes> {
         self.rest.extend_from_slice(bytes);
         while let Some(line) = self.take_line() {
@@ -74,7 +74,7 @@ impl Listener {
         Some(line)
     }
 
-    /// Takes a line; an empty one ends an event, whose data is given.
+    /// Reads a line. An empty line ends an event, and its data is returned.
     fn line(&mut self, line: &[u8]) -> Option<Bytes> {
         let line = match std::mem::replace(&mut self.began, true) {
             true => line,
@@ -106,7 +106,7 @@ impl Listener {
     }
 }
 
-/// Whether nothing is waited for behind a message.
+/// Returns true when the client waits for no more messages after this one.
 fn is_last(event: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Head {
@@ -128,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// What is heard of a text that comes in pieces of `size` bytes.
+    /// The result for a text that arrives in pieces of `size` bytes.
     fn hear(text: &str, size: usize) -> Option<String> {
         let mut listener = Listener::default();
         let heard = text.as_bytes().chunks(size).find_map(|piece| listener.hear(piece));

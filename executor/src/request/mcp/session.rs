@@ -1,8 +1,8 @@
-//! Sessions, which servers want that speak a revision before 2026-07-28 (MCP 2025-11-25,
-//! "Lifecycle" and "Session Management").
+//! Sessions, required by servers of a revision before 2026-07-28 (MCP 2025-11-25, "Lifecycle" and "Session
+//! Management").
 //!
-//! Each attempt has a session of its own: `initialize`, `notifications/initialized`, the call, and
-//! an end. Nothing of one step is known in another, whoever ran it.
+//! Each attempt has its own session: `initialize`, `notifications/initialized`, the call, and an end.
+//! Sessions share no data between steps, even of the same caller.
 
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
@@ -26,10 +26,10 @@ const UNDERSTOOD: [i64; 2] = [-32_020, -32_021];
 const UNSUPPORTED_VERSION: i64 = -32_022;
 const METHOD_NOT_FOUND: i64 = -32_601;
 
-/// What a server has agreed to.
+/// The session that a server has agreed to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Session {
-    /// By what the server knows it again, if it needs to.
+    /// The id by which the server recognizes the session, if it uses one.
     id: Option<HeaderValue>,
     /// The revision that is spoken.
     revision: &'static str,
@@ -43,7 +43,7 @@ impl Session {
 }
 
 impl PreparedRequest {
-    /// Whether it may be made inside a session.
+    /// Returns true when the request may be made inside a session.
     pub(crate) fn may_need_session(&self) -> bool {
         self.session_body.is_some()
     }
@@ -96,8 +96,9 @@ impl PreparedRequest {
     }
 }
 
-/// Whether the answer to a request outside of a session says that there has to be one: it was
-/// refused without being understood (MCP 2026-07-28, "Backward Compatibility"), so no tool was run.
+/// Returns true when the response to a request outside a session means that a session is required: the
+/// server rejected the request without understanding it (MCP 2026-07-28, "Backward Compatibility"), so no
+/// tool has run.
 pub(crate) fn wants_session(response: &RawResponse) -> bool {
     let message = message_of(response);
     let error = message.as_ref().and_then(|message| message.get("error"));

@@ -1,4 +1,4 @@
-//! Binary content in JSON: `{base64: "…"}` or `{text: "…"}`, with what is to be said about it.
+//! Binary content in JSON: `{base64: "…"}` or `{text: "…"}`, with its metadata.
 
 use a2s::MediaType;
 use base64::Engine as _;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::request::parameter_style::Reason;
 
-/// Bytes, and what a part of a multipart body says about them.
+/// Bytes, with the metadata for a part of a multipart body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Binary {
     pub(super) bytes: Vec<u8>,
@@ -21,8 +21,8 @@ pub(super) struct Binary {
 const LENIENT: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
 
-/// Whether an object is binary content: exactly one of `base64` and `text`, and nothing that does
-/// not belong to it.
+/// Returns true when an object is binary content: it has exactly one of `base64` and `text`, and no other
+/// members than the known ones.
 pub(super) fn is_binary(members: &Map<String, Value>) -> bool {
     let known = ["base64", "text", "filename", "content_type", "headers"];
     members.contains_key("base64") != members.contains_key("text")
@@ -30,7 +30,7 @@ pub(super) fn is_binary(members: &Map<String, Value>) -> bool {
 }
 
 impl Binary {
-    /// The content that a value is; a plain string stands for its own characters.
+    /// Reads a value as binary content; a plain string gives its own characters.
     pub(super) fn read(value: &Value) -> Result<Self, Reason> {
         match value {
             Value::String(text) => Ok(Self { bytes: text.clone().into_bytes(), ..Self::default() }),

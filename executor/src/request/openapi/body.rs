@@ -82,7 +82,7 @@ fn is_yaml(media_type: &MediaType) -> bool {
     media_type.essence().ends_with("yaml")
 }
 
-/// A body whose media type is a range: the value decides.
+/// Writes a body for a media type that is a range: the value decides.
 fn write_by_value(range: &MediaType, value: &Value) -> Result<(String, Vec<u8>), Error> {
     let (wanted, bytes) = match value {
         Value::Object(members) if is_binary(members) => {
@@ -109,7 +109,7 @@ fn write_by_value(range: &MediaType, value: &Value) -> Result<(String, Vec<u8>),
     }
 }
 
-/// Whether content says to be what is sent.
+/// Checks that the `content_type` of the content fits the declared media type.
 fn check_type(declared: &MediaType, named: Option<&MediaType>) -> Result<(), Error> {
     match named {
         Some(named) if !declared.covers(named) => {

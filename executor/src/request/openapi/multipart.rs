@@ -155,7 +155,8 @@ fn write_part(name: &str, value: &Value, field: &BodyField) -> Result<Part, Reas
     })
 }
 
-/// A file. Without a name of its own it has that of its field: services tell files by having one.
+/// Writes a file. Without its own file name it gets the name of its field: services recognize files by
+/// their file name.
 fn write_content(name: &str, value: &Value, field: &BodyField) -> Result<Part, Reason> {
     let content = match value {
         Value::Number(_) | Value::Bool(_) => Binary::read(&Value::String(plain(value)))?,

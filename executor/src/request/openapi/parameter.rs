@@ -13,7 +13,7 @@ pub(super) struct Given<'a> {
     pub(super) value: &'a Value,
 }
 
-/// Why a media type other than JSON takes no array and no object.
+/// The reason why a media type other than JSON takes neither an array nor an object.
 const NO_TEXT: Reason = "it is sent as text, so it is text, a number or a boolean";
 
 impl Given<'_> {
@@ -22,8 +22,8 @@ impl Given<'_> {
         Error::value(&self.parameter.input_place(), reason)
     }
 
-    /// Whether there is anything to send: null is nothing, and so is an array or object without
-    /// items, unless it has a notation of its own.
+    /// Returns true when there is something to send. Null is never sent; an empty array or object is sent
+    /// only if it has its own notation.
     pub(super) fn is_defined(&self) -> bool {
         match self.value {
             Value::Null => false,

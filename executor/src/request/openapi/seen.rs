@@ -16,15 +16,15 @@ const MAX_LOOKS: usize = 100;
 #[derive(Debug)]
 pub(in super::super) struct Seen<'v> {
     body: &'v RequestBody,
-    /// What the service reads: fields without a value are left out, and files are texts, with a
+    /// The value as the service reads it: fields without a value are left out, and files are texts with one
     /// character for each byte.
     pub(in super::super) value: Cow<'v, Value>,
 }
 
 impl<'v> Seen<'v> {
-    /// What a service reads of a body that can be sent. None where its schema does not describe
-    /// what is sent: text that stands for a structure, such as XML, and bytes of a media type of
-    /// their own.
+    /// The value that a service reads from a body that can be sent. `None` where the schema does not
+    /// describe the sent data: text in a structured format, such as XML, and bytes of a media type of their
+    /// own.
     pub(in super::super) fn of(
         task: &OpenApiTask,
         body: &'v RequestBody,
@@ -55,7 +55,7 @@ impl<'v> Seen<'v> {
         Some(Self { body, value })
     }
 
-    /// How what stands at a place of the value (a JSON pointer) is written.
+    /// The encoding of the part at a location of the value (a JSON pointer).
     pub(in super::super) fn spelling(&self, at: &str) -> Spelling {
         match self.body.format {
             BodyFormat::Json => Spelling::Exact,
@@ -164,7 +164,7 @@ fn seen_text<'v>(
     is_of_scalar(task, &body.schema).then_some(value)
 }
 
-/// Whether a schema says that its values are no arrays and no objects.
+/// Returns true when a schema states that its values are neither arrays nor objects.
 fn is_of_scalar(task: &OpenApiTask, schema: &Value) -> bool {
     let is_scalar = |kind: &Value| kind.as_str().is_some_and(|k| !matches!(k, "array" | "object"));
     let mut waiting = vec![schema];

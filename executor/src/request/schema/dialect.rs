@@ -1,12 +1,12 @@
-//! Schemas of a task, written as the JSON Schema 2020-12 that is compiled.
+//! Translates the schemas of a task to the JSON Schema 2020-12 that is compiled.
 //!
-//! Both dialects of OpenAPI come out alike: what 3.0 says with `nullable` and with booleans beside
-//! bounds is said as 2020-12 says it, and each `$ref` leads into `$defs` that hold what is reached
-//! and nothing else. A keyword that is malformed says nothing, and neither does a `$ref` that leads
-//! nowhere: a request is refused for what its schema surely forbids, not for the schema's own
-//! faults. Where something was left out, keywords that would turn that round (`not`, `oneOf`,
-//! `unevaluatedProperties`) are left out or weakened, too. So is what stands around a part that is
-//! not checked, such as most formats: of two alternatives that differ in one, both would fit.
+//! Both dialects of OpenAPI give the same result: `nullable` and the boolean bounds of 3.0 get their form
+//! of 2020-12, and each `$ref` points into `$defs`, which contain only the schemas that are used. A
+//! malformed keyword has no effect, and neither has a `$ref` without a target: a request is rejected for a
+//! certain violation of its schema, not for mistakes in the schema itself. Where something was left out,
+//! keywords that would reverse its effect (`not`, `oneOf`, `unevaluatedProperties`) are left out or
+//! weakened, too. The same holds for keywords around a part that is not checked, such as most formats: of
+//! two alternatives that differ only there, both would fit.
 
 mod hidden;
 mod keyword;
@@ -23,9 +23,9 @@ use soft::MAX_PATTERNS_BYTES;
 
 /// The most schemas of one translation; beyond it nothing more is asked for.
 const MAX_SCHEMAS: usize = 20_000;
-/// How deep schemas stand in one another, `$ref`s not followed.
+/// The greatest nesting depth of schemas, not following `$ref`s.
 const MAX_DEPTH: usize = 100;
-/// The most schemas that are looked into for what does not travel, and for what is not checked.
+/// The most schemas that are examined to find properties that are not sent, and parts that are not checked.
 const MAX_LOOKS: usize = 100_000;
 /// The formats that leave no doubt. All others are the service's to judge.
 const FORMATS: [&str; 5] = ["date", "date-time", "ipv4", "ipv6", "uuid"];
@@ -35,7 +35,7 @@ const FORMATS: [&str; 5] = ["date", "date-time", "ipv4", "ipv6", "uuid"];
 pub(super) struct Translation {
     /// The whole, with `$defs`.
     pub(super) schema: Value,
-    /// Where each of `$defs` stands in the task: `#/components/schemas/Pet`.
+    /// The location of each of `$defs` in the task: `#/components/schemas/Pet`.
     pub(super) origins: Vec<String>,
 }
 
@@ -54,13 +54,13 @@ pub(super) fn translate(schemas: Schemas<'_>, schema: &Value, direction: Directi
 struct Translator<'t> {
     schemas: Schemas<'t>,
     direction: Direction,
-    /// Whether keywords are kept that turn what was left out into something that is forbidden.
+    /// Set when it keeps keywords that turn an omitted part into a forbidden one.
     is_strict: bool,
-    /// Whether something was left out.
+    /// Set when something was left out.
     has_gaps: bool,
     left: usize,
     looks: usize,
-    /// What a `$ref` leads to, and which properties around it do not travel, by its number.
+    /// The number of each target of a `$ref`, together with the surrounding properties that are not sent.
     numbers: BTreeMap<(&'t str, Names), usize>,
     waiting: Vec<(&'t Value, Names)>,
     origins: Vec<String>,
@@ -141,7 +141,7 @@ impl<'t> Translator<'t> {
         Value::Object(self.nullable(members, hidden, depth))
     }
 
-    /// `{$ref: "#/$defs/3"}` for what a `$ref` of the task leads to.
+    /// `{$ref: "#/$defs/3"}` for the target of a `$ref` of the task.
     fn reference(&mut self, reference: &'t Value, hidden: &Names) -> Value {
         let Some(text) = reference.as_str() else { return self.omit() };
         let Some(target) = self.schemas.at(text) else { return self.omit() };
@@ -258,13 +258,13 @@ impl<'t> Translator<'t> {
         written
     }
 
-    /// A schema that stands for the same value as the one around it.
+    /// Translates a schema that applies to the same value as the schema around it.
     fn alike(&mut self, value: &'t Value, hidden: &Names, depth: usize) -> Option<Value> {
         let is_schema = value.is_object() || value.is_boolean();
         is_schema.then(|| self.schema(value, hidden, depth + 1))
     }
 
-    /// A schema that stands for a value of its own.
+    /// Translates a schema that applies to another value, such as an item or a member.
     fn below(&mut self, value: &'t Value, depth: usize) -> Option<Value> {
         match value {
             Value::Object(_) | Value::Bool(_) => Some(self.schema(value, &Names::new(), depth + 1)),

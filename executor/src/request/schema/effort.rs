@@ -1,9 +1,8 @@
-//! The cost of checking a value, added up before it is checked.
+//! The cost of checking a value, computed before the check.
 //!
-//! A schema whose `$ref`s lead back to it from several alternatives makes work that doubles with
-//! each level of a value; one that leads to itself without going deeper never ends. A schema that
-//! does nothing of the kind is applied in parts, at most each part to each member of the value:
-//! where that is little, nothing is added up.
+//! A schema with `$ref`s that lead back to it from several alternatives causes work that doubles with each
+//! level of a value; one that leads to itself at the same level never ends. Any other schema applies each
+//! of its parts at most once to each member of the value: where that is little work, nothing is computed.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +17,7 @@ pub(super) const MAX_DEPTH: usize = 512;
 #[derive(Debug)]
 pub(super) struct Effort {
     schema: Value,
-    /// How large and how deep the schema is; none if it may lead anywhere twice.
+    /// The size and depth of the schema; `None` if `$ref`s may reach a part of it twice.
     bounds: Option<Bounds>,
 }
 
@@ -28,7 +27,7 @@ struct Bounds {
     depth: usize,
 }
 
-/// How many values stand within one another.
+/// The number of values in a value, itself included.
 pub(super) fn size_of(value: &Value) -> u64 {
     match value {
         Value::Array(items) => items.iter().map(size_of).sum::<u64>() + 1,
@@ -37,7 +36,7 @@ pub(super) fn size_of(value: &Value) -> u64 {
     }
 }
 
-/// How many values stand within one another, at the deepest place.
+/// The greatest nesting depth of values in a value.
 fn depth_of(value: &Value) -> usize {
     let below = match value {
         Value::Array(items) => items.iter().map(depth_of).max(),
@@ -48,7 +47,7 @@ fn depth_of(value: &Value) -> usize {
 }
 
 impl Effort {
-    /// What a schema may cost.
+    /// The cost model of a schema.
     pub(super) fn of(schema: Value) -> Self {
         let is_tree = schema.get("$defs").is_none();
         let bounds = is_tree.then(|| Bounds { size: size_of(&schema), depth: depth_of(&schema) });
@@ -60,7 +59,7 @@ impl Effort {
         self.bounds.map_or(MAX_DEPTH, |bounds| bounds.depth.min(MAX_DEPTH))
     }
 
-    /// Whether a value may be checked.
+    /// Returns true when the check of a value is cheap enough.
     pub(super) fn is_bearable(&self, value: &Value) -> bool {
         if self.bounds.is_some_and(|bounds| bounds.size.saturating_mul(size_of(value)) <= MAX_WORK)
         {

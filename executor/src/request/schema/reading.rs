@@ -12,13 +12,13 @@ use super::{Check, MAX_MISFITS, Misfit};
 
 /// The most readings of a value that are tried.
 const MAX_READINGS: usize = 32;
-/// How many alternatives within one another are looked into.
+/// The greatest depth of nested alternatives that are examined.
 const MAX_NESTED: usize = 4;
 
-/// How what stands at a place of a value is written.
+/// The encoding of the part at one location of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spelling {
-    /// As JSON: it is read as what it is.
+    /// As JSON: it keeps its type.
     Exact,
     /// A scalar as its text.
     Text,
@@ -26,15 +26,15 @@ pub(crate) enum Spelling {
     Inline,
 }
 
-/// What is read otherwise, by its place.
+/// The parts that are read in another way, by location.
 type Changes = BTreeMap<String, Value>;
 
-/// How far a reading is from fitting: its errors, and those of them that are about types.
+/// The distance of a reading from one that fits: its errors, and the number of them that are about types.
 type Distance = (usize, usize);
 
 impl Check {
-    /// What of a value does not fit whose places (JSON pointers) are spelled in different ways.
-    /// What is told is about the reading that is nearest to fitting.
+    /// The violations of a value, with different encodings at its locations (JSON pointers). They describe
+    /// the reading that is closest to fitting.
     pub(crate) fn misfits_as_spelled(
         &self,
         value: &Value,
@@ -169,7 +169,7 @@ mod tests {
     use crate::request::schema::Direction;
     use crate::request::test_fixtures::operation;
 
-    /// What is told of a value that is spelled in one way.
+    /// The violations of a value with the same encoding everywhere.
     fn told(schema: &Value, value: &Value, spelling: Spelling) -> Vec<String> {
         let task = operation(Method::Post, "https://api.example", "/", &[]);
         let check = Check::of_schema(&task, schema, Direction::Request).unwrap();

@@ -1,5 +1,5 @@
-//! Messages about violations of a schema. Values are never quoted: they may be secret, and whoever
-//! gave them has them.
+//! Messages about violations of a schema. Values are never quoted: they may be secret, and the caller has
+//! them anyway.
 
 use std::fmt;
 
@@ -9,18 +9,18 @@ use serde_json::Value;
 
 use a2s::one_line;
 
-/// The most characters of a name, and of what a schema says.
+/// The most characters of a name, and of a text from the schema.
 const MAX_NAME: usize = 60;
 const MAX_STATED: usize = 200;
-/// How many alternatives within one another are looked into.
+/// The greatest depth of nested alternatives that are examined.
 const MAX_NESTED: usize = 4;
 
 /// One thing that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Misfit {
-    /// Where in the value: `.items[3].name`, empty for the whole.
+    /// The location in the value: `.items[3].name`, empty for the whole.
     at: String,
-    /// What is wrong with what stands there.
+    /// The problem with the value at this location.
     reason: String,
     /// The place of the rule: `#/components/schemas/Pet/properties/age/maximum`.
     rule: String,
@@ -38,12 +38,13 @@ impl fmt::Display for Misfit {
 }
 
 impl Misfit {
-    /// A misfit of the whole that no schema tells.
+    /// A violation by the whole value, of a rule that is not in a schema.
     pub(crate) fn of_whole(reason: String, rule: &str) -> Self {
         Self { at: String::new(), reason, rule: rule.to_owned() }
     }
 
-    /// What an error of the validator says. `origins` are where its `$defs` stand in the task.
+    /// The violation that an error of the validator describes. `origins` are the locations of its `$defs`
+    /// in the task.
     pub(super) fn of(error: &ValidationError<'_>, origins: &[String]) -> Self {
         let error = closest(error, 0);
         let mut rule = rule(error.schema_path().as_str(), origins);
@@ -57,7 +58,7 @@ impl Misfit {
     }
 }
 
-/// The error itself, or that of the one alternative that was meant: the only one whose type fits.
+/// The error itself, or that of the one alternative that was meant: the only one with a fitting type.
 fn closest<'e>(error: &'e ValidationError<'_>, depth: usize) -> &'e ValidationError<'e> {
     let (ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }) =
         error.kind()

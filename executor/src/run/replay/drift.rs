@@ -1,4 +1,4 @@
-//! In what a replay departs from its recording. Pure.
+//! The differences of a replay from its recording. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use crate::error::Kind;
 use crate::journal::recorded_exchange::Asked;
 use crate::journal::run_state::{Progress, Recorded};
 
-/// The most differences of one replay that are told.
+/// The most differences that are reported for one replay.
 const MAX_DIFFERENCES: usize = 200;
 
-/// What was recorded, or what happens now.
+/// One side of the comparison: the recording, or the replay.
 pub(super) struct Side {
     /// Steps in the order of their beginning.
     order: Vec<String>,
@@ -27,7 +27,7 @@ pub(super) struct Side {
     error: Option<String>,
 }
 
-/// How a step ended.
+/// The end of a step.
 #[derive(Debug, PartialEq)]
 enum Ended<'s> {
     /// It was not run, or not to its end, because of something else.
@@ -39,7 +39,7 @@ enum Ended<'s> {
 }
 
 impl Side {
-    /// What events tell, with what the task steps have asked.
+    /// The side that events describe, with the requests of the task steps.
     pub(super) fn of(events: &[Event], questions: BTreeMap<String, Asked>) -> Self {
         let mut order = Vec::new();
         let (mut status, mut output, mut error) = (RunStatus::Running, None, None);
@@ -203,9 +203,9 @@ fn compare_values(at: &str, was: Option<&Value>, is: Option<&Value>, found: &mut
 /// Differences as they are found.
 struct Found {
     list: Vec<ValueDiff>,
-    /// How many may still be told.
+    /// The number of differences that may still be reported.
     left: usize,
-    /// How many were not.
+    /// The number of differences that were not reported.
     more: usize,
 }
 
@@ -220,7 +220,7 @@ impl Found {
         }
     }
 
-    /// Those that were found since this was last called.
+    /// Takes the differences found since the last call.
     fn take(&mut self) -> Vec<ValueDiff> {
         std::mem::take(&mut self.list)
     }

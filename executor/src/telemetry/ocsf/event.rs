@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 /// The version of the schema.
 pub(super) const VERSION: &str = "1.5.0";
-/// An enumeration's value for what it has no value for; its name says what it is.
+/// The value of an enumeration for cases without a value of their own; the name describes the case.
 const OTHER: u8 = 99;
 
 /// One event.
@@ -35,7 +35,7 @@ pub(crate) struct Event {
     unmapped: Unmapped,
 }
 
-/// What an event is about, but for its class.
+/// The data of an event, except for its class.
 pub(super) struct Told {
     pub(super) severity: Severity,
     pub(super) time: i64,
@@ -61,7 +61,7 @@ impl Event {
         Self::new(class, Content::Activity(Box::new(what)), told)
     }
 
-    /// Somebody has to know of it (Detection Finding, 2004).
+    /// An event that needs attention (Detection Finding, 2004).
     pub(super) fn finding(what: Finding, told: Told) -> Self {
         let class = Class::new((2, "Findings"), (2004, "Detection Finding"), (1, "Create"));
         Self::new(class, Content::Finding(Box::new(what)), told)
@@ -112,7 +112,7 @@ impl Event {
     }
 }
 
-/// What was done with an API.
+/// The kind of action on an API.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Activity {
     Read,
@@ -122,7 +122,7 @@ pub(super) enum Activity {
     Other(&'static str),
 }
 
-/// How bad it is.
+/// The severity of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Severity {
     Informational,
@@ -131,7 +131,7 @@ pub(super) enum Severity {
     High,
 }
 
-/// How it ended.
+/// The result of an activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     Success,
@@ -185,7 +185,7 @@ pub(super) struct Metadata {
     pub(super) version: &'static str,
     pub(super) product: MetadataProduct,
     pub(super) log_name: &'static str,
-    /// The same whenever the same is told.
+    /// An id that is the same whenever the same event is reported.
     pub(super) uid: Uuid,
     /// The run.
     pub(super) correlation_uid: Uuid,
@@ -203,7 +203,7 @@ pub(super) struct MetadataProduct {
     pub(super) version: &'static str,
 }
 
-/// What is particular to an API Activity.
+/// The fields that are specific to an API Activity.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct ApiActivity {
     pub(super) actor: Actor,
@@ -217,7 +217,7 @@ pub(super) struct ApiActivity {
     pub(super) http_response: Option<HttpResponse>,
 }
 
-/// What is particular to a Detection Finding.
+/// The fields that are specific to a Detection Finding.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Finding {
     pub(super) finding_info: FindingInfo,
@@ -337,7 +337,7 @@ pub(super) struct Destination {
     pub(super) hostname: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) port: Option<u16>,
-    /// Where connections for it are sent instead.
+    /// The endpoint to which connections for it are sent instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) proxy_endpoint: Option<Proxy>,
 }
@@ -390,7 +390,7 @@ struct Unmapped {
     aos: Aos,
 }
 
-/// What AOS knows of it.
+/// The data of AOS about it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Aos {
@@ -415,7 +415,7 @@ pub(super) struct Aos {
 #[serde(rename_all = "camelCase")]
 pub(super) struct AosDecision {
     pub(super) method: &'static str,
-    /// Which one, when there is any.
+    /// The guardian that decided, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) guardian: Option<String>,
     pub(super) decision: String,

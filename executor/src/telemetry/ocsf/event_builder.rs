@@ -1,4 +1,4 @@
-//! The making of security events: what is the same for all events of a run, and what is particular.
+//! Builds security events: the data that all events of a run share, and the specific data of each.
 
 use a2s::Principal;
 use a2s::api::{CapabilityRef, Decision, DecisionSource, GuardianPhase};
@@ -15,7 +15,7 @@ use super::event::{
 };
 use crate::gate::agent;
 
-/// What is the same for all events of a run.
+/// The data that all events of a run share.
 pub(super) struct Scene<'e> {
     /// The principal that the run belongs to, as far as it is known.
     pub(super) principal: Option<&'e Principal>,
@@ -26,7 +26,7 @@ pub(super) struct Scene<'e> {
     pub(super) product: &'e Product,
 }
 
-/// What one event is about.
+/// The subject of one event.
 pub(super) struct About<'e> {
     pub(super) operation: String,
     /// The capability that it belongs to.
@@ -39,7 +39,7 @@ pub(super) struct About<'e> {
     pub(super) destination: Option<Destination>,
 }
 
-/// When it was.
+/// The time of an event, with its number and id.
 pub(super) struct Moment {
     pub(super) at: Timestamp,
     pub(super) seq: Option<u64>,
@@ -47,7 +47,7 @@ pub(super) struct Moment {
 }
 
 impl Scene<'_> {
-    /// An id that is the same whenever the same is told.
+    /// An id that is the same whenever the same event is reported.
     pub(super) fn uid(&self, name: &str) -> Uuid {
         Uuid::new_v5(&self.run, format!("ocsf {name}").as_bytes())
     }

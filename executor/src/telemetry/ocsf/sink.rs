@@ -27,7 +27,7 @@ struct Lines {
     file: File,
     /// Bytes in it.
     size: u64,
-    /// Whether its last line has no end, because something failed while it was written.
+    /// Set when its last line has no end, because something failed while it was written.
     is_torn: bool,
 }
 
@@ -105,7 +105,7 @@ impl Lines {
         written
     }
 
-    /// Puts the file beside, and begins a new one. The oldest one is lost.
+    /// Renames the file, and begins a new one. The oldest one is lost.
     fn rotate(&mut self) -> io::Result<()> {
         let path = &self.config.path;
         for n in (1..self.config.keep).rev() {
@@ -150,7 +150,7 @@ fn ends_a_line(mut file: &File) -> io::Result<bool> {
     Ok(last == *b"\n")
 }
 
-/// `events.jsonl.1` beside `events.jsonl`.
+/// `events.jsonl.1` next to `events.jsonl`.
 fn numbered(path: &Path, n: u32) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{n}"));

@@ -1,4 +1,4 @@
-//! Spans of decisions about what is no step: an event, and what is remembered.
+//! Spans of decisions that are not about a step: about an event, or about remembered values.
 
 use a2s::api::Decision;
 use jiff::Timestamp;
@@ -9,7 +9,7 @@ use super::super::span::{Span, Value, number, text};
 use super::{TOOL_RESULT, Trace, told};
 use crate::gate::agent;
 
-/// The store of what is remembered for inputs.
+/// The store of the values that are remembered for inputs.
 const MEMORY: &str = "a2s.state";
 
 /// The trace of something that was decided without a run.

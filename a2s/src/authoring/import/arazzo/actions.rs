@@ -1,5 +1,5 @@
-//! Actions after success and failure. `retry` is carried over; the rest is what a run does anyway,
-//! or has no counterpart.
+//! Actions after success and failure. The import keeps `retry`; the other actions either match the normal
+//! behavior of a run, or have no equivalent.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ use crate::authoring::import::ref_resolver::{Source, shown};
 const MAX_ATTEMPTS: u64 = 10;
 /// More statuses than these are cut down to [`USUAL`].
 const MAX_STATUSES: usize = 12;
-/// The statuses that a later attempt is likely to mend.
+/// The statuses after which another attempt is likely to succeed.
 const USUAL: [u16; 7] = [408, 425, 429, 500, 502, 503, 504];
 
 /// The `retry` of a step, from its own actions and those of its workflow.

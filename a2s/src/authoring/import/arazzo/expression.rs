@@ -3,11 +3,11 @@
 /// A runtime expression (Arazzo 1.0.1, "Runtime Expressions").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expression<'t> {
-    /// `$inputs.`, with what stands behind it.
+    /// `$inputs.`, with the text after it.
     Input(&'t str),
-    /// `$steps.ID.outputs.`, with what stands behind it.
+    /// `$steps.ID.outputs.`, with the text after it.
     StepOutput { step: &'t str, rest: &'t str },
-    /// `$response.body`, with the JSON Pointer behind `#`.
+    /// `$response.body`, with the JSON Pointer after `#`.
     Body(&'t str),
     /// `$response.header.NAME`.
     Header(&'t str),
@@ -22,7 +22,7 @@ pub(super) enum Expression<'t> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece<'t> {
     Text(&'t str),
-    /// What stands between `{` and `}`, beginning with `$`.
+    /// The text between `{` and `}`; it begins with `$`.
     Expression(&'t str),
 }
 
@@ -86,8 +86,8 @@ pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// The way behind a name as references write it: `.a[0].b`, or `#/a/0/b`. None when a part of it
-/// cannot stand in a reference.
+/// The path after a name, in the syntax of references: `.a[0].b`, or `#/a/0/b`. None when a reference
+/// cannot contain a part of it.
 pub(super) fn way(text: &str) -> Option<String> {
     if let Some(pointer) = text.strip_prefix('#') {
         let mut way = String::new();

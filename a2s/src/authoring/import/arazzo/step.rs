@@ -26,7 +26,7 @@ pub(super) struct Step<'a> {
     /// The outputs, by name: how each is taken, and whether it can be missing.
     outputs: Vec<(String, Taken)>,
     pub(super) retry: Option<Value>,
-    /// What must hold afterwards for the next step to run, and the id of the step that checks it.
+    /// The condition for the next step to run, and the id of the step that checks it.
     pub(super) condition: Option<(String, String)>,
 }
 
@@ -35,7 +35,7 @@ pub(super) enum Action<'a> {
     Capability { name: String, dependency: Value, domains: Vec<String> },
 }
 
-/// How an output is taken.
+/// The source of an output in the response.
 enum Taken {
     Body(String),
     Header(String),
@@ -300,7 +300,7 @@ impl<'a> Action<'a> {
     }
 }
 
-/// The JSONPath of what a pointer into the answer means.
+/// The JSONPath for a pointer into the response.
 fn query<'a>(cut: &Cut<'a>, pointer: &str, at: &str, scope: &mut Scope<'a>) -> Option<String> {
     let token = pointer.strip_prefix('/').unwrap_or(pointer);
     let looks_like_path = token.contains(['.', '[']) && !token.contains('/');

@@ -1,5 +1,4 @@
-//! Success criteria: those that look at the status are what a step does anyway; others become
-//! conditions.
+//! Success criteria. A step checks the status anyway; other criteria become conditions.
 
 use serde_json::{Map, Value, json};
 
@@ -16,7 +15,7 @@ pub(super) enum Criterion {
     Other(String),
 }
 
-/// Reads a criterion. `reference` gives the reference that stands for an expression.
+/// Reads a criterion. `reference` returns the reference for an expression.
 pub(super) fn read(
     raw: &Value,
     mut reference: impl FnMut(&str) -> Result<String, String>,
@@ -55,7 +54,7 @@ pub(super) fn read(
     }
 }
 
-/// Whether a condition looks at the status alone.
+/// Returns true when a condition depends only on the status.
 fn only_status(condition: &str) -> bool {
     condition.contains("$statusCode") && !condition.replace("$statusCode", "").contains('$')
 }
@@ -131,7 +130,7 @@ fn to_cel(
     Ok(cel)
 }
 
-/// A text up to its closing quote, which is written twice inside, and what stands behind.
+/// The text before its closing quote, and the rest after it. A doubled quote is a quote inside the text.
 fn string(text: &str, quote: char) -> Option<(String, &str)> {
     let mut inside = String::new();
     let mut rest = text;

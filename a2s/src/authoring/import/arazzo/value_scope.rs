@@ -12,7 +12,7 @@ use crate::authoring::import::variable::{Variable, names_a_secret};
 use crate::authoring::naming;
 use crate::document::ValueType;
 
-/// What a workflow knows while its steps are read.
+/// The values that are available to the steps of a workflow.
 pub(super) struct Scope<'a> {
     source: Source<'a>,
     /// The declared inputs, by name.
@@ -23,26 +23,26 @@ pub(super) struct Scope<'a> {
     steps: BTreeMap<String, Outputs>,
     pub(super) taken: naming::Taken,
     pub(super) remarks: Vec<Remark>,
-    /// Whether all steps were read: what is read from now on may be missing.
+    /// Set when all steps are read: values that are read from now on may be missing.
     closed: bool,
 }
 
 struct Input {
     variable: Variable,
-    /// Whether an operation has said what its type is.
+    /// Set when an operation has determined its type.
     settled: bool,
 }
 
 /// The outputs of a step.
 #[derive(Debug, Default)]
 pub(super) struct Outputs {
-    /// How each is read, by name.
+    /// The text by which a reference reads each output, by name.
     pub(super) read: BTreeMap<String, String>,
     /// The types that are known, by name.
     pub(super) kinds: BTreeMap<String, ValueType>,
-    /// Those that a later step reads.
+    /// The outputs that a later step reads.
     pub(super) needed: BTreeSet<String>,
-    /// Those that anything reads.
+    /// The outputs that are read anywhere.
     pub(super) used: BTreeSet<String>,
 }
 
@@ -304,7 +304,7 @@ impl Input {
     }
 }
 
-/// The longest of `names` that `text` begins with, and what stands behind it.
+/// The longest of `names` that is a prefix of `text`, and the rest after it.
 fn longest<'n, 't>(
     names: impl Iterator<Item = &'n str>,
     text: &'t str,

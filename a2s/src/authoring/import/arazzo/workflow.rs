@@ -142,7 +142,7 @@ fn remark_conditions(steps: &[Step<'_>], scope: &mut Scope<'_>) {
     }
 }
 
-/// The steps. What stands behind a criterion runs when it is met.
+/// The steps. The steps after a criterion run only when it is met.
 fn execution(
     steps: &[Step<'_>],
     mappings: &[Map<String, Value>],

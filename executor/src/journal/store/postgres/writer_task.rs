@@ -1,5 +1,5 @@
-//! Writes of many runs together: a statement costs a way to the server and back, and many runs
-//! tell many things at the same time.
+//! Writes of many runs together: a statement costs a round trip to the server, and many runs write many
+//! items at the same time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +15,9 @@ use crate::journal::store::persisted_item::{Told, number, status_after, text_of}
 use crate::journal::store::run_queue::columns_of;
 use crate::vault::Sealed;
 
-/// Inserts events and exchanges of the runs whose row has the epoch that they are told for, and whose
-/// last event is the one in front of the first that is told; gives those runs. Their rows are locked,
-/// so that nobody takes one over meanwhile.
+/// Inserts events and exchanges of the runs with a row in the epoch of these items, if the first new event
+/// follows the last one of the run. Returns those runs. Their rows are locked, so that no executor takes
+/// one over in between.
 const INSERT: &str = "
     WITH held AS MATERIALIZED (
         SELECT run.id FROM run
@@ -43,8 +43,8 @@ const INSERT: &str = "
     )
     SELECT id FROM held";
 
-/// Writes what runs tell when it is plain and in order: one statement, which is a transaction. None
-/// when it has to be told one by one.
+/// Writes the items of runs if they are plain and in order: one statement, which is a transaction. `None`
+/// when they have to be written one by one.
 pub(super) async fn commit_told(
     pool: &PgPool,
     crowd: &[&Told],
@@ -52,8 +52,8 @@ pub(super) async fn commit_told(
     insert_together(pool, crowd).await
 }
 
-/// Writes what runs tell, in order. An event that does not follow the last one of its run, comes when
-/// the run is over, or is told for an epoch that has passed, is left out.
+/// Writes the items of runs, in order. An event is left out if it does not follow the last one of its run,
+/// comes when the run is over, or is for a past epoch.
 pub(super) async fn tell(
     connection: &mut PgConnection,
     crowd: &[&Told],
@@ -88,8 +88,8 @@ pub(super) async fn tell(
     Ok(outcomes)
 }
 
-/// None when the events of a run do not follow each other, or are told for several epochs: nothing is
-/// inserted then.
+/// Inserts all items in one statement. `None` when the events of a run do not follow each other, or are for
+/// several epochs: nothing is inserted then.
 async fn insert_together(
     executor: impl PgExecutor<'_>,
     crowd: &[&Told],
@@ -170,8 +170,8 @@ pub(super) async fn add_sealed(
     Ok(())
 }
 
-/// The type of an event. The server would have to read all of the event for it, and takes no NUL in
-/// what it reads.
+/// The type of an event. It is read here because the server would have to parse the whole event for it, and
+/// does not accept NUL in it.
 fn kind_of(event: &str) -> Result<String, sqlx::Error> {
     #[derive(Deserialize)]
     struct Typed {
@@ -181,7 +181,7 @@ fn kind_of(event: &str) -> Result<String, sqlx::Error> {
     typed.map(|typed| typed.r#type).map_err(|error| sqlx::Error::Encode(Box::new(error)))
 }
 
-/// Deletes the values that are sealed beside the event with this number.
+/// Deletes the values that are sealed with the event of this number.
 async fn delete_sealed(
     connection: &mut PgConnection,
     run: Uuid,

@@ -12,8 +12,8 @@ const PROOF: &str = "UPDATE executor SET identity = identity";
 /// The connection that writes.
 ///
 /// When a disk is full or fails, SQLite rolls the transaction back by itself. The driver counts open
-/// transactions on its own and does not learn of that, so it refuses every later transaction. A
-/// connection whose transaction has failed is therefore closed, and the next job opens another one.
+/// transactions on its own and does not notice this, so it rejects every later transaction. A connection
+/// with a failed transaction is therefore closed, and the next job opens another one.
 #[derive(Debug)]
 pub(in crate::journal::store) struct WriterConnection {
     options: SqliteConnectOptions,

@@ -1,5 +1,5 @@
-//! Writes of many runs together, events and exchanges: a statement costs two changes of
-//! thread, and many runs tell many things at the same time.
+//! Writes of many runs together, events and exchanges: a statement costs two thread switches, and many runs
+//! write many items at the same time.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -14,8 +14,8 @@ use crate::journal::store::persisted_item::{Told, number, status_after, text_of}
 use crate::journal::store::run_queue::columns_of;
 use crate::vault::Sealed;
 
-/// How many events, and as many exchanges, a statement tells. The smallest that suffices is taken, and
-/// what is left of it is null: so there are few statements, and each is compiled once.
+/// The numbers of events, and of exchanges, that a statement can write. The smallest sufficient one is
+/// used, and its unused rows are null: so there are few statements, and each is compiled once.
 const SIZES: [usize; 4] = [8, 32, 96, MAX_BATCH];
 
 const TOO_MANY: &str = "more is told at a time than there are statements for";
@@ -27,9 +27,10 @@ const EVENT_COLUMNS: usize = 5;
 /// The statements of one size.
 struct Statements {
     size: usize,
-    /// Inserts exchanges, then events, if all of those are in turn, and tells how many were inserted.
-    /// An event is in turn when it follows the last one of its run, whose epoch is the event's: that is
-    /// looked at for the first of each run, since the others follow it (see [`insert_together`]).
+    /// Inserts exchanges, then events, if all events are in turn, and returns the number of inserted
+    /// events. An event is in turn when it follows the last one of its run, and its epoch is that of the
+    /// run. This is checked for the first event of each run, since the others follow it (see
+    /// [`insert_together`]).
     insert: String,
     /// The same with a transaction around it: one change of thread for the whole of it.
     commit: String,
@@ -64,7 +65,8 @@ static STATEMENTS: LazyLock<[Statements; SIZES.len()]> = LazyLock::new(|| {
     })
 });
 
-/// Commits what runs tell, when it is plain. None when it has to be told as part of a transaction.
+/// Commits the items of runs, if they are plain. `None` when they have to be written as part of a
+/// transaction.
 pub(super) async fn commit_told(
     connection: &mut SqliteConnection,
     crowd: &[&Told],
@@ -82,8 +84,8 @@ pub(super) async fn commit_told(
     }
 }
 
-/// Writes what runs tell, in order. An event that does not follow the last one of its run, or comes
-/// when the run is over, is left out.
+/// Writes the items of runs, in order. An event is left out if it does not follow the last one of its run,
+/// or comes when the run is over.
 pub(super) async fn tell(
     connection: &mut SqliteConnection,
     crowd: &[&Told],
@@ -108,7 +110,7 @@ pub(super) async fn tell(
     Ok(outcomes)
 }
 
-/// Which of the statements of a size is meant.
+/// Selects one of the statements of a size.
 type Choice = fn(&'static Statements) -> &'static String;
 
 async fn insert(
@@ -128,7 +130,8 @@ async fn insert(
     Ok(outcomes)
 }
 
-/// Whether all events were in turn. Otherwise none is inserted.
+/// Inserts all items in one statement. Returns true when all events were in turn; otherwise no event is
+/// inserted.
 async fn insert_together(
     connection: &mut SqliteConnection,
     choice: Choice,
@@ -206,7 +209,7 @@ async fn add_sealed(
     Ok(())
 }
 
-/// Deletes the values that are sealed beside the event with this number.
+/// Deletes the values that are sealed with the event of this number.
 async fn delete_sealed(
     connection: &mut SqliteConnection,
     run: Uuid,

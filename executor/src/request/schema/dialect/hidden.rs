@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::{Names, Translator};
 use crate::request::schema::Direction;
 
-/// How many `$ref`s and `allOf`s are followed to find the properties that do not travel.
+/// The most `$ref`s and `allOf`s that are followed to find the properties that are not sent.
 const MAX_HOPS: usize = 16;
 
 impl<'t> Translator<'t> {
@@ -41,8 +41,8 @@ impl<'t> Translator<'t> {
         }
     }
 
-    /// Whether a property is `readOnly` on the way there, or `writeOnly` on the way back. It is not
-    /// surely so where OpenAPI 3.0 ignores the word, beside a `$ref`.
+    /// Returns true when a property is `readOnly` in a request, or `writeOnly` in a response. With
+    /// `surely`, ignores the keyword next to a `$ref`, as OpenAPI 3.0 does.
     pub(super) fn is_hidden(&self, property: &'t Value, surely: bool) -> bool {
         let key = match self.direction {
             Direction::Request => "readOnly",

@@ -1,4 +1,4 @@
-//! Single keywords, as 2020-12 writes them; none for what is malformed.
+//! Single keywords, as 2020-12 writes them; `None` for malformed ones.
 
 use std::collections::BTreeSet;
 
@@ -27,9 +27,9 @@ pub(super) fn types(value: &Value) -> Option<Value> {
     Some(json!(unique))
 }
 
-/// The values of an `enum`, and what those of another type stand for that the schema wants: `5` for
-/// `"5"` and the other way round. YAML makes numbers of words that lack quotes, and tools make texts
-/// of all. Where none can be of that type, they are meant for something else, such as the items of a
+/// The values of an `enum`, and their conversions to the type that the schema wants: `5` for `"5"` and the
+/// reverse. YAML reads some unquoted words as numbers, and some tools turn all values into strings. `None`
+/// where no value can have that type: the values are then meant for something else, such as the items of a
 /// list.
 pub(super) fn values(members: &Map<String, Value>, value: &Value) -> Option<Value> {
     let mut values = value.as_array().filter(|values| !values.is_empty())?.clone();
@@ -61,14 +61,14 @@ pub(super) fn values(members: &Map<String, Value>, value: &Value) -> Option<Valu
     values.iter().any(is_wanted).then_some(Value::Array(values))
 }
 
-/// A bound, unless the boolean of 3.0 beside it makes it an open one.
+/// A closed bound, unless the boolean of 3.0 next to it makes it an open one.
 pub(super) fn bound(members: &Map<String, Value>, key: &str, value: &Value) -> Option<Value> {
     let open = if key == "maximum" { "exclusiveMaximum" } else { "exclusiveMinimum" };
     let is_open = members.get(open) == Some(&Value::Bool(true));
     Some(value.clone()).filter(|value| value.is_number() && !is_open)
 }
 
-/// An open bound: a number, or the boolean of 3.0 beside a closed one.
+/// An open bound: a number, or the boolean of 3.0 next to a closed one.
 pub(super) fn exclusive(members: &Map<String, Value>, key: &str, value: &Value) -> Option<Value> {
     let closed = if key == "exclusiveMaximum" { "maximum" } else { "minimum" };
     let bound = match value {
@@ -95,7 +95,7 @@ pub(super) fn required(value: &Value, hidden: &Names) -> Option<Value> {
     Some(json!(names))
 }
 
-/// The same for each member beside which they are missed.
+/// The names that are required when a member is present, for each such member.
 pub(super) fn dependents(value: &Value, hidden: &Names) -> Option<Value> {
     let members = value.as_object()?.iter();
     let lists = members.map(|(name, names)| Some((name.clone(), required(names, hidden)?)));

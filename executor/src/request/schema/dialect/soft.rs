@@ -15,7 +15,7 @@ const PATTERN_BYTES: [usize; 3] = [1 << 11, 1 << 14, MAX_PATTERN_BYTES];
 pub(super) const MAX_PATTERNS_BYTES: usize = 4 << 20;
 
 impl<'t> Translator<'t> {
-    /// Whether a pattern can be read, and there is memory left for it once more.
+    /// Returns true when a pattern compiles, and the memory that is left suffices to use it once more.
     pub(super) fn is_pattern(&mut self, pattern: &'t str) -> bool {
         let bytes = match self.patterns.get(pattern) {
             Some(known) => *known,
@@ -41,13 +41,13 @@ impl<'t> Translator<'t> {
         left.is_some()
     }
 
-    /// Whether all patterns of names can be read.
+    /// Returns true when all patterns for names of properties compile.
     pub(super) fn reads_names(&mut self, members: &'t Map<String, Value>) -> bool {
         let patterns = members.get("patternProperties").and_then(Value::as_object);
         patterns.into_iter().flatten().all(|(pattern, _)| self.is_pattern(pattern))
     }
 
-    /// Whether a part of a schema is not checked, so that what seems to fit it may not.
+    /// Returns true when a part of a schema is not checked, so that a value that seems to fit may not fit.
     pub(super) fn is_soft(&mut self, schema: Option<&'t Value>) -> bool {
         schema.is_some_and(|schema| self.has_soft_parts(schema, &mut BTreeSet::new(), 0))
     }
