@@ -2,6 +2,10 @@
 default:
     @just --list
 
+# What to run before each commit: no network, minutes when warm.
+check:
+    tools/check
+
 # Everything that the gate checks.
 verify:
     .ci/run

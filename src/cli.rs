@@ -36,7 +36,7 @@ pub(crate) use embedder::{EmbedderArgs, EmbedderChoice, ReindexArgs};
 pub(crate) use guardian::{
     AuditCommand, GuardianCommand, SettleArgs, ShowAuditArgs, TestPolicyArgs,
 };
-pub(crate) use guardian_args::{FailMode, GuardianChoice, GuardingArgs, PolicyArgs};
+pub(crate) use guardian_args::{GuardianChoice, GuardianFailMode, GuardingArgs, PolicyArgs};
 pub(crate) use lifecycle_args::{
     AuditArgs, DeprecateArgs, MirrorArgs, OwnerChangeArgs, OwnersArgs, RegistryAuditCommand,
     TokensCommand,
@@ -44,7 +44,7 @@ pub(crate) use lifecycle_args::{
 pub(crate) use runs::{ResumeArgs, RunsArgs, RunsCommand};
 pub(crate) use search::{GraphArgs, SearchArgs, ServicesArgs, StrategyArgs};
 pub(crate) use secrets::{AllowSecretArgs, ClientAuth, SecretKind, SecretsCommand, SetSecretArgs};
-pub(crate) use telemetry::{Durability, JournalArgs, ListenerArgs};
+pub(crate) use telemetry::{JournalArgs, JournalDurability, ListenerArgs};
 pub(crate) use test::TestArgs;
 pub(crate) use trust::TrustCommand;
 
@@ -96,16 +96,16 @@ Exit codes:
 /// Publish capabilities, find them by intent, run them under a guardian's eyes.
 #[derive(Debug, Parser)]
 #[command(name = "a2s", version, after_help = AFTER_HELP, max_term_width = 100)]
-pub(crate) struct Arguments {
+pub(crate) struct CliArguments {
     #[command(flatten)]
-    pub(crate) global: Global,
+    pub(crate) global: GlobalArgs,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options of every command")]
-pub(crate) struct Global {
+pub(crate) struct GlobalArgs {
     /// Print JSON for machines
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -123,19 +123,19 @@ pub(crate) struct Global {
     #[arg(long, global = true, env = "A2S_DATA_DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Colours on the terminal
-    #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
-    pub(crate) color: Color,
+    #[arg(long, global = true, value_enum, default_value_t = ColorMode::Auto)]
+    pub(crate) color: ColorMode,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Color {
+pub(crate) enum ColorMode {
     Auto,
     Always,
     Never,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// See the whole loop at work, on this machine alone
     Demo(DemoArgs),
     /// Start registry, executor and guardian on one port
@@ -143,7 +143,7 @@ pub(crate) enum Command {
     /// Start one service alone
     Serve {
         #[command(subcommand)]
-        service: Service,
+        service: ServeCommand,
     },
     /// Ask whether the services can work, as supervisors do
     #[command(after_help = AFTER_READY)]
@@ -626,10 +626,10 @@ pub(crate) struct OutboundArgs {
         value_name = "HOST=CERTIFICATE,KEY[,AUTHORITIES]",
         value_parser = parse_certificate
     )]
-    pub(crate) client_certificates: Vec<(a2s::Domain, Certificate)>,
+    pub(crate) client_certificates: Vec<(a2s::Domain, ClientCertificateFiles)>,
     /// What happens when an answer is not as its operation declares it [default: warn]
     #[arg(long, value_enum, env = "A2S_CHECK_ANSWERS")]
-    pub(crate) check_answers: Option<CheckAnswers>,
+    pub(crate) check_answers: Option<ResponseCheckMode>,
 }
 
 /// Where the key for stored credentials is kept.
@@ -647,7 +647,7 @@ pub(crate) enum KeySource {
 /// What a host is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Certificate {
+pub(crate) struct ClientCertificateFiles {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
     pub(crate) authorities: Option<PathBuf>,
@@ -656,7 +656,7 @@ pub(crate) struct Certificate {
 /// What happens when an answer is not as its operation declares it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum CheckAnswers {
+pub(crate) enum ResponseCheckMode {
     /// Nobody looks
     Off,
     /// The run says so, and goes on
@@ -666,7 +666,7 @@ pub(crate) enum CheckAnswers {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Service {
+pub(crate) enum ServeCommand {
     /// The registry: publish and search
     Registry(RegistryArgs),
     /// The executor: plan and run
@@ -695,7 +695,7 @@ fn parse_limit(text: &str) -> Result<(String, toml::Value), String> {
     Ok((name.to_owned(), value))
 }
 
-fn parse_certificate(text: &str) -> Result<(a2s::Domain, Certificate), String> {
+fn parse_certificate(text: &str) -> Result<(a2s::Domain, ClientCertificateFiles), String> {
     let usage = "write HOST=CERTIFICATE,KEY or HOST=CERTIFICATE,KEY,AUTHORITIES";
     let (host, files) = text.split_once('=').ok_or(usage)?;
     let host = a2s::Domain::new(host).map_err(|error| error.to_string())?;
@@ -707,7 +707,7 @@ fn parse_certificate(text: &str) -> Result<(a2s::Domain, Certificate), String> {
     if files.next().is_some() {
         return Err(usage.to_owned());
     }
-    Ok((host, Certificate { certificate, key, authorities }))
+    Ok((host, ClientCertificateFiles { certificate, key, authorities }))
 }
 
 #[cfg(test)]
@@ -718,6 +718,6 @@ mod tests {
 
     #[test]
     fn the_arguments_are_consistent() {
-        Arguments::command().debug_assert();
+        CliArguments::command().debug_assert();
     }
 }

@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use a2s::Code;
-use agent::in_words;
+use a2s::ErrorCode;
+use agent::describe_os_error;
 use serde_json::{Value, json};
 
 /// The exit codes; `a2s --help` documents them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub(crate) enum CliExitCode {
     /// What was checked is bad, or the run failed.
     Bad = 1,
     /// The command was not understood.
@@ -19,29 +19,29 @@ pub(crate) enum Exit {
     Unreachable = 4,
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
+impl From<CliExitCode> for ExitCode {
+    fn from(exit: CliExitCode) -> Self {
         Self::from(exit as u8)
     }
 }
 
 /// Why a command ends badly.
 #[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) exit: Exit,
+pub(crate) struct CliError {
+    pub(crate) exit: CliExitCode,
     pub(crate) code: String,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
     /// True when everything was printed already and only the exit code is left to say.
-    pub(crate) told: bool,
+    pub(crate) is_printed: bool,
     pub(crate) diagnostics: Vec<a2s::Diagnostic>,
 }
 
 macro_rules! codes {
     ($($name:ident = $id:literal, $title:literal, $remedy:literal;)*) => {
-        $(pub(crate) const $name: Code = Code { id: $id, title: $title, remedy: $remedy };)*
+        $(pub(crate) const $name: ErrorCode = ErrorCode { id: $id, title: $title, remedy: $remedy };)*
         /// Every code of the command, in order.
-        pub(crate) const CODES: &[Code] = &[$($name),*];
+        pub(crate) const CODES: &[ErrorCode] = &[$($name),*];
     };
 }
 
@@ -66,14 +66,14 @@ codes! {
     NO_RUN = "A2S517", "run not found by the beginning of its id", "Give more of the id; `a2s runs` lists the newest runs.";
 }
 
-impl Failure {
-    pub(crate) fn new(exit: Exit, code: Code, message: impl Into<String>) -> Self {
+impl CliError {
+    pub(crate) fn new(exit: CliExitCode, code: ErrorCode, message: impl Into<String>) -> Self {
         Self {
             exit,
             code: code.id.to_owned(),
             message: message.into(),
             hint: Some(code.remedy.to_owned()),
-            told: false,
+            is_printed: false,
             diagnostics: Vec::new(),
         }
     }
@@ -84,18 +84,22 @@ impl Failure {
     }
 
     /// Everything was printed already.
-    pub(crate) fn told(exit: Exit) -> Self {
-        Self { told: true, hint: None, ..Self::new(exit, FILE, "") }
+    pub(crate) fn already_printed(exit: CliExitCode) -> Self {
+        Self { is_printed: true, hint: None, ..Self::new(exit, FILE, "") }
     }
 
     /// A file that cannot be read or written.
-    pub(crate) fn file(path: &std::path::Path, error: &std::io::Error) -> Self {
-        Self::new(Exit::Bad, FILE, format!("{}: {}", path.display(), in_words(error)))
+    pub(crate) fn file_error(path: &std::path::Path, error: &std::io::Error) -> Self {
+        Self::new(
+            CliExitCode::Bad,
+            FILE,
+            format!("{}: {}", path.display(), describe_os_error(error)),
+        )
     }
 
     /// An argument that was not understood.
-    pub(crate) fn argument(message: impl Into<String>) -> Self {
-        Self::new(Exit::Usage, BAD_ARGUMENT, message)
+    pub(crate) fn invalid_argument(message: impl Into<String>) -> Self {
+        Self::new(CliExitCode::Usage, BAD_ARGUMENT, message)
     }
 
     pub(crate) fn to_json(&self) -> Value {

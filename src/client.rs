@@ -7,9 +7,9 @@ use agent::{ClientError, is_loopback};
 use reqwest::StatusCode;
 use url::Url;
 
-use crate::cli_error::{BAD_ANSWER, Exit, Failure, NOT_REACHABLE};
+use crate::cli_error::{BAD_ANSWER, CliError, CliExitCode, NOT_REACHABLE};
 
-pub(crate) use agent::Client;
+pub(crate) use agent::ServiceClient;
 
 /// Codes that mean that some service behind the one asked is not reachable.
 const UNREACHABLE_STATUS: [StatusCode; 3] =
@@ -20,12 +20,12 @@ pub(crate) fn client(
     url: &Url,
     token: Option<String>,
     data_dir: Option<PathBuf>,
-) -> Result<Client, Failure> {
+) -> Result<ServiceClient, CliError> {
     let token = token.or_else(|| {
         let file = data_dir.filter(|_| is_loopback(url))?.join("token");
         Some(std::fs::read_to_string(file).ok()?.trim().to_owned())
     });
-    Ok(Client::new(url, token.map(Secret::new))?)
+    Ok(ServiceClient::new(url, token.map(Secret::new))?)
 }
 
 /// The connections that tokens are sent over.
@@ -43,13 +43,13 @@ impl TokenTransport {
     }
 
     /// Refuses to send the token `what` to `url` where others could read it on its way.
-    pub(crate) fn check(self, url: &Url, what: &str) -> Result<(), Failure> {
+    pub(crate) fn check(self, url: &Url, what: &str) -> Result<(), CliError> {
         if self == Self::Any || url.scheme() == "https" || is_loopback(url) {
             return Ok(());
         }
         let host = url.host_str().unwrap_or_default();
         let message = format!("{what} is not sent to `{host}` over plain http");
-        Err(Failure::argument(message).with_hint(
+        Err(CliError::invalid_argument(message).with_hint(
             "Use an https address. Where the network itself keeps others out, allow it with \
              --allow-insecure-tokens, A2S_ALLOW_INSECURE_TOKENS=true or `allow-insecure-tokens = \
              true` in the file of a service.",
@@ -58,30 +58,34 @@ impl TokenTransport {
 }
 
 /// Refuses to send what others may not read over a connection that they can.
-pub(crate) fn check_private(client: &Client) -> Result<(), Failure> {
+pub(crate) fn require_private_connection(client: &ServiceClient) -> Result<(), CliError> {
     let url = client.url();
     if url.scheme() == "https" || is_loopback(url) {
         return Ok(());
     }
     let message = format!("secrets are not sent to {url} over http");
-    Err(Failure::argument(message)
+    Err(CliError::invalid_argument(message)
         .with_hint("Use an https address, or run this command where the executor runs."))
 }
 
-impl From<ClientError> for Failure {
+impl From<ClientError> for CliError {
     fn from(error: ClientError) -> Self {
         let message = error.to_string();
         let problem = match error {
             ClientError::Unreachable { .. } => {
-                return Self::new(Exit::Unreachable, NOT_REACHABLE, message);
+                return Self::new(CliExitCode::Unreachable, NOT_REACHABLE, message);
             }
-            ClientError::BadAnswer { diagnostics, .. } => {
-                return Self { diagnostics, ..Self::new(Exit::Bad, BAD_ANSWER, message) };
+            ClientError::BadResponse { diagnostics, .. } => {
+                return Self { diagnostics, ..Self::new(CliExitCode::Bad, BAD_ANSWER, message) };
             }
             ClientError::Refused { problem } => *problem,
         };
         let status = StatusCode::from_u16(problem.status).unwrap_or_default();
-        let exit = if UNREACHABLE_STATUS.contains(&status) { Exit::Unreachable } else { Exit::Bad };
+        let exit = if UNREACHABLE_STATUS.contains(&status) {
+            CliExitCode::Unreachable
+        } else {
+            CliExitCode::Bad
+        };
         let hint = match status {
             StatusCode::UNAUTHORIZED => Some(
                 "Set A2S_TOKEN, or A2S_DATA_DIR to the data folder of `a2s up`, where the file `token` is.".to_owned(),
@@ -93,7 +97,7 @@ impl From<ClientError> for Failure {
             code: problem.code,
             message: problem.detail,
             hint,
-            told: false,
+            is_printed: false,
             diagnostics: problem.diagnostics,
         }
     }

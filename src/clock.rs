@@ -9,7 +9,7 @@ pub(crate) fn now() -> Timestamp {
 }
 
 /// Random bytes from the operating system.
-pub(crate) fn random<const N: usize>() -> [u8; N] {
+pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     // Without randomness there are no safe tokens and no unique ids: there is no way on.
     #[expect(clippy::expect_used, reason = "the operating system always has randomness")]
@@ -19,21 +19,21 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
 
 /// A token that nobody can guess: 64 hexadecimal digits.
 pub(crate) fn random_token() -> String {
-    random::<32>().iter().map(|byte| format!("{byte:02x}")).collect()
+    random_bytes::<32>().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The system's clock and randomness, as the executor is given them.
 #[derive(Debug)]
-pub(crate) struct System;
+pub(crate) struct SystemClockAndIds;
 
-impl executor::Clock for System {
+impl executor::Clock for SystemClockAndIds {
     fn now(&self) -> Timestamp {
         now()
     }
 }
 
-impl executor::Ids for System {
-    fn random(&self) -> [u8; 16] {
-        random()
+impl executor::RandomSource for SystemClockAndIds {
+    fn random_bytes(&self) -> [u8; 16] {
+        random_bytes()
     }
 }

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 
 use axum::response::Html;
 
-pub(crate) use error_examples::{Lesson, Shown, lesson};
+pub(crate) use error_examples::{ErrorLesson, MistakeExample, find_lesson};
 
 /// Every table of codes, in the order of the numbers.
-fn tables() -> [(&'static str, &'static [a2s::Code]); 5] {
+fn tables() -> [(&'static str, &'static [a2s::ErrorCode]); 5] {
     [
         ("Documents", a2s::CODES),
         ("Registry", registry::CODES),
@@ -20,8 +20,9 @@ fn tables() -> [(&'static str, &'static [a2s::Code]); 5] {
 }
 
 /// The code called `id`, however its letters are written; its number alone will do.
-pub(crate) fn find(id: &str) -> Option<&'static a2s::Code> {
-    let number = |code: &a2s::Code| code.id.strip_prefix("A2S").and_then(|n| n.parse::<u16>().ok());
+pub(crate) fn find(id: &str) -> Option<&'static a2s::ErrorCode> {
+    let number =
+        |code: &a2s::ErrorCode| code.id.strip_prefix("A2S").and_then(|n| n.parse::<u16>().ok());
     let meant = id.parse().ok();
     all()
         .find(|code| code.id.eq_ignore_ascii_case(id) || (meant.is_some() && number(code) == meant))
@@ -37,11 +38,11 @@ pub(crate) fn page(id: &str) -> Option<Html<String>> {
         title = escape(code.title),
         remedy = escape(code.remedy),
     );
-    if let Some(lesson) = lesson(code.id) {
+    if let Some(lesson) = find_lesson(code.id) {
         if let Some(about) = &lesson.about {
             let _ = write!(text, "<p>{}</p>", escape(about));
         }
-        if let Some(Shown { mistake, repair, said }) = &lesson.shown {
+        if let Some(MistakeExample { mistake, repair, diagnosis: said }) = &lesson.example {
             let (mistake, repair, said) = (escape(mistake), escape(repair), escape(said));
             let _ = write!(
                 text,
@@ -77,7 +78,7 @@ pub fn markdown() -> String {
     let mut text = "# Error codes\n\nEvery error has a stable code. `a2s explain CODE` and `GET /errors/CODE` of a running service show the same.\n".to_owned();
     for (title, codes) in tables() {
         let _ = write!(text, "\n## {title}\n");
-        if codes.iter().any(|code| lesson(code.id).is_some()) {
+        if codes.iter().any(|code| find_lesson(code.id).is_some()) {
             codes.iter().for_each(|code| text += &section(code));
         } else {
             text += "\n| code | what it means | what to do |\n|---|---|---|\n";
@@ -90,20 +91,20 @@ pub fn markdown() -> String {
 }
 
 /// The page of one code below a heading that links can name.
-fn section(code: &a2s::Code) -> String {
+fn section(code: &a2s::ErrorCode) -> String {
     let mut text =
         format!("\n### {}\n\n**{}.** {}\n", code.id, capitalise(code.title), code.remedy);
-    let Some(lesson) = lesson(code.id) else { return text };
+    let Some(lesson) = find_lesson(code.id) else { return text };
     if let Some(about) = &lesson.about {
         let _ = write!(text, "\n{about}\n");
     }
-    if let Some(Shown { mistake, repair, said }) = &lesson.shown {
+    if let Some(MistakeExample { mistake, repair, diagnosis: said }) = &lesson.example {
         let _ = write!(text, "\n```yaml\n{mistake}```\n\n{said}\n\n```yaml\n{repair}```\n");
     }
     text
 }
 
-fn all() -> impl Iterator<Item = &'static a2s::Code> {
+fn all() -> impl Iterator<Item = &'static a2s::ErrorCode> {
     tables().into_iter().flat_map(|(_, codes)| codes)
 }
 

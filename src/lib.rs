@@ -10,10 +10,10 @@ mod client;
 mod clock;
 mod commands;
 mod errors;
+pub mod mock_services;
 mod output;
 mod publish_order;
 mod serve;
-pub mod standin;
 
 pub use crate::errors::markdown as error_codes_markdown;
 pub use crate::serve::configuration_markdown;
@@ -25,8 +25,8 @@ use clap::Parser as _;
 /// Runs the command with the arguments of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    match cli::Arguments::try_parse() {
+    match cli::CliArguments::try_parse() {
         Ok(arguments) => commands::run(arguments),
-        Err(error) => commands::refuse_arguments(&error, std::env::args_os().skip(1)),
+        Err(error) => commands::reject_arguments(&error, std::env::args_os().skip(1)),
     }
 }

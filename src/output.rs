@@ -15,12 +15,12 @@ use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
-use crate::cli::Color;
-use crate::cli_error::Failure;
+use crate::cli::ColorMode;
+use crate::cli_error::CliError;
 
-pub(crate) use live_region::{Painter, Size};
-pub(crate) use source_snippet::Excerpts;
-pub(crate) use terminal_escape::{plain, shorten};
+pub(crate) use live_region::{LiveRegion, TerminalSize};
+pub(crate) use source_snippet::SourceExcerpts;
+pub(crate) use terminal_escape::{sanitize, shorten};
 
 /// The most codes that are named at the end.
 const MAX_NAMED: usize = 6;
@@ -34,30 +34,38 @@ pub(crate) const BOLD: Style = Style::new().bold();
 
 /// Where a command prints.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub(crate) struct CommandOutput {
     stdout: AutoStream<io::Stdout>,
     stderr: AutoStream<io::Stderr>,
     json: bool,
     colored: bool,
     terminal: bool,
     /// The codes of the remarks that were printed.
-    told: BTreeSet<String>,
+    printed_codes: BTreeSet<String>,
     /// Whether nobody reads any more.
-    gone: bool,
+    is_closed: bool,
 }
 
-impl Output {
-    pub(crate) fn new(json: bool, color: Color) -> Self {
+impl CommandOutput {
+    pub(crate) fn new(json: bool, color: ColorMode) -> Self {
         let choice = match color {
-            Color::Auto => ColorChoice::Auto,
-            Color::Always => ColorChoice::Always,
-            Color::Never => ColorChoice::Never,
+            ColorMode::Auto => ColorChoice::Auto,
+            ColorMode::Always => ColorChoice::Always,
+            ColorMode::Never => ColorChoice::Never,
         };
         let stdout = AutoStream::new(io::stdout(), choice);
         let colored = !matches!(stdout.current_choice(), ColorChoice::Never);
         let stderr = AutoStream::new(io::stderr(), choice);
         let terminal = io::stdout().is_terminal();
-        Self { stdout, stderr, json, colored, terminal, told: BTreeSet::new(), gone: false }
+        Self {
+            stdout,
+            stderr,
+            json,
+            colored,
+            terminal,
+            printed_codes: BTreeSet::new(),
+            is_closed: false,
+        }
     }
 
     /// Whether JSON is wanted.
@@ -75,19 +83,19 @@ impl Output {
         let line = line.to_string();
         let line = terminal_escape::disarm(&line);
         match self.terminal {
-            true => self.write(&wrap::wrap(&line, Size::now().width)),
+            true => self.write(&wrap::wrap(&line, TerminalSize::now().width)),
             false => self.write(&line),
         }
     }
 
     fn write(&mut self, line: &str) {
         let written = writeln!(self.stdout, "{line}").and_then(|()| self.stdout.flush());
-        self.gone |= written.is_err();
+        self.is_closed |= written.is_err();
     }
 
     /// Whether nobody reads any more what is printed.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.gone
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
     }
 
     /// Prints one JSON value on a line of its own.
@@ -99,7 +107,7 @@ impl Output {
     }
 
     /// Prints a JSON Schema: on many lines for a person, on one for a machine.
-    pub(crate) fn schema(&mut self, schema: &serde_json::Value) {
+    pub(crate) fn print_schema(&mut self, schema: &serde_json::Value) {
         if self.json {
             self.json_line(schema);
         } else {
@@ -119,15 +127,15 @@ impl Output {
         let line = line.to_string();
         let line = terminal_escape::disarm(&line);
         let line = match io::stderr().is_terminal() {
-            true => wrap::wrap(&line, Size::now().width),
+            true => wrap::wrap(&line, TerminalSize::now().width),
             false => line,
         };
         let _ = writeln!(self.stderr, "{line}");
     }
 
     /// Says why the command ends badly: on standard error for a person, as JSON for a machine.
-    pub(crate) fn failure(&mut self, failure: &Failure) {
-        if failure.told {
+    pub(crate) fn print_error(&mut self, failure: &CliError) {
+        if failure.is_printed {
             return;
         }
         if self.json {
@@ -147,24 +155,24 @@ impl Output {
     }
 
     /// Prints remarks, each with the part of the text that it is about.
-    pub(crate) fn diagnostics<'d>(
+    pub(crate) fn print_diagnostics<'d>(
         &mut self,
         file: &str,
         source: impl AsRef<[u8]>,
         diagnostics: impl IntoIterator<Item = &'d Diagnostic>,
     ) {
         let text = String::from_utf8_lossy(source.as_ref());
-        let excerpts = Excerpts::new(file, &text);
+        let excerpts = SourceExcerpts::new(file, &text);
         for diagnostic in diagnostics {
-            self.told.insert(diagnostic.code.clone());
+            self.printed_codes.insert(diagnostic.code.clone());
             let rendered = excerpts.render(diagnostic, self.colored);
             self.line(format_args!("{rendered}\n"));
         }
     }
 
     /// Says where more is to be read about the remarks that were printed.
-    pub(crate) fn finish(&mut self) {
-        let codes: Vec<String> = std::mem::take(&mut self.told).into_iter().collect();
+    pub(crate) fn print_explain_hint(&mut self) {
+        let codes: Vec<String> = std::mem::take(&mut self.printed_codes).into_iter().collect();
         let (Some(first), false) = (codes.first(), self.json) else { return };
         if codes.len() == 1 {
             self.line(format_args!("{DIM}`a2s explain {first}` says more.{DIM:#}"));

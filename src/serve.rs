@@ -27,22 +27,23 @@ use tokio::net::TcpListener;
 use tokio::signal;
 use url::Url;
 
-use self::agent::{AgentPart, Elsewhere};
-use self::settings::{Common, File};
+use self::agent::{AgentSettings, RemoteServices};
+use self::settings::{CommonSettings, SettingsFile};
 use crate::cli::{
-    AgentServiceArgs, ExecutorArgs, Global, GuardianArgs, GuardianChoice, RegistryArgs,
+    AgentServiceArgs, ExecutorArgs, GlobalArgs, GuardianArgs, GuardianChoice, RegistryArgs,
     ReindexArgs, UpArgs,
 };
-use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
+use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
 use crate::clock;
-use crate::output::{BOLD, DIM, NAME, Output};
+use crate::output::{BOLD, CommandOutput, DIM, NAME};
 
-pub(crate) use bundled_capabilities::shipped;
+pub(crate) use bundled_capabilities::bundled_documents;
 pub(crate) use connections::ConnectionLimits;
-pub(crate) use data_dir::{Folder, data_dir, set_private_umask};
-pub(crate) use guardian_settings::{Guardians, policy_failure, read_token};
+pub(crate) use data_dir::{DataFolder, data_dir, set_private_umask};
+pub(crate) use guardian_settings::{GuardianSelection, policy_failure, read_token};
 pub(crate) use services::{
-    ExecutorPart, GuardianPart, Journal, Outbound, Parts, RegistryPart, Rules, Stack,
+    ExecutorSettings, JournalSettings, OutboundSettings, PolicyFiles, RegistrySettings,
+    RunningServices, ServiceSettings, StandaloneGuardianSettings,
 };
 pub use settings::configuration_markdown;
 
@@ -53,27 +54,27 @@ const GUARDIAN_PORT: u16 = 8743;
 const AGENT_PORT: u16 = 8744;
 
 /// Registry, executor and guardian on one port.
-pub(crate) async fn up(global: &Global, arguments: UpArgs) -> Result<(), Failure> {
-    let file = File::read(&arguments.common)?;
+pub(crate) async fn up(global: &GlobalArgs, arguments: UpArgs) -> Result<(), CliError> {
+    let file = SettingsFile::read(&arguments.common)?;
     let common = file.common(&arguments.common, UP_PORT)?;
     let rules = file.rules(arguments.policy)?;
     let guardians = file.guardians(&arguments.guarding, GuardianChoice::Builtin)?;
-    if rules.is_some() && !guardians.has_builtin() {
-        return Err(Failure::argument("a policy belongs to the builtin guardian")
+    if rules.has_files() && !guardians.has_builtin() {
+        return Err(CliError::invalid_argument("a policy belongs to the builtin guardian")
             .with_hint("Leave --policy and --shadow out, or use --guardian builtin."));
     }
     let database = file.database(arguments.database);
-    let parts = Parts {
+    let parts = ServiceSettings {
         registry: Some(file.registry_part(
             database.clone(),
             arguments.qdrant,
             &arguments.embedder,
         )?),
-        executor: Some(ExecutorPart {
+        executor: Some(ExecutorSettings {
             registry: None,
             // A file is the registry's: the two have tables of their own.
             database: run_database(database)?
-                .filter(|database| matches!(database, executor::Database::Postgres(_))),
+                .filter(|database| matches!(database, executor::ExecutorDatabase::Postgres(_))),
             guardians,
             rules,
             outbound: file.outbound(&arguments.outbound)?,
@@ -88,15 +89,15 @@ pub(crate) async fn up(global: &Global, arguments: UpArgs) -> Result<(), Failure
 }
 
 /// The registry alone.
-pub(crate) async fn registry(global: &Global, arguments: RegistryArgs) -> Result<(), Failure> {
-    let file = File::read(&arguments.common)?;
+pub(crate) async fn registry(global: &GlobalArgs, arguments: RegistryArgs) -> Result<(), CliError> {
+    let file = SettingsFile::read(&arguments.common)?;
     let common = file.common(&arguments.common, REGISTRY_PORT)?;
     let database = file.database(arguments.database);
     let part = file.registry_part(database, arguments.qdrant, &arguments.embedder)?;
     let (token, token_file) = (arguments.service_token, arguments.service_token_file);
     let service_token = file.service_token(token, token_file.as_deref())?;
-    let parts = Parts {
-        registry: Some(RegistryPart { service_token, ..part }),
+    let parts = ServiceSettings {
+        registry: Some(RegistrySettings { service_token, ..part }),
         executor: None,
         guardian: None,
         agent: None,
@@ -107,21 +108,21 @@ pub(crate) async fn registry(global: &Global, arguments: RegistryArgs) -> Result
 }
 
 /// The executor alone.
-pub(crate) async fn executor(global: &Global, arguments: ExecutorArgs) -> Result<(), Failure> {
-    let file = File::read(&arguments.common)?;
+pub(crate) async fn executor(global: &GlobalArgs, arguments: ExecutorArgs) -> Result<(), CliError> {
+    let file = SettingsFile::read(&arguments.common)?;
     let common = file.common(&arguments.common, EXECUTOR_PORT)?;
-    let default = GuardianChoice::Url(local(GUARDIAN_PORT, "aos")?);
+    let default = GuardianChoice::Url(local_url(GUARDIAN_PORT, "aos")?);
     let guardians = file.guardians_elsewhere(&arguments.guarding, default)?;
-    let default = local(REGISTRY_PORT, "")?;
+    let default = local_url(REGISTRY_PORT, "")?;
     let registry =
         file.registry_access(arguments.registry, arguments.registry_token, Some(default))?;
-    let parts = Parts {
+    let parts = ServiceSettings {
         registry: None,
-        executor: Some(ExecutorPart {
+        executor: Some(ExecutorSettings {
             registry,
             database: run_database(file.database(arguments.database))?,
             guardians,
-            rules: Rules::default(),
+            rules: PolicyFiles::default(),
             outbound: file.outbound(&arguments.outbound)?,
             journal: file.journal(&arguments.journal)?,
         }),
@@ -134,21 +135,21 @@ pub(crate) async fn executor(global: &Global, arguments: ExecutorArgs) -> Result
 }
 
 /// Where an executor keeps its runs.
-fn run_database(address: Option<String>) -> Result<Option<executor::Database>, Failure> {
-    let read = address.map(|address| executor::Database::parse(&address)).transpose();
-    read.map_err(|error| Failure::new(Exit::Bad, CANNOT_SERVE, error.message))
+fn run_database(address: Option<String>) -> Result<Option<executor::ExecutorDatabase>, CliError> {
+    let read = address.map(|address| executor::ExecutorDatabase::parse(&address)).transpose();
+    read.map_err(|error| CliError::new(CliExitCode::Bad, CANNOT_SERVE, error.message))
 }
 
 /// The reference guardian alone.
-pub(crate) async fn guardian(global: &Global, arguments: GuardianArgs) -> Result<(), Failure> {
-    let file = File::read(&arguments.common)?;
+pub(crate) async fn guardian(global: &GlobalArgs, arguments: GuardianArgs) -> Result<(), CliError> {
+    let file = SettingsFile::read(&arguments.common)?;
     let common = file.common(&arguments.common, GUARDIAN_PORT)?;
-    let guardian = Some(GuardianPart {
+    let guardian = Some(StandaloneGuardianSettings {
         rules: file.rules(arguments.policy)?,
-        asking: identity::read_given(arguments.guardian_token, None)?,
+        client_token: identity::read_given(arguments.guardian_token, None)?,
         registry: file.registry_access(arguments.registry, arguments.registry_token, None)?,
     });
-    let parts = Parts {
+    let parts = ServiceSettings {
         registry: None,
         executor: None,
         guardian,
@@ -160,22 +161,25 @@ pub(crate) async fn guardian(global: &Global, arguments: GuardianArgs) -> Result
 }
 
 /// The agent alone.
-pub(crate) async fn agent(global: &Global, arguments: AgentServiceArgs) -> Result<(), Failure> {
-    let file = File::read(&arguments.common)?;
+pub(crate) async fn agent(
+    global: &GlobalArgs,
+    arguments: AgentServiceArgs,
+) -> Result<(), CliError> {
+    let file = SettingsFile::read(&arguments.common)?;
     let common = file.common(&arguments.common, AGENT_PORT)?;
-    let default = GuardianChoice::Url(local(GUARDIAN_PORT, "aos")?);
+    let default = GuardianChoice::Url(local_url(GUARDIAN_PORT, "aos")?);
     let guardians = file.guardians_elsewhere(&arguments.guarding, default)?;
-    let registry = local(REGISTRY_PORT, "")?;
+    let registry = local_url(REGISTRY_PORT, "")?;
     let registry =
         file.registry_access(arguments.registry, arguments.registry_token, Some(registry))?;
     let executor = arguments.executor.or_else(|| file.executor().cloned());
-    let executor = executor.map_or_else(|| local(EXECUTOR_PORT, ""), Ok)?;
-    let services = registry.map(|registry| Elsewhere { registry, executor, guardians });
-    let parts = Parts {
+    let executor = executor.map_or_else(|| local_url(EXECUTOR_PORT, ""), Ok)?;
+    let services = registry.map(|registry| RemoteServices { registry, executor, guardians });
+    let parts = ServiceSettings {
         registry: None,
         executor: None,
         guardian: None,
-        agent: Some(AgentPart { services, ..file.agent(&arguments.agent)? }),
+        agent: Some(AgentSettings { services, ..file.agent(&arguments.agent)? }),
         ship: false,
         transport: file.transport(global.allow_insecure_tokens),
     };
@@ -184,17 +188,17 @@ pub(crate) async fn agent(global: &Global, arguments: AgentServiceArgs) -> Resul
 
 /// Rebuilds the search index of a data folder that no service uses.
 pub(crate) async fn reindex(
-    global: &Global,
+    global: &GlobalArgs,
     arguments: ReindexArgs,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    let file = File::read_from(arguments.config.as_deref())?;
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
+    let file = SettingsFile::read_from(arguments.config.as_deref())?;
     let part = file.registry_part(
         file.database(arguments.database),
         arguments.qdrant,
         &arguments.embedder,
     )?;
-    let folder = Folder::open(&data_dir(global), "registry")?;
+    let folder = DataFolder::open(&data_dir(global), "registry")?;
     let indexed = services::reindex(&folder, part).await?;
     if output.is_json() {
         output.json_line(&serde_json::json!({ "indexed": indexed }));
@@ -204,17 +208,24 @@ pub(crate) async fn reindex(
     Ok(())
 }
 
-fn local(port: u16, path: &str) -> Result<Url, Failure> {
+fn local_url(port: u16, path: &str) -> Result<Url, CliError> {
     Url::parse(&format!("http://127.0.0.1:{port}/{path}"))
-        .map_err(|error| Failure::argument(error.to_string()))
+        .map_err(|error| CliError::invalid_argument(error.to_string()))
 }
 
 /// Serves until it is told to stop.
-async fn serve(global: &Global, name: &str, parts: Parts, common: Common) -> Result<(), Failure> {
+async fn serve(
+    global: &GlobalArgs,
+    name: &str,
+    parts: ServiceSettings,
+    common: CommonSettings,
+) -> Result<(), CliError> {
     logs::start(&common)?;
     set_private_umask();
-    let folder =
-        Folder::open(&data_dir(global), if parts.registry.is_some() { "registry" } else { name })?;
+    let folder = DataFolder::open(
+        &data_dir(global),
+        if parts.registry.is_some() { "registry" } else { name },
+    )?;
     let has_owner = parts.has_owner();
     let token = match has_owner {
         true => folder.token(global.token.as_deref())?,
@@ -222,8 +233,8 @@ async fn serve(global: &Global, name: &str, parts: Parts, common: Common) -> Res
         false => clock::random_token(),
     };
     let listener = TcpListener::bind(common.listen).await.map_err(|error| {
-        Failure::new(
-            Exit::Bad,
+        CliError::new(
+            CliExitCode::Bad,
             CANNOT_SERVE,
             format!("cannot listen on {}: {error}", common.listen),
         )
@@ -232,13 +243,13 @@ async fn serve(global: &Global, name: &str, parts: Parts, common: Common) -> Res
     let unguarded = parts.is_unguarded();
     let stop = stop_signal();
     let (hosts, limits) = (&common.allow_hosts, common.connections.clone());
-    let starting = Stack::start(listener, Arc::new(folder), parts, token, hosts, limits);
+    let starting = RunningServices::start(listener, Arc::new(folder), parts, token, hosts, limits);
     let stack = Box::pin(starting).await?;
     tracing::info!(url = %stack.url(), data = %data_dir(global).display(), "{name} is ready");
     if unguarded {
         tracing::warn!("no guardian is asked: every step runs unguarded");
     }
-    let mut output = Output::new(global.json, global.color);
+    let mut output = CommandOutput::new(global.json, global.color);
     if output.is_json() {
         // Programs that start a service wait for this line; it says which port was taken.
         output.json_line(&serde_json::json!({
@@ -247,7 +258,7 @@ async fn serve(global: &Global, name: &str, parts: Parts, common: Common) -> Res
             "data_dir": data_dir(global),
         }));
     } else if output.is_terminal() {
-        greet(name, &stack, has_owner, &data_dir(global), &mut output).await;
+        print_greeting(name, &stack, has_owner, &data_dir(global), &mut output).await;
     }
     stop.await;
     tracing::info!("stopping");
@@ -257,12 +268,12 @@ async fn serve(global: &Global, name: &str, parts: Parts, common: Common) -> Res
 }
 
 /// Says where everything is, and what can be done next.
-async fn greet(
+async fn print_greeting(
     name: &str,
-    stack: &Stack,
+    stack: &RunningServices,
     has_owner: bool,
     data: &std::path::Path,
-    output: &mut Output,
+    output: &mut CommandOutput,
 ) {
     let url = stack.url();
     output.line(format_args!("{BOLD}a2s {name}{BOLD:#} answers at {NAME}{url}{NAME:#}"));

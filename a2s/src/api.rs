@@ -26,27 +26,30 @@ mod trust;
 mod whole_number;
 
 pub use agent::{
-    AgentAction, AgentApproval, AgentDelegation, AgentEvent, AgentProposal, AgentQuestion,
-    AgentRequest, AgentResponse, AgentRun, AgentStatus, Candidate, Consent, DelegationResult,
-    GuardianDecision, InputLink, Pending, SkippedCandidate,
+    AgentAction, AgentApproval, AgentCandidate, AgentDelegation, AgentEvent, AgentProposal,
+    AgentQuestion, AgentRequest, AgentResponse, AgentRun, AgentStatus, ConsentSource,
+    DelegationResult, GuardianDecision, InputLink, PendingQuestion, SkippedCandidate,
 };
 pub use changes::{
-    Action, AuditEntry, AuditPage, ChangePage, RegistryChange, TrimAuditRequest, TrimAuditResponse,
+    AuditEntry, AuditPage, ChangePage, RegistryAction, RegistryChange, TrimAuditRequest,
+    TrimAuditResponse,
 };
-pub use decision::{ApprovalSubject, Decision, DecisionSource, GuardianChange, GuardianPhase};
-pub use description::{add_refusals, describes, flatten_unions, operations_mut};
+pub use decision::{
+    ApprovalSubject, DecisionRecord, DecisionSource, GuardianChange, GuardianPhase,
+};
+pub use description::{add_error_responses, flatten_unions, has_status, operations_mut};
 pub use graph::{
     BrokenDependent, CapabilityGraph, ChangedDependency, CompatibleIo, GraphEdge, GraphNode,
-    Impact, SharedService,
+    SharedService, YankImpact,
 };
 pub use host::{HostList, HostState, WaitReason};
 pub use index::{IndexBuilding, IndexStatus};
-pub use lifecycle::{DeprecateRequest, Deprecation, LifecycleResponse, RunNotice, Successor};
+pub use lifecycle::{DeprecateRequest, Deprecation, LifecycleResponse, RunNotice, SuccessorRef};
 pub use outcome::{
     CapabilityStats, FailureClass, FailureCount, FaultAttribution, HostHealth, Latency,
     OutcomeReport, OutcomeWeights,
 };
-pub use path::{around, loop_of};
+pub use path::{parent_path, path_of_loop};
 pub use plan::{
     ItemPreview, PlanRequest, PlanResponse, PlannedCredential, PlannedForEach, PlannedStep,
     PlannedStepKind, StepPreview,
@@ -59,20 +62,21 @@ pub use registry::{
 };
 pub use replay::{ReplayRequest, ReplayResponse, ReplayTarget, ReplayedStep, StepDiff, ValueDiff};
 pub use run::{
-    CapabilityRef, ErrorHandlerKind, Event, EventKind, ExecutionList, ExecutionRequest,
-    GuardianInfo, IterationSummary, NextAction, RequestPurpose, ResumeRequest, Run, RunError,
-    RunStarted, RunStatus, StepResolution, StepSummary, TraceContext, TriggerEvent, TriggerRequest,
-    Warning,
+    CapabilityRef, ErrorHandlerKind, EventKind, ExecutionList, ExecutionRequest, GuardianInfo,
+    IterationSummary, NextAction, RequestPurpose, ResumeRequest, Run, RunError, RunEvent,
+    RunStarted, RunStatus, StepResolution, StepSummary, StepWarning, TraceContext, TriggerEvent,
+    TriggerRequest,
 };
 pub use secrets::{
-    ClientAuthentication, Credential, CredentialSubject, CredentialUsers, KeyPlace,
+    ClientAuthentication, Credential, CredentialSubject, CredentialUsers, KeyLocation,
     StoredCredential, StoredCredentials,
 };
 pub use services::{
-    Service, ServiceCapabilities, ServiceHit, ServiceList, ServiceMatch, ServiceSearchResponse,
+    ServiceCapabilities, ServiceHit, ServiceList, ServiceMatch, ServiceSearchResponse,
+    ServiceSummary,
 };
 pub use state::{StateEntry, StateFor, StateList, StateScope};
-pub use strategy::{Strategy, Weights};
+pub use strategy::{SelectionStrategy, StrategyWeights};
 pub use tokens::{
     IntrospectionRequest, IntrospectionResponse, NewToken, OwnerList, OwnerUpdate, TokenEntry,
     TokenList, TokenRequest,

@@ -16,11 +16,11 @@ use utoipa::ToSchema;
 use crate::secret::Secret;
 
 /// The longest name of a subject, in bytes.
-const LONGEST_SUBJECT: usize = 64;
+const MAX_SUBJECT_LENGTH: usize = 64;
 /// The longest name of an end user, in bytes.
-const MAX_END_USER: usize = 128;
+const MAX_END_USER_LENGTH: usize = 128;
 /// The longest token that is looked at, in bytes.
-const LONGEST_TOKEN: usize = 512;
+const MAX_TOKEN_LENGTH: usize = 512;
 
 /// The header in which a service with the scope `delegate` names the end user it acts for.
 pub const ON_BEHALF_OF: &str = "a2s-on-behalf-of";
@@ -30,7 +30,7 @@ pub const ON_BEHALF_OF: &str = "a2s-on-behalf-of";
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum Scope {
+pub enum TokenScope {
     /// Publishing under names that are free or one's own, and what follows: yank, deprecate,
     /// owners.
     Publish,
@@ -46,7 +46,7 @@ pub enum Scope {
     Guard,
 }
 
-impl Scope {
+impl TokenScope {
     /// All of them.
     pub const ALL: [Self; 6] =
         [Self::Publish, Self::Execute, Self::Admin, Self::Delegate, Self::Service, Self::Guard];
@@ -65,19 +65,19 @@ impl Scope {
     }
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for TokenScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl FromStr for Scope {
+impl FromStr for TokenScope {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|scope| scope.as_str() == text).ok_or_else(|| {
             let known = Self::ALL.map(Self::as_str).join(", ");
-            let shown: String = text.chars().take(LONGEST_SUBJECT).collect();
+            let shown: String = text.chars().take(MAX_SUBJECT_LENGTH).collect();
             format!("`{shown}` is not a scope; the scopes are {known}")
         })
     }
@@ -86,9 +86,9 @@ impl FromStr for Scope {
 /// The subject of a token.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ToSchema)]
 #[schema(max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9._@-]*$", example = "ci")]
-pub struct Subject(String);
+pub struct TokenSubject(String);
 
-impl Subject {
+impl TokenSubject {
     /// Reads a name: 1 to 64 ASCII letters, digits and `. _ - @`, beginning with a letter or digit.
     ///
     /// # Errors
@@ -96,12 +96,12 @@ impl Subject {
     pub fn new(text: &str) -> Result<Self, String> {
         let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@');
         let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
-        if begins && text.len() <= LONGEST_SUBJECT && text.chars().all(is_good) {
+        if begins && text.len() <= MAX_SUBJECT_LENGTH && text.chars().all(is_good) {
             return Ok(Self(text.to_owned()));
         }
-        let shown: String = text.chars().take(LONGEST_SUBJECT).collect();
+        let shown: String = text.chars().take(MAX_SUBJECT_LENGTH).collect();
         Err(format!(
-            "`{shown}` is no name of a token: 1 to {LONGEST_SUBJECT} letters, digits and `. _ - @`, \
+            "`{shown}` is no name of a token: 1 to {MAX_SUBJECT_LENGTH} letters, digits and `. _ - @`, \
              beginning with a letter or digit"
         ))
     }
@@ -120,7 +120,7 @@ impl Subject {
 
     /// An agent that is given the token of a guardian by configuration.
     #[must_use]
-    pub fn asking() -> Self {
+    pub fn guardian_client() -> Self {
         Self("asking".to_owned())
     }
 
@@ -145,13 +145,13 @@ impl Subject {
     }
 }
 
-impl fmt::Display for Subject {
+impl fmt::Display for TokenSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl FromStr for Subject {
+impl FromStr for TokenSubject {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -159,7 +159,7 @@ impl FromStr for Subject {
     }
 }
 
-impl<'de> Deserialize<'de> for Subject {
+impl<'de> Deserialize<'de> for TokenSubject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         Self::new(&text).map_err(serde::de::Error::custom)
@@ -177,10 +177,12 @@ impl EndUser {
     /// # Errors
     /// A message that describes the problem.
     pub fn new(text: &str) -> Result<Self, String> {
-        if (1..=MAX_END_USER).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic()) {
+        if (1..=MAX_END_USER_LENGTH).contains(&text.len())
+            && text.bytes().all(|b| b.is_ascii_graphic())
+        {
             return Ok(Self(text.to_owned()));
         }
-        Err(format!("an end user is named by 1 to {MAX_END_USER} visible ASCII characters"))
+        Err(format!("an end user is named by 1 to {MAX_END_USER_LENGTH} visible ASCII characters"))
     }
 
     /// The name.
@@ -211,7 +213,7 @@ impl<'de> Deserialize<'de> for EndUser {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Principal {
     /// The name of the token, or `owner`.
-    pub token: Subject,
+    pub token: TokenSubject,
     /// The end user for whom the holder of the token acts.
     pub end_user: Option<EndUser>,
 }
@@ -220,7 +222,7 @@ impl Principal {
     /// The holder of the owner's token, without an end user.
     #[must_use]
     pub fn owner() -> Self {
-        Subject::owner().into()
+        TokenSubject::owner().into()
     }
 
     /// True for the holder of the owner's token, without an end user.
@@ -243,8 +245,8 @@ impl Principal {
     }
 }
 
-impl From<Subject> for Principal {
-    fn from(token: Subject) -> Self {
+impl From<TokenSubject> for Principal {
+    fn from(token: TokenSubject) -> Self {
         Self { token, end_user: None }
     }
 }
@@ -266,7 +268,7 @@ impl FromStr for Principal {
             Some((token, end_user)) => (token, Some(EndUser::new(end_user)?)),
             None => (text, None),
         };
-        Ok(Self { token: Subject::new(token)?, end_user })
+        Ok(Self { token: TokenSubject::new(token)?, end_user })
     }
 }
 
@@ -286,18 +288,18 @@ impl<'de> Deserialize<'de> for Principal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// The subject of the caller's token.
-    pub subject: Subject,
+    pub subject: TokenSubject,
     /// The end user for whom the caller acts.
     pub end_user: Option<EndUser>,
     /// The scopes of the caller's token.
-    pub scopes: BTreeSet<Scope>,
+    pub scopes: BTreeSet<TokenScope>,
 }
 
 impl Caller {
     /// The holder of the owner's token, with all scopes.
     #[must_use]
     pub fn owner() -> Self {
-        Self { subject: Subject::owner(), end_user: None, scopes: Scope::ALL.into() }
+        Self { subject: TokenSubject::owner(), end_user: None, scopes: TokenScope::ALL.into() }
     }
 
     /// The party that owns what this caller makes.
@@ -308,21 +310,24 @@ impl Caller {
 
     /// The same caller, acting for the end user in the header `A2S-On-Behalf-Of`. The scope `admin` is
     /// removed: an end user is never an administrator.
-    fn act_for(mut self, end_user: Option<&[u8]>) -> Result<Self, Refusal> {
+    fn act_for(mut self, end_user: Option<&[u8]>) -> Result<Self, AuthError> {
         let Some(end_user) = end_user else { return Ok(self) };
-        if !self.may(Scope::Delegate) {
-            return Err(Refusal::Lacks { subject: self.subject, scope: Scope::Delegate });
+        if !self.has_scope(TokenScope::Delegate) {
+            return Err(AuthError::MissingScope {
+                subject: self.subject,
+                scope: TokenScope::Delegate,
+            });
         }
         let end_user = str::from_utf8(end_user).map_err(|error| error.to_string());
-        let end_user = end_user.and_then(EndUser::new).map_err(Refusal::BadEndUser)?;
+        let end_user = end_user.and_then(EndUser::new).map_err(AuthError::InvalidEndUser)?;
         self.end_user = Some(end_user);
-        self.scopes.remove(&Scope::Admin);
+        self.scopes.remove(&TokenScope::Admin);
         Ok(self)
     }
 
     /// Returns true when the caller has a scope.
     #[must_use]
-    pub fn may(&self, scope: Scope) -> bool {
+    pub fn has_scope(&self, scope: TokenScope) -> bool {
         self.scopes.contains(&scope)
     }
 }
@@ -333,28 +338,28 @@ impl Caller {
 /// comes from outside: the outer layer sets the caller that it has authenticated itself, or removes the
 /// extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identified(pub Caller);
+pub struct AuthenticatedCaller(pub Caller);
 
 /// The reason for a failed authentication or authorization.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum AuthError {
     /// There is no token.
     #[error("there is no token")]
-    Missing,
+    MissingToken,
     /// The token is unknown, expired or revoked.
     #[error("the token is not known, has ended, or was revoked")]
-    Unknown,
+    UnknownToken,
     /// The token does not open this.
     #[error("the token of `{subject}` does not have the scope `{scope}`")]
-    Lacks {
+    MissingScope {
         /// The subject of the token.
-        subject: Subject,
+        subject: TokenSubject,
         /// The scope that is missing.
-        scope: Scope,
+        scope: TokenScope,
     },
     /// The header `A2S-On-Behalf-Of` names no end user.
     #[error("`A2S-On-Behalf-Of`: {0}")]
-    BadEndUser(String),
+    InvalidEndUser(String),
     /// The service that looks up tokens does not respond.
     #[error("it cannot be found out whose token this is: {0}")]
     Unavailable(String),
@@ -369,80 +374,84 @@ pub struct CallerHeaders<'a> {
 
 impl<'a> CallerHeaders<'a> {
     /// Takes the two headers with `get`, which is given names in lower case.
-    pub fn read(get: impl Fn(&str) -> Option<&'a [u8]>) -> Self {
+    pub fn from_headers(get: impl Fn(&str) -> Option<&'a [u8]>) -> Self {
         Self { authorization: get("authorization"), on_behalf_of: get(ON_BEHALF_OF) }
     }
 
     /// The token of `Authorization: Bearer …` (RFC 6750, section 2.1).
     #[must_use]
     pub fn token(&self) -> Option<&'a str> {
-        bearer(str::from_utf8(self.authorization?).ok())
+        bearer_token(str::from_utf8(self.authorization?).ok())
     }
 }
 
 /// An answer that comes later.
-pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Knows tokens.
-pub trait Identify: fmt::Debug + Send + Sync {
+pub trait TokenIntrospector: fmt::Debug + Send + Sync {
     /// Finds the caller with this token; none when the token is unknown, expired or revoked.
     ///
     /// # Errors
     /// The reason why the lookup is impossible now.
-    fn identify<'a>(&'a self, token: &'a Secret) -> Later<'a, Result<Option<Caller>, String>>;
+    fn introspect<'a>(&'a self, token: &'a Secret)
+    -> BoxFuture<'a, Result<Option<Caller>, String>>;
 }
 
 /// Checks the token and scope of each request to a group of routes.
 #[derive(Debug, Clone, Default)]
-pub struct Door {
+pub struct AuthGuard {
     /// The owner's token; without one, no request needs a token.
-    pub owner: Option<Secret>,
+    pub owner_token: Option<Secret>,
     /// The lookup of all other tokens; without it, no other token is valid.
-    pub others: Option<Arc<dyn Identify>>,
+    pub introspector: Option<Arc<dyn TokenIntrospector>>,
 }
 
-impl Door {
+impl AuthGuard {
     /// A door that the owner's token alone opens; without one it is open.
     #[must_use]
     pub fn new(owner: Option<Secret>) -> Self {
-        Self { owner, others: None }
+        Self { owner_token: owner, introspector: None }
     }
 
     /// The same, also for tokens that `others` knows.
     #[must_use]
-    pub fn with(self, others: Arc<dyn Identify>) -> Self {
-        Self { others: Some(others), ..self }
+    pub fn with_introspector(self, others: Arc<dyn TokenIntrospector>) -> Self {
+        Self { introspector: Some(others), ..self }
     }
 
     /// Finds the caller who shows these headers, unless it is `known` already.
     ///
     /// # Errors
     /// When the token is missing or not known, or the caller may not act for the end user.
-    pub fn identify<'a>(
+    pub fn authenticate<'a>(
         &'a self,
-        known: Option<&'a Identified>,
+        known: Option<&'a AuthenticatedCaller>,
         headers: CallerHeaders<'a>,
-    ) -> Later<'a, Result<Caller, Refusal>> {
+    ) -> BoxFuture<'a, Result<Caller, AuthError>> {
         Box::pin(async move {
-            if let Some(Identified(caller)) = known {
+            if let Some(AuthenticatedCaller(caller)) = known {
                 return Ok(caller.clone());
             }
-            self.find(headers).await?.act_for(headers.on_behalf_of)
+            self.find_caller(headers).await?.act_for(headers.on_behalf_of)
         })
     }
 
     /// Finds the caller by their token alone.
-    fn find<'a>(&'a self, headers: CallerHeaders<'a>) -> Later<'a, Result<Caller, Refusal>> {
+    fn find_caller<'a>(
+        &'a self,
+        headers: CallerHeaders<'a>,
+    ) -> BoxFuture<'a, Result<Caller, AuthError>> {
         Box::pin(async move {
-            let Some(owner) = &self.owner else { return Ok(Caller::owner()) };
-            let token = headers.token().ok_or(Refusal::Missing)?;
+            let Some(owner) = &self.owner_token else { return Ok(Caller::owner()) };
+            let token = headers.token().ok_or(AuthError::MissingToken)?;
             if owner.matches(token) {
                 return Ok(Caller::owner());
             }
-            let others = self.others.as_ref().filter(|_| token.len() <= LONGEST_TOKEN);
-            let others = others.ok_or(Refusal::Unknown)?;
-            let found = others.identify(&Secret::new(token)).await;
-            found.map_err(Refusal::Unavailable)?.ok_or(Refusal::Unknown)
+            let others = self.introspector.as_ref().filter(|_| token.len() <= MAX_TOKEN_LENGTH);
+            let others = others.ok_or(AuthError::UnknownToken)?;
+            let found = others.introspect(&Secret::new(token)).await;
+            found.map_err(AuthError::Unavailable)?.ok_or(AuthError::UnknownToken)
         })
     }
 
@@ -450,25 +459,25 @@ impl Door {
     ///
     /// # Errors
     /// Why they may not.
-    pub fn admit<'a>(
+    pub fn authorize<'a>(
         &'a self,
-        known: Option<&'a Identified>,
+        known: Option<&'a AuthenticatedCaller>,
         headers: CallerHeaders<'a>,
-        scope: Scope,
-    ) -> Later<'a, Result<Caller, Refusal>> {
+        scope: TokenScope,
+    ) -> BoxFuture<'a, Result<Caller, AuthError>> {
         Box::pin(async move {
-            let caller = self.identify(known, headers).await?;
-            if caller.may(scope) {
+            let caller = self.authenticate(known, headers).await?;
+            if caller.has_scope(scope) {
                 return Ok(caller);
             }
-            Err(Refusal::Lacks { subject: caller.subject, scope })
+            Err(AuthError::MissingScope { subject: caller.subject, scope })
         })
     }
 }
 
 /// The token of a header `Authorization: Bearer …` (RFC 6750, section 2.1).
 #[must_use]
-pub fn bearer(authorization: Option<&str>) -> Option<&str> {
+pub fn bearer_token(authorization: Option<&str>) -> Option<&str> {
     let (scheme, token) = authorization?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()).filter(|token| !token.is_empty())
 }
@@ -480,7 +489,7 @@ mod tests {
     use super::*;
 
     /// The value of a future that has nothing to wait for.
-    fn now<T>(mut later: Later<'_, T>) -> T {
+    fn now<T>(mut later: BoxFuture<'_, T>) -> T {
         match later.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(value) => value,
             Poll::Pending => panic!("nothing of it takes time"),
@@ -491,13 +500,16 @@ mod tests {
     #[derive(Debug)]
     struct Knows(Result<&'static str, ()>);
 
-    impl Identify for Knows {
-        fn identify<'a>(&'a self, token: &'a Secret) -> Later<'a, Result<Option<Caller>, String>> {
+    impl TokenIntrospector for Knows {
+        fn introspect<'a>(
+            &'a self,
+            token: &'a Secret,
+        ) -> BoxFuture<'a, Result<Option<Caller>, String>> {
             let found = match self.0 {
                 Ok(known) => Ok(token.matches(known).then(|| Caller {
-                    subject: Subject::new("ci").unwrap(),
+                    subject: TokenSubject::new("ci").unwrap(),
                     end_user: None,
-                    scopes: [Scope::Publish, Scope::Delegate, Scope::Admin].into(),
+                    scopes: [TokenScope::Publish, TokenScope::Delegate, TokenScope::Admin].into(),
                 })),
                 Err(()) => Err("it is away".to_owned()),
             };
@@ -506,65 +518,77 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(door: &Door, header: Option<&str>, scope: Scope, expected: Result<&str, &str>) {
+    fn check(
+        door: &AuthGuard,
+        header: Option<&str>,
+        scope: TokenScope,
+        expected: Result<&str, &str>,
+    ) {
         let headers =
             CallerHeaders { authorization: header.map(str::as_bytes), on_behalf_of: None };
-        let admitted = now(door.admit(None, headers, scope));
+        let admitted = now(door.authorize(None, headers, scope));
         let admitted =
             admitted.map(|caller| caller.subject.to_string()).map_err(|refusal| match refusal {
-                Refusal::Missing => "missing",
-                Refusal::Unknown => "unknown",
-                Refusal::Lacks { .. } => "lacks",
-                Refusal::BadEndUser(_) => "end user",
-                Refusal::Unavailable(_) => "unavailable",
+                AuthError::MissingToken => "missing",
+                AuthError::UnknownToken => "unknown",
+                AuthError::MissingScope { .. } => "lacks",
+                AuthError::InvalidEndUser(_) => "end user",
+                AuthError::Unavailable(_) => "unavailable",
             });
         assert_eq!(admitted.as_deref().map_err(|refusal| *refusal), expected, "{header:?}");
     }
 
     #[test]
     fn a_door_opens_for_whoever_may() {
-        let own = Door::new(Some(Secret::new("mine")));
-        let door = own.clone().with(Arc::new(Knows(Ok("theirs"))));
-        check(&Door::default(), None, Scope::Admin, Ok("owner"));
+        let own = AuthGuard::new(Some(Secret::new("mine")));
+        let door = own.clone().with_introspector(Arc::new(Knows(Ok("theirs"))));
+        check(&AuthGuard::default(), None, TokenScope::Admin, Ok("owner"));
         for good in ["Bearer mine", "bearer mine", "BEARER  mine "] {
-            check(&own, Some(good), Scope::Admin, Ok("owner"));
+            check(&own, Some(good), TokenScope::Admin, Ok("owner"));
         }
-        check(&door, Some("Bearer theirs"), Scope::Publish, Ok("ci"));
-        check(&door, Some("Bearer theirs"), Scope::Execute, Err("lacks"));
-        check(&own, Some("Bearer theirs"), Scope::Publish, Err("unknown"));
+        check(&door, Some("Bearer theirs"), TokenScope::Publish, Ok("ci"));
+        check(&door, Some("Bearer theirs"), TokenScope::Execute, Err("lacks"));
+        check(&own, Some("Bearer theirs"), TokenScope::Publish, Err("unknown"));
         for bad in [None, Some(""), Some("Bearer"), Some("Bearer "), Some("Basic mine")] {
-            check(&door, bad, Scope::Publish, Err("missing"));
+            check(&door, bad, TokenScope::Publish, Err("missing"));
         }
-        check(&door, Some("Bearer other"), Scope::Publish, Err("unknown"));
-        let long = format!("Bearer {}", "x".repeat(LONGEST_TOKEN + 1));
-        let away = own.with(Arc::new(Knows(Err(()))));
-        check(&away, Some(&long), Scope::Publish, Err("unknown"));
-        check(&away, Some("Bearer theirs"), Scope::Publish, Err("unavailable"));
-        check(&away, Some("Bearer mine"), Scope::Publish, Ok("owner"));
+        check(&door, Some("Bearer other"), TokenScope::Publish, Err("unknown"));
+        let long = format!("Bearer {}", "x".repeat(MAX_TOKEN_LENGTH + 1));
+        let away = own.with_introspector(Arc::new(Knows(Err(()))));
+        check(&away, Some(&long), TokenScope::Publish, Err("unknown"));
+        check(&away, Some("Bearer theirs"), TokenScope::Publish, Err("unavailable"));
+        check(&away, Some("Bearer mine"), TokenScope::Publish, Ok("owner"));
     }
 
     #[test]
     fn an_end_user_is_named_by_a_token_that_may_delegate_and_by_no_other() {
-        let door = Door::new(Some(Secret::new("mine"))).with(Arc::new(Knows(Ok("theirs"))));
+        let door = AuthGuard::new(Some(Secret::new("mine")))
+            .with_introspector(Arc::new(Knows(Ok("theirs"))));
         let identify = |token: &str, user: &[u8]| {
             let token = format!("Bearer {token}");
-            let headers = CallerHeaders::read(|name| match name {
+            let headers = CallerHeaders::from_headers(|name| match name {
                 "authorization" => Some(token.as_bytes()),
                 ON_BEHALF_OF => Some(user),
                 _ => None,
             });
-            now(door.identify(None, headers))
+            now(door.authenticate(None, headers))
         };
         let caller = identify("theirs", b"ann@example.org").unwrap();
         assert_eq!(caller.principal().to_string(), "ci/ann@example.org");
-        assert!(caller.may(Scope::Publish) && !caller.may(Scope::Admin));
+        assert!(caller.has_scope(TokenScope::Publish) && !caller.has_scope(TokenScope::Admin));
         assert!(!identify("mine", b"ann").unwrap().principal().is_owner());
         for bad in [&b""[..], b"two words", b"line\n", "\u{e4}".as_bytes(), &[b'x'; 129], b"\xff"] {
-            assert!(matches!(identify("theirs", bad), Err(Refusal::BadEndUser(_))), "{bad:?}");
+            assert!(
+                matches!(identify("theirs", bad), Err(AuthError::InvalidEndUser(_))),
+                "{bad:?}"
+            );
         }
-        let plain = Caller { scopes: [Scope::Execute].into(), ..Caller::owner() };
+        let plain = Caller { scopes: [TokenScope::Execute].into(), ..Caller::owner() };
         let refused = plain.act_for(Some(b"ann")).unwrap_err();
-        assert!(matches!(refused, Refusal::Lacks { scope: Scope::Delegate, .. }), "{refused}");
+        assert!(
+            matches!(refused, AuthError::MissingScope { scope: TokenScope::Delegate, .. }),
+            "{refused}"
+        );
     }
 
     #[test]
@@ -585,10 +609,10 @@ mod tests {
     #[test]
     fn subjects_are_short_and_plain() {
         for good in ["ci", "Jane.Smith@example", "a-b_c", "9"] {
-            assert_eq!(Subject::new(good).unwrap().as_str(), good);
+            assert_eq!(TokenSubject::new(good).unwrap().as_str(), good);
         }
         for bad in ["", "-x", "two words", "a/b", "ä", "x\n", &"x".repeat(65)] {
-            assert!(Subject::new(bad).is_err(), "{bad}");
+            assert!(TokenSubject::new(bad).is_err(), "{bad}");
         }
     }
 }

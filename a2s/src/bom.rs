@@ -22,10 +22,12 @@ use uuid::Uuid;
 use crate::api::CapabilityRef;
 use crate::checksum::Digest;
 use crate::compile::Document;
-use crate::dependencies::Shelf;
-use crate::document::{Action, Capability, Step};
+use crate::dependencies::DependencyIndex;
+use crate::document::{Capability, Step, StepAction};
 use crate::task::{SecurityRequirement, SecurityScheme, Task};
-use cyclonedx::{Component, Contact, Depends, Hash, Metadata, Property, Service, Tools};
+use cyclonedx::{
+    BomDependency, BomMetadata, BomProperty, BomService, BomTools, Component, Contact, Hash,
+};
 
 pub use cyclonedx::Bom;
 
@@ -37,39 +39,39 @@ impl Bom {
     pub fn of(
         root: &Document,
         below: &[Document],
-        shelf: &Shelf,
+        shelf: &DependencyIndex,
         made_at: Option<Timestamp>,
     ) -> Self {
         let documents: BTreeMap<_, _> = below.iter().map(|one| (one.digest(), one)).collect();
         let mut pins = shelf.closure(&root.capability().dependencies);
         // Whoever links finds such a circle; here it is told once.
         pins.retain(|pin| pin.checksum != root.digest());
-        let mut bill = Bill::new(shelf);
+        let mut bill = BomBuilder::new(shelf);
         bill.add(root);
         let mut components: Vec<Component> = pins
             .iter()
             .map(|pin| match documents.get(&pin.checksum) {
                 Some(document) => {
                     bill.add(document);
-                    of_capability(document)
+                    capability_component(document)
                 }
                 None => {
                     bill.uses.entry(reference(pin.checksum)).or_default();
-                    of_pin(pin)
+                    dependency_component(pin)
                 }
             })
             .collect();
-        let Bill { tools, services, uses, shelf: _ } = bill;
+        let BomBuilder { tools, services, uses, index: _ } = bill;
         components.extend(tools);
         Self {
             bom_format: "CycloneDX",
             spec_version: "1.6",
             serial_number: serial_number(root.digest(), &pins),
             version: 1,
-            metadata: Metadata {
+            metadata: BomMetadata {
                 timestamp: made_at,
-                tools: Tools { components: [maker()] },
-                component: of_capability(root),
+                tools: BomTools { components: [generator_component()] },
+                component: capability_component(root),
             },
             components,
             services: services
@@ -78,34 +80,37 @@ impl Bom {
                 .collect(),
             dependencies: uses
                 .into_iter()
-                .map(|(reference, on)| Depends { reference, depends_on: on.into_iter().collect() })
+                .map(|(reference, on)| BomDependency {
+                    reference,
+                    depends_on: on.into_iter().collect(),
+                })
                 .collect(),
         }
     }
 }
 
 /// What is gathered from one document after the other.
-struct Bill<'b> {
-    shelf: &'b Shelf,
+struct BomBuilder<'b> {
+    index: &'b DependencyIndex,
     tools: Vec<Component>,
-    services: BTreeMap<String, Spoken>,
+    services: BTreeMap<String, HostUsage>,
     /// By reference, what each uses.
     uses: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// What is said to a host.
 #[derive(Default)]
-struct Spoken {
+struct HostUsage {
     titles: BTreeSet<String>,
     endpoints: BTreeSet<String>,
     /// Whether something of it wants a credential.
     wants_credential: bool,
-    properties: BTreeSet<Property>,
+    properties: BTreeSet<BomProperty>,
 }
 
-impl<'b> Bill<'b> {
-    fn new(shelf: &'b Shelf) -> Self {
-        Self { shelf, tools: Vec::new(), services: BTreeMap::new(), uses: BTreeMap::new() }
+impl<'b> BomBuilder<'b> {
+    fn new(shelf: &'b DependencyIndex) -> Self {
+        Self { index: shelf, tools: Vec::new(), services: BTreeMap::new(), uses: BTreeMap::new() }
     }
 
     /// Adds what a document uses: other capabilities, tools, and services behind them.
@@ -113,26 +118,26 @@ impl<'b> Bill<'b> {
         let capability = document.capability();
         let own = reference(document.digest());
         let chosen = capability.dependencies.iter().filter_map(|dependency| {
-            let versions = self.shelf.versions(&dependency.capability)?;
-            dependency.choose(versions).map(|listing| reference(listing.checksum))
+            let versions = self.index.versions(&dependency.capability)?;
+            dependency.select_version(versions).map(|listing| reference(listing.checksum))
         });
         let mut uses: BTreeSet<String> = chosen.collect();
         capability.for_each_step(|step| {
-            let Action::Task { task, .. } = &step.action else { return };
+            let StepAction::Task { task, .. } = &step.action else { return };
             let tool = format!("{own}#{}", step.id);
-            self.tools.push(of_tool(&tool, capability, step, task));
+            self.tools.push(tool_component(&tool, capability, step, task));
             let host = host_of(task);
             self.uses.entry(tool.clone()).or_default().insert(service_reference(&host));
             self.uses.entry(service_reference(&host)).or_default();
             uses.insert(tool);
-            self.services.entry(host).or_default().hear(task);
+            self.services.entry(host).or_default().add_task(task);
         });
         self.uses.entry(own).or_default().extend(uses);
     }
 }
 
-impl Spoken {
-    fn hear(&mut self, task: &Task) {
+impl HostUsage {
+    fn add_task(&mut self, task: &Task) {
         self.titles.extend(task.service_title().map(str::to_owned));
         self.endpoints.insert(task.url().to_string());
         self.properties.insert(property("a2s:format", &task.format()));
@@ -147,9 +152,9 @@ impl Spoken {
         }
     }
 
-    fn into_service(self, host: &str) -> Service {
+    fn into_service(self, host: &str) -> BomService {
         let titles: Vec<_> = self.titles.into_iter().collect();
-        Service {
+        BomService {
             reference: service_reference(host),
             name: host.to_owned(),
             description: (!titles.is_empty()).then(|| titles.join("; ")),
@@ -162,7 +167,7 @@ impl Spoken {
     }
 }
 
-fn of_capability(document: &Document) -> Component {
+fn capability_component(document: &Document) -> Component {
     let capability = document.capability();
     let mut properties = vec![property("a2s:kind", "capability")];
     properties.push(property("a2s:language", &capability.language));
@@ -179,7 +184,7 @@ fn of_capability(document: &Document) -> Component {
             .collect(),
         description: Some(capability.description.clone()),
         properties,
-        ..of_pin(&CapabilityRef {
+        ..dependency_component(&CapabilityRef {
             name: capability.name.clone(),
             version: capability.version.clone(),
             checksum: document.digest(),
@@ -187,7 +192,7 @@ fn of_capability(document: &Document) -> Component {
     }
 }
 
-fn of_pin(pin: &CapabilityRef) -> Component {
+fn dependency_component(pin: &CapabilityRef) -> Component {
     Component {
         reference: Some(reference(pin.checksum)),
         name: pin.name.to_string(),
@@ -198,7 +203,7 @@ fn of_pin(pin: &CapabilityRef) -> Component {
     }
 }
 
-fn of_tool(reference: &str, capability: &Capability, step: &Step, task: &Task) -> Component {
+fn tool_component(reference: &str, capability: &Capability, step: &Step, task: &Task) -> Component {
     let summary = match task {
         Task::OpenApi(task) => task.summary.clone(),
         Task::Graphql(_) => None,
@@ -221,7 +226,7 @@ fn of_tool(reference: &str, capability: &Capability, step: &Step, task: &Task) -
 }
 
 /// The program that makes the bill.
-fn maker() -> Component {
+fn generator_component() -> Component {
     Component {
         name: "a2s".to_owned(),
         version: Some(env!("CARGO_PKG_VERSION").to_owned()),
@@ -268,8 +273,8 @@ fn service_reference(host: &str) -> String {
     format!("service:{host}")
 }
 
-fn property(name: &'static str, value: &(impl ToString + ?Sized)) -> Property {
-    Property { name, value: value.to_string() }
+fn property(name: &'static str, value: &(impl ToString + ?Sized)) -> BomProperty {
+    BomProperty { name, value: value.to_string() }
 }
 
 /// The id of the bill of these contents, as this version of the program makes it.

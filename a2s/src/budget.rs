@@ -4,21 +4,21 @@ use std::cell::Cell;
 
 /// What is left to spend; when it is used up, nothing more is known.
 #[derive(Debug)]
-pub(crate) struct Fuel(Cell<usize>);
+pub(crate) struct AnalysisBudget(Cell<usize>);
 
-impl Fuel {
+impl AnalysisBudget {
     /// Enough for every document that a person would write: a step takes some hundreds.
     pub(crate) fn for_document() -> Self {
         Self(Cell::new(100_000))
     }
 
     /// So much.
-    pub(crate) fn of(amount: usize) -> Self {
+    pub(crate) fn with_amount(amount: usize) -> Self {
         Self(Cell::new(amount))
     }
 
     /// Spends `amount`, when there is as much.
-    pub(crate) fn burn(&self, amount: usize) -> bool {
+    pub(crate) fn spend(&self, amount: usize) -> bool {
         let left = self.0.get().checked_sub(amount);
         self.0.set(left.unwrap_or(0));
         left.is_some()

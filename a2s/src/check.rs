@@ -6,13 +6,13 @@ mod optional_values;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::diagnostic::{Diagnostic, MAX_RELATED, Position, did_you_mean};
-use crate::document::{Action, Block, Capability, OnError, Output, Step};
+use crate::diagnostic::{Diagnostic, MAX_RELATED, SourcePosition, did_you_mean};
+use crate::document::{Capability, OnError, OutputMapping, Step, StepAction, StepBlock};
 use crate::error_code;
-use crate::field_reader::{Findings, Mode, Site};
-use crate::template::Reference;
-use crate::tree::{Node, member_path};
-use crate::variable_references::{Reader, locals, references};
+use crate::field_reader::{CompileMode, DiagnosticSink, SourceLocation};
+use crate::template::VariableReference;
+use crate::tree::{TreeNode, member_path};
+use crate::variable_references::{VariableReader, locals, references};
 
 /// Names shorter than this are too much alike to take one for a misspelt other.
 const MIN_LIKELY: usize = 4;
@@ -20,21 +20,21 @@ const MIN_LIKELY: usize = 4;
 /// Checks the whole capability, which was read from `root`; errors and warnings go to `findings`.
 pub(crate) fn check_data_flow(
     capability: &Capability,
-    root: &Node,
-    mode: Mode,
-    findings: &mut Findings,
+    root: &TreeNode,
+    mode: CompileMode,
+    findings: &mut DiagnosticSink,
 ) {
     // What is wrong elsewhere changes what is declared.
-    let is_strict = mode != Mode::Final
+    let is_strict = mode != CompileMode::Final
         && !findings.has_errors()
         && !capability.parameters.is_empty()
         && capability.language.minor > 0;
-    let mut flow = Flow {
+    let mut flow = DataFlowChecker {
         capability,
         root,
         mode,
         is_strict,
-        findings,
+        diagnostics: findings,
         setters: BTreeMap::new(),
         order: BTreeMap::new(),
         locals: BTreeMap::new(),
@@ -57,23 +57,23 @@ pub(crate) fn check_data_flow(
     });
     flow.check_dependencies();
     let mut set = BTreeSet::new();
-    flow.check_reader(Reader::Execution, &set);
+    flow.check_reader(VariableReader::Execution, &set);
     flow.walk(&capability.execution, &mut set);
-    flow.check_reader(Reader::Output, &set);
+    flow.check_reader(VariableReader::Output, &set);
     flow.check_use();
     // What is wrong elsewhere changes what the inputs are.
-    if flow.doubted.is_empty() && !flow.findings.has_errors() {
+    if flow.doubted.is_empty() && !flow.diagnostics.has_errors() {
         examples::check_examples(capability, root, findings);
     }
 }
 
-struct Flow<'c, 'f> {
+struct DataFlowChecker<'c, 'f> {
     capability: &'c Capability,
-    root: &'c Node,
-    mode: Mode,
+    root: &'c TreeNode,
+    mode: CompileMode,
     /// Whether every input has to be declared.
     is_strict: bool,
-    findings: &'f mut Findings,
+    diagnostics: &'f mut DiagnosticSink,
     /// The steps that set each variable.
     setters: BTreeMap<&'c str, Vec<&'c Step>>,
     /// The steps by pointer, counted in the order of the document.
@@ -88,12 +88,12 @@ struct Flow<'c, 'f> {
     doubted: BTreeSet<&'c str>,
 }
 
-impl<'c> Flow<'c, '_> {
+impl<'c> DataFlowChecker<'c, '_> {
     fn check_dependencies(&mut self) {
         let mut used = BTreeSet::new();
         let (capability, root) = (self.capability, self.root);
         capability.for_each_step(|step| {
-            let Action::Capability { capability: name, .. } = &step.action else { return };
+            let StepAction::Capability { capability: name, .. } = &step.action else { return };
             used.insert(name);
             if capability.dependency(name).is_some() {
                 return;
@@ -107,9 +107,9 @@ impl<'c> Flow<'c, '_> {
             let at = root.at(&path).map_or(step.position, |node| node.position);
             let message = format!("`{name}` is not declared under `dependencies`");
             let code = error_code::UNDECLARED_DEPENDENCY;
-            self.findings.error_with_hint(code, &path, at, message, hint);
+            self.diagnostics.error_with_hint(code, &path, at, message, hint);
         });
-        if self.findings.has_errors() {
+        if self.diagnostics.has_errors() {
             // Perhaps the step that uses it could not be read.
             return;
         }
@@ -117,14 +117,14 @@ impl<'c> Flow<'c, '_> {
             if !used.contains(&dependency.capability) {
                 let message = format!("no step uses `{}`", dependency.capability);
                 let (path, at) = (&dependency.pointer, dependency.position);
-                self.findings.warning(error_code::UNUSED_DEPENDENCY, path, at, message);
+                self.diagnostics.warning(error_code::UNUSED_DEPENDENCY, path, at, message);
             }
         }
     }
 
     /// Warns of parameters and outputs that nothing reads.
     fn check_use(&mut self) {
-        if self.findings.has_errors() {
+        if self.diagnostics.has_errors() {
             return;
         }
         let (capability, root) = (self.capability, self.root);
@@ -139,7 +139,7 @@ impl<'c> Flow<'c, '_> {
                 let path = format!("parameters[{index}]");
                 let message = format!("nothing reads the parameter `{}`", parameter.name);
                 let at = position(&path);
-                self.findings.warning(error_code::UNUSED_PARAMETER, &path, at, message);
+                self.diagnostics.warning(error_code::UNUSED_PARAMETER, &path, at, message);
             }
         }
         // Without `output`, everything that is set is part of the result.
@@ -155,7 +155,7 @@ impl<'c> Flow<'c, '_> {
                     let at = member.map_or(step.position, |member| member.position);
                     let message = format!("nothing reads `{name}`, and `output` leaves it out");
                     let path = member_path(&mapping, &name);
-                    self.findings.warning(error_code::UNUSED_OUTPUT, &path, at, message);
+                    self.diagnostics.warning(error_code::UNUSED_OUTPUT, &path, at, message);
                 }
             }
         });
@@ -163,10 +163,10 @@ impl<'c> Flow<'c, '_> {
 
     /// Walks a block with the variables that are surely `set` on entry, and adds those that are
     /// surely set when it ends.
-    fn walk(&mut self, block: &'c Block, set: &mut BTreeSet<&'c str>) {
+    fn walk(&mut self, block: &'c StepBlock, set: &mut BTreeSet<&'c str>) {
         match block {
-            Block::Sequence(steps) => self.walk_steps(steps, set),
-            Block::Parallel { steps, .. } => {
+            StepBlock::Sequence(steps) => self.walk_steps(steps, set),
+            StepBlock::Parallel { steps, .. } => {
                 self.check_conflicts(steps);
                 let entry = set.clone();
                 for (index, step) in steps.iter().enumerate() {
@@ -179,7 +179,7 @@ impl<'c> Flow<'c, '_> {
                     self.beside.truncate(known);
                 }
             }
-            Block::Condition { if_true, if_false, .. } => {
+            StepBlock::Condition { if_true, if_false, .. } => {
                 let (mut one, mut other) = (set.clone(), set.clone());
                 self.walk_steps(if_true, &mut one);
                 self.walk_steps(if_false, &mut other);
@@ -196,18 +196,18 @@ impl<'c> Flow<'c, '_> {
 
     fn walk_step(&mut self, step: &'c Step, set: &mut BTreeSet<&'c str>) {
         self.check_locals(step);
-        self.check_reader(Reader::Items(step), set);
+        self.check_reader(VariableReader::Items(step), set);
         let around = self.inside.len();
         let loop_name = step.control.for_each.as_ref().map(|for_each| for_each.name.as_str());
         self.inside.extend(loop_name);
         // Each iteration begins with what was set on entry, and gives it back as it was.
         let mut own = set.clone();
-        self.check_reader(Reader::Step(step), &own);
+        self.check_reader(VariableReader::Step(step), &own);
         self.check_absent(step, &own);
-        if let Action::Block(block) = &step.action {
+        if let StepAction::Block(block) = &step.action {
             self.walk(block, &mut own);
         }
-        own.extend(step.action.outputs().iter().map(Output::variable));
+        own.extend(step.action.outputs().iter().map(OutputMapping::variable));
         match &step.control.on_error {
             OnError::Stop => {}
             OnError::Continue => own.clone_from(set),
@@ -248,18 +248,18 @@ impl<'c> Flow<'c, '_> {
             let at = at.map_or(step.position, |node| node.position);
             let message = format!("`{name}` is the name of {taken} already");
             let hint = format!("Choose another name with `{field}: {{as: …}}`.");
-            self.findings.error_with_hint(error_code::DUPLICATE_ID, &path, at, message, hint);
+            self.diagnostics.error_with_hint(error_code::DUPLICATE_ID, &path, at, message, hint);
         }
     }
 
     fn check_absent(&mut self, step: &Step, set: &BTreeSet<&str>) {
         let root = self.root;
-        let site = |reference: &Reference| Reader::Step(step).site(root, reference);
+        let site = |reference: &VariableReference| VariableReader::Step(step).site(root, reference);
         let is_set = |name: &str| set.contains(name);
-        optional_values::check_absent(self.capability, step, &is_set, &site, self.findings);
+        optional_values::check_absent(self.capability, step, &is_set, &site, self.diagnostics);
     }
 
-    fn check_reader(&mut self, reader: Reader<'c>, set: &BTreeSet<&str>) {
+    fn check_reader(&mut self, reader: VariableReader<'c>, set: &BTreeSet<&str>) {
         let mut reported = BTreeSet::new();
         for reference in reader.references(self.capability) {
             let name = reference.variable();
@@ -277,8 +277,8 @@ impl<'c> Flow<'c, '_> {
                     step.id
                 );
                 let hint = "Map what is needed outside to an output of the step.";
-                let Site { path, position } = reader.site(self.root, reference);
-                self.findings.error_with_hint(
+                let SourceLocation { path, position } = reader.site(self.root, reference);
+                self.diagnostics.error_with_hint(
                     error_code::LATER_OUTPUT,
                     &path,
                     position,
@@ -288,24 +288,24 @@ impl<'c> Flow<'c, '_> {
                 continue;
             }
             let Some(setters) = self.setters.get(name) else {
-                self.doubt(reader, reference);
+                self.report_uncertain(reader, reference);
                 continue;
             };
             let (message, hint) = self.explain(reader, reference, setters);
-            let Site { path, position } = reader.site(self.root, reference);
+            let SourceLocation { path, position } = reader.site(self.root, reference);
             let mut late = Diagnostic::error(error_code::LATER_OUTPUT, &path, position, message);
             for step in setters.iter().take(MAX_RELATED) {
                 let set_here = self.output_position(step, name);
                 late = late.with_related(set_here, format!("`{}` sets it here", step.id));
             }
-            self.findings.diagnostics.push(late.with_hint(hint));
+            self.diagnostics.diagnostics.push(late.with_hint(hint));
         }
     }
 
     /// Where a step maps an output that sets `variable`, or a member of it.
-    fn output_position(&self, step: &Step, variable: &str) -> Position {
+    fn output_position(&self, step: &Step, variable: &str) -> SourcePosition {
         let mapping = self.root.at(&member_path(&step.pointer, "output_mapping"));
-        let mut members = mapping.and_then(Node::members).into_iter().flatten();
+        let mut members = mapping.and_then(TreeNode::members).into_iter().flatten();
         let member = members.find(|member| member.key.split('.').next() == Some(variable));
         member.map_or(step.position, |member| member.position)
     }
@@ -313,8 +313,8 @@ impl<'c> Flow<'c, '_> {
     /// Why `reader` may find nothing although `setters` set what it reads, and what to do.
     fn explain(
         &self,
-        reader: Reader<'c>,
-        reference: &Reference,
+        reader: VariableReader<'c>,
+        reference: &VariableReference,
         setters: &[&'c Step],
     ) -> (String, String) {
         let ids: Vec<_> = setters.iter().map(|step| format!("`{}`", step.id)).collect();
@@ -325,16 +325,16 @@ impl<'c> Flow<'c, '_> {
             below.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
         let number = match reader {
-            Reader::Execution => None,
-            Reader::Items(step) | Reader::Step(step) => {
+            VariableReader::Execution => None,
+            VariableReader::Items(step) | VariableReader::Step(step) => {
                 self.order.get(step.pointer.as_str()).copied()
             }
-            Reader::Output => Some(usize::MAX),
+            VariableReader::Output => Some(usize::MAX),
         };
         let is_later = |step: &&Step| number < self.order.get(step.pointer.as_str()).copied();
         let is_itself = |step: &&Step| match reader {
-            Reader::Items(own) | Reader::Step(own) => own.pointer == step.pointer,
-            Reader::Execution | Reader::Output => false,
+            VariableReader::Items(own) | VariableReader::Step(own) => own.pointer == step.pointer,
+            VariableReader::Execution | VariableReader::Output => false,
         };
         if setters.iter().all(is_itself) {
             return (
@@ -363,7 +363,7 @@ impl<'c> Flow<'c, '_> {
     /// Reports a variable that no step sets. A document of a2s 1.1 that declares parameters has to
     /// declare this one as well before it is published; in others the name has to be close to one
     /// that is known. A version that was published before is not refused.
-    fn doubt(&mut self, reader: Reader<'c>, reference: &'c Reference) {
+    fn report_uncertain(&mut self, reader: VariableReader<'c>, reference: &'c VariableReference) {
         let name = reference.variable();
         let (declared, is_strict) = (&self.capability.parameters, self.is_strict);
         let known = self
@@ -378,7 +378,7 @@ impl<'c> Flow<'c, '_> {
         if (close.is_none() && !is_strict) || !self.doubted.insert(name) {
             return;
         }
-        let Site { path, position } = reader.site(self.root, reference);
+        let SourceLocation { path, position } = reader.site(self.root, reference);
         let message = if is_strict {
             format!("no step sets `{name}`, and it is not declared under `parameters`")
         } else {
@@ -391,14 +391,14 @@ impl<'c> Flow<'c, '_> {
             None => format!("Declare `{name}` under `parameters`, or correct the name."),
         };
         let found = Diagnostic::error(error_code::LIKELY_MISSPELT, &path, position, message);
-        let is_refused = is_strict && self.mode == Mode::Publish;
+        let is_refused = is_strict && self.mode == CompileMode::Publish;
         let found = if is_refused { found } else { found.into_warning() };
-        self.findings.diagnostics.push(found.with_hint(hint));
+        self.diagnostics.diagnostics.push(found.with_hint(hint));
     }
 
     /// Two parallel children may not set one name, or a name and a path inside it.
     fn check_conflicts(&mut self, steps: &'c [Step]) {
-        let written: Vec<Vec<(&Step, &Output)>> = steps.iter().map(writes).collect();
+        let written: Vec<Vec<(&Step, &OutputMapping)>> = steps.iter().map(writes).collect();
         for (index, outputs) in written.iter().enumerate() {
             for earlier in &written[..index] {
                 let clash = outputs.iter().find_map(|(step, output)| {
@@ -432,14 +432,14 @@ impl<'c> Flow<'c, '_> {
                 let at = place(step, &other);
                 let clash = Diagnostic::error(error_code::PARALLEL_CONFLICT, &path, at, message);
                 let clash = clash.with_related(place(first_step, &one), "first set here");
-                self.findings.diagnostics.push(clash);
+                self.diagnostics.diagnostics.push(clash);
             }
         }
     }
 }
 
 /// What a step and those below it set.
-fn writes(step: &Step) -> Vec<(&Step, &Output)> {
+fn writes(step: &Step) -> Vec<(&Step, &OutputMapping)> {
     let mut outputs: Vec<_> = step.action.outputs().iter().map(|output| (step, output)).collect();
     outputs.extend(step.children().into_iter().flat_map(writes));
     outputs

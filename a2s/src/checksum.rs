@@ -70,7 +70,7 @@ impl Digest {
                     .iter()
                     .filter(is_content)
                     .try_for_each(|(_, member)| check_numbers(member))?;
-                canonicalize(&Content(members))?
+                canonicalize(&DigestContent(members))?
             }
             Value::Null
             | Value::Bool(_)
@@ -109,9 +109,9 @@ fn canonicalize(value: &impl Serialize) -> Result<Vec<u8>, DigestError> {
 }
 
 /// The members of a document that its digest is of. A copy would take as long as the digest.
-struct Content<'v>(&'v Map<String, Value>);
+struct DigestContent<'v>(&'v Map<String, Value>);
 
-impl Serialize for Content<'_> {
+impl Serialize for DigestContent<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().filter(is_content))
     }

@@ -5,15 +5,15 @@ mod compiled_document;
 use crate::check::check_data_flow;
 use crate::checksum::Digest;
 use crate::decode::{decode_capability, decode_digest};
-use crate::diagnostic::{Diagnostic, Position};
+use crate::diagnostic::{Diagnostic, SourcePosition};
 use crate::display_safe::is_format_control;
 use crate::error_code;
-use crate::field_reader::{Findings, Mode, Taken, is_placeholder};
-use crate::tree::{self, Kind, Node};
+use crate::field_reader::{CompileMode, DiagnosticSink, DocumentField, is_placeholder};
+use crate::tree::{self, NodeValue, TreeNode};
 use crate::types::check_types;
 
-use compiled_document::Gathered;
-pub use compiled_document::{Document, StatedChecksum};
+use compiled_document::CachedInterface;
+pub use compiled_document::{DeclaredChecksum, Document};
 
 /// What the compiler found.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +21,7 @@ pub struct Compilation {
     /// The digest of the content, when the text could be read at all.
     pub digest: Option<Digest>,
     /// The checksum that the document states, when the text could be read at all.
-    pub stated: Option<StatedChecksum>,
+    pub declared_checksum: Option<DeclaredChecksum>,
     /// The name as written, when there is one; not yet checked.
     pub name: Option<String>,
     /// Errors and warnings, in the order of the text.
@@ -34,7 +34,7 @@ pub struct Compilation {
 /// placeholder is a warning, which tells the checksum.
 #[must_use]
 pub fn compile(source: &[u8]) -> Compilation {
-    compile_in(source, Mode::Draft)
+    compile_in(source, CompileMode::Draft)
 }
 
 /// Compiles a document that is to be published.
@@ -43,13 +43,13 @@ pub fn compile(source: &[u8]) -> Compilation {
 /// was published before is still read and run by [`compile_with_checksum`].
 #[must_use]
 pub fn compile_to_publish(source: &[u8]) -> Compilation {
-    compile_in(source, Mode::Publish)
+    compile_in(source, CompileMode::Publish)
 }
 
 /// Compiles a document that is to be run: every checksum has to be filled in.
 #[must_use]
 pub fn compile_with_checksum(source: &[u8]) -> Compilation {
-    compile_in(source, Mode::Final)
+    compile_in(source, CompileMode::Final)
 }
 
 /// Reads any YAML or JSON value under the limits of documents: inputs of a run, for example.
@@ -63,13 +63,13 @@ pub fn parse_value(source: &[u8]) -> Result<serde_json::Value, Vec<Diagnostic>> 
     }
 }
 
-fn compile_in(source: &[u8], mode: Mode) -> Compilation {
+fn compile_in(source: &[u8], mode: CompileMode) -> Compilation {
     let (root, diagnostics) = tree::parse(source);
-    let mut findings = Findings { diagnostics, ..Findings::default() };
+    let mut findings = DiagnosticSink { diagnostics, ..DiagnosticSink::default() };
     let Some(root) = root else {
         return Compilation {
             digest: None,
-            stated: None,
+            declared_checksum: None,
             name: None,
             diagnostics: findings.diagnostics.into_vec(),
             document: None,
@@ -81,7 +81,7 @@ fn compile_in(source: &[u8], mode: Mode) -> Compilation {
     let root = root.into_canonical();
     // A tree with a refused number or a lost key has no digest that means anything.
     let digest = if findings.has_errors() { None } else { Digest::of_document(&content).ok() };
-    let name = root.get("name").and_then(Node::as_str).map(str::to_owned);
+    let name = root.get("name").and_then(TreeNode::as_str).map(str::to_owned);
     let stated = check_checksum(&root, digest, mode, &mut findings);
     check_shown_text(&root, mode, &mut findings);
     check_keys(&root, mode, &mut findings);
@@ -90,9 +90,9 @@ fn compile_in(source: &[u8], mode: Mode) -> Compilation {
         check_data_flow(capability, &root, mode, &mut findings);
         check_types(capability, &root, mode, &mut findings);
     }
-    let Findings { mut diagnostics, incomplete, older: _ } = findings;
+    let DiagnosticSink { mut diagnostics, incomplete, older: _ } = findings;
     for diagnostic in diagnostics.iter_mut() {
-        if diagnostic.position == Position::default() {
+        if diagnostic.position == SourcePosition::default() {
             diagnostic.position = root.position;
         }
     }
@@ -101,32 +101,43 @@ fn compile_in(source: &[u8], mode: Mode) -> Compilation {
         (Some(capability), Some(digest), Some(stated))
             if !incomplete && !diagnostics.iter().any(Diagnostic::is_error) =>
         {
-            let (warnings, gathered) = (diagnostics.clone(), Gathered::default());
-            Some(Document { content, digest, stated, capability, warnings, gathered })
+            let (warnings, gathered) = (diagnostics.clone(), CachedInterface::default());
+            Some(Document {
+                content,
+                digest,
+                declared_checksum: stated,
+                capability,
+                warnings,
+                cached_interface: gathered,
+            })
         }
         _ => None,
     };
-    Compilation { digest, stated, name, diagnostics, document }
+    Compilation { digest, declared_checksum: stated, name, diagnostics, document }
 }
 
 /// Reports a key that is too long for a new version. A version that was published before keeps its keys.
-fn check_keys(root: &Node, mode: Mode, findings: &mut Findings) {
-    if mode == Mode::Final {
+fn check_keys(root: &TreeNode, mode: CompileMode, findings: &mut DiagnosticSink) {
+    if mode == CompileMode::Final {
         return;
     }
     let Some((path, position)) = tree::find_long_key(root, "") else { return };
     let message = format!("a key has more than {} bytes", tree::MAX_KEY_BYTES);
     let found = Diagnostic::error(error_code::BUDGET, &path, position, message)
         .with_hint("Shorten it; write long text as a value.");
-    findings.diagnostics.push(if mode == Mode::Publish { found } else { found.into_warning() });
+    findings.diagnostics.push(if mode == CompileMode::Publish {
+        found
+    } else {
+        found.into_warning()
+    });
 }
 
 /// Reports controls that change how text is shown in the text that people choose capabilities by.
-fn check_shown_text(root: &Node, mode: Mode, findings: &mut Findings) {
-    if mode == Mode::Final {
+fn check_shown_text(root: &TreeNode, mode: CompileMode, findings: &mut DiagnosticSink) {
+    if mode == CompileMode::Final {
         return;
     }
-    let parameters = root.get("parameters").and_then(Node::items).unwrap_or_default();
+    let parameters = root.get("parameters").and_then(TreeNode::items).unwrap_or_default();
     let fields = ["name", "description", "patterns"];
     let parameter = |at: usize| format!("parameters[{at}]");
     let described = parameters.iter().enumerate().flat_map(|(at, node)| {
@@ -141,28 +152,28 @@ fn check_shown_text(root: &Node, mode: Mode, findings: &mut Findings) {
     }
 }
 
-fn check_text(path: &str, node: &Node, mode: Mode, findings: &mut Findings) {
+fn check_text(path: &str, node: &TreeNode, mode: CompileMode, findings: &mut DiagnosticSink) {
     match &node.kind {
-        Kind::Null | Kind::Bool(_) | Kind::Number(_) => {}
-        Kind::Array(items) => {
+        NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) => {}
+        NodeValue::Array(items) => {
             for (at, item) in items.iter().enumerate() {
                 check_text(&tree::item_path(path, at), item, mode, findings);
             }
         }
-        Kind::Object(members) => {
+        NodeValue::Object(members) => {
             for member in members {
                 let path = tree::member_path(path, &member.key);
                 check_text(&path, &member.value, mode, findings);
             }
         }
-        Kind::String(text) => {
+        NodeValue::String(text) => {
             let Some(control) = text.chars().find(|c| is_format_control(*c)) else { return };
             let code = error_code::TEXT_CONTROL;
             let message = format!(
                 "the text has the invisible control U+{:04X}, which changes how it is shown",
                 u32::from(control)
             );
-            if mode == Mode::Publish {
+            if mode == CompileMode::Publish {
                 findings.error(code, path, node.position, message);
             } else {
                 findings.warning(code, path, node.position, message);
@@ -172,20 +183,20 @@ fn check_text(path: &str, node: &Node, mode: Mode, findings: &mut Findings) {
 }
 
 fn check_checksum(
-    root: &Node,
+    root: &TreeNode,
     digest: Option<Digest>,
-    mode: Mode,
-    findings: &mut Findings,
-) -> Option<StatedChecksum> {
-    let field = root.member("checksum").map(|member| Taken {
+    mode: CompileMode,
+    findings: &mut DiagnosticSink,
+) -> Option<DeclaredChecksum> {
+    let field = root.member("checksum").map(|member| DocumentField {
         node: &member.value,
         path: "checksum".to_owned(),
         key: member.position,
     });
     let at = field.as_ref().map_or(root.position, |field| field.node.position);
     let filled = field.filter(|field| match &field.node.kind {
-        Kind::Null => false,
-        Kind::String(text) => !text.is_empty() && !is_placeholder(text),
+        NodeValue::Null => false,
+        NodeValue::String(text) => !text.is_empty() && !is_placeholder(text),
         _ => true,
     });
     let Some(field) = filled else {
@@ -194,12 +205,14 @@ fn check_checksum(
             None => "the checksum is not filled in".to_owned(),
         };
         match mode {
-            Mode::Draft => findings.warning(error_code::CHECKSUM_MISSING, "checksum", at, message),
-            Mode::Final | Mode::Publish => {
+            CompileMode::Draft => {
+                findings.warning(error_code::CHECKSUM_MISSING, "checksum", at, message)
+            }
+            CompileMode::Final | CompileMode::Publish => {
                 findings.error(error_code::CHECKSUM_MISSING, "checksum", at, message)
             }
         }
-        return Some(StatedChecksum::Missing);
+        return Some(DeclaredChecksum::Missing);
     };
     let text = field.string(findings)?;
     let stated = decode_digest(&field, text, "`a2s checksum` prints", findings)?;
@@ -209,5 +222,5 @@ fn check_checksum(
         let message = format!("the document says {stated}, its content has {digest}");
         findings.error(error_code::CHECKSUM_MISMATCH, "checksum", at, message);
     }
-    Some(StatedChecksum::Given(stated))
+    Some(DeclaredChecksum::Given(stated))
 }

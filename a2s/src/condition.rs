@@ -14,9 +14,9 @@ use cel::{Context, Program};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use self::cel_cost::Repeated;
+use self::cel_cost::PerItemCost;
 use crate::evaluation_cost::EvaluationCost;
-use crate::template::{MissingReference, Reference, Variables};
+use crate::template::{MissingReference, VariableReference, VariableSource};
 
 /// The longest condition, in bytes.
 const MAX_BYTES: usize = 2_000;
@@ -38,9 +38,9 @@ pub struct Condition {
     source: String,
     program: Arc<Program>,
     /// `__ref0`, `__ref1`, … in order.
-    references: Vec<Reference>,
+    references: Vec<VariableReference>,
     /// What is done for each item of a list.
-    repeated: Repeated,
+    per_item_cost: PerItemCost,
 }
 
 /// Why a condition has no outcome.
@@ -79,14 +79,19 @@ impl Condition {
                 let reason = in_plain_words(&errors.to_string());
                 format!("`{source}` is no condition: {}", in_own_words(&references, &reason))
             })?;
-        let mut names = Names::default();
+        let mut names = FreeNames::default();
         names.visit(program.expression(), 0)?;
         let unknown = names.free.iter().find(|name| !name.starts_with(PREFIX));
         if let Some(name) = unknown {
             return Err(format!("`{name}` is no variable here; write `${{{name}}}`"));
         }
         let repeated = names.repeated;
-        Ok(Self { source: source.to_owned(), program: Arc::new(program), references, repeated })
+        Ok(Self {
+            source: source.to_owned(),
+            program: Arc::new(program),
+            references,
+            per_item_cost: repeated,
+        })
     }
 
     /// Stands for a condition that could not be read, in a document that has errors.
@@ -95,7 +100,7 @@ impl Condition {
             source: String::new(),
             program: Arc::new(Program::compile("false").expect("CEL knows `false`")),
             references: Vec::new(),
-            repeated: Repeated::default(),
+            per_item_cost: PerItemCost::default(),
         }
     }
 
@@ -107,36 +112,38 @@ impl Condition {
 
     /// Every reference, in the order of the text.
     #[must_use]
-    pub fn references(&self) -> &[Reference] {
+    pub fn references(&self) -> &[VariableReference] {
         &self.references
     }
 
     /// The cost of an evaluation over these variables, by an estimate that evaluates nothing. A
     /// missing variable ends an evaluation at once.
     #[must_use]
-    pub fn evaluation_cost(&self, variables: &dyn Variables) -> EvaluationCost {
+    pub fn evaluation_cost(&self, variables: &dyn VariableSource) -> EvaluationCost {
         let values = self.references.iter().map(|reference| reference.resolve(variables));
         let Ok(values) = values.collect::<Result<Vec<&Value>, _>>() else {
             return EvaluationCost::Cheap;
         };
-        EvaluationCost::of_visits(self.repeated.steps_over(values.into_iter()) / cel_cost::VISIT)
+        EvaluationCost::from_visits(
+            self.per_item_cost.steps_over(values.into_iter()) / cel_cost::VISIT,
+        )
     }
 
     /// Whether the condition holds.
     ///
     /// # Errors
     /// When a reference has no value, or CEL finds no boolean outcome.
-    pub fn evaluate(&self, variables: &dyn Variables) -> Result<bool, ConditionError> {
+    pub fn evaluate(&self, variables: &dyn VariableSource) -> Result<bool, ConditionError> {
         let failed =
             |reason: String| ConditionError::Failed { condition: self.source.clone(), reason };
         let values = self.references.iter().map(|reference| reference.resolve(variables));
         let values: Vec<&Value> = values.collect::<Result<_, _>>()?;
-        if self.repeated.is_too_costly_over(values.iter().copied()) {
+        if self.per_item_cost.is_too_costly_over(values.iter().copied()) {
             return Err(failed("a list is too long for what is done with each item".to_owned()));
         }
         let mut context = Context::default();
         for (index, value) in values.into_iter().enumerate() {
-            let value = cel::to_value(WithInts(value))
+            let value = cel::to_value(CelInput(value))
                 .map_err(|_| failed("a value has no form in CEL".to_owned()))?;
             context.add_variable_from_value(format!("{PREFIX}{index}"), value);
         }
@@ -168,7 +175,7 @@ impl Condition {
             let mut rest = number;
             let mut context = Context::default();
             for (index, values) in samples.iter().enumerate() {
-                let value = cel::to_value(WithInts(values.get(rest % values.len())?)).ok()?;
+                let value = cel::to_value(CelInput(values.get(rest % values.len())?)).ok()?;
                 rest /= values.len();
                 context.add_variable_from_value(format!("{PREFIX}{index}"), value);
             }
@@ -191,7 +198,7 @@ impl Condition {
 }
 
 /// CEL speaks of `__ref0`; the author wrote `${alert}`.
-fn in_own_words(references: &[Reference], reason: &str) -> String {
+fn in_own_words(references: &[VariableReference], reason: &str) -> String {
     references.iter().enumerate().rev().fold(reason.to_owned(), |text, (index, reference)| {
         text.replace(&format!("{PREFIX}{index}"), &format!("${{{reference}}}"))
     })
@@ -220,18 +227,18 @@ impl PartialEq for Condition {
 
 /// A JSON value whose integers become CEL's `int`. Without it `3` would be `uint`, and `${n} + 1`
 /// would have no overload.
-struct WithInts<'v>(&'v Value);
+struct CelInput<'v>(&'v Value);
 
-impl Serialize for WithInts<'_> {
+impl Serialize for CelInput<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
             Value::Number(number) => match number.as_i64() {
                 Some(integer) => serializer.serialize_i64(integer),
                 None => serializer.serialize_f64(number.as_f64().unwrap_or(f64::NAN)),
             },
-            Value::Array(items) => serializer.collect_seq(items.iter().map(WithInts)),
+            Value::Array(items) => serializer.collect_seq(items.iter().map(CelInput)),
             Value::Object(members) => {
-                serializer.collect_map(members.iter().map(|(key, value)| (key, WithInts(value))))
+                serializer.collect_map(members.iter().map(|(key, value)| (key, CelInput(value))))
             }
             scalar @ (Value::Null | Value::Bool(_) | Value::String(_)) => {
                 scalar.serialize(serializer)
@@ -241,7 +248,7 @@ impl Serialize for WithInts<'_> {
 }
 
 /// Replaces each `${path}` by a variable, and holds the text to the limits on the way.
-fn bind_references(source: &str) -> Result<(String, Vec<Reference>), String> {
+fn bind_references(source: &str) -> Result<(String, Vec<VariableReference>), String> {
     if source.trim().is_empty() {
         return Err("the condition is empty".to_owned());
     }
@@ -252,7 +259,7 @@ fn bind_references(source: &str) -> Result<(String, Vec<Reference>), String> {
         return Err(format!("names with `{PREFIX}` are taken"));
     }
     let mut text = String::with_capacity(source.len());
-    let mut references: Vec<Reference> = Vec::new();
+    let mut references: Vec<VariableReference> = Vec::new();
     let (mut depth, mut operators, mut quote) = (0_usize, 0_usize, None);
     let mut rest = source.char_indices();
     while let Some((at, c)) = rest.next() {
@@ -276,7 +283,7 @@ fn bind_references(source: &str) -> Result<(String, Vec<Reference>), String> {
         }
         if let Some(inner) = after.strip_prefix("${") {
             let end = inner.find('}').ok_or("`${` without `}`")?;
-            let reference = Reference::parse(&inner[..end])?;
+            let reference = VariableReference::parse(&inner[..end])?;
             let index =
                 references.iter().position(|known| *known == reference).unwrap_or_else(|| {
                     references.push(reference);
@@ -321,13 +328,13 @@ fn bind_references(source: &str) -> Result<(String, Vec<Reference>), String> {
 
 /// The names that an expression uses and does not bind itself.
 #[derive(Default)]
-struct Names {
+struct FreeNames {
     bound: Vec<String>,
     free: BTreeSet<String>,
-    repeated: Repeated,
+    repeated: PerItemCost,
 }
 
-impl Names {
+impl FreeNames {
     /// Walks an expression. `comprehensions` is how many stand around it: nested ones cost the
     /// product of their ranges, and are refused.
     fn visit(&mut self, expr: &IdedExpr, comprehensions: usize) -> Result<(), String> {

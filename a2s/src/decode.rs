@@ -10,10 +10,10 @@ use semver::Version;
 
 use crate::document::Capability;
 use crate::error_code;
-use crate::field_reader::{Fields, Findings, Mode, Taken};
+use crate::field_reader::{CompileMode, DiagnosticSink, DocumentField, ObjectReader};
 use crate::name::CapabilityName;
 use crate::template::Template;
-use crate::tree::{Kind, Node};
+use crate::tree::{NodeValue, TreeNode};
 
 pub(crate) use header::decode_digest;
 pub(crate) use steps::MAX_STEPS;
@@ -21,17 +21,17 @@ pub(crate) use steps::MAX_STEPS;
 /// Reads a whole document. What cannot be read has a substitute, so that the rest is still
 /// checked; only `findings` tells that there were errors.
 pub(crate) fn decode_capability(
-    root: &Node,
-    mode: Mode,
-    findings: &mut Findings,
+    root: &TreeNode,
+    mode: CompileMode,
+    findings: &mut DiagnosticSink,
 ) -> Option<Capability> {
-    if matches!(root.kind, Kind::Null) {
+    if matches!(root.kind, NodeValue::Null) {
         let hint = "Begin with `a2s: 1.0.0` and the `name` of the capability.";
         let message = "the document is empty";
         findings.error_with_hint(error_code::MISSING_FIELD, "", root.position, message, hint);
         return None;
     }
-    let mut fields = Fields::open(&Taken::root(root), "a capability", findings)?;
+    let mut fields = ObjectReader::open(&DocumentField::root(root), "a capability", findings)?;
     let language = header::decode_language(fields.require("a2s", findings), findings);
     findings.older = language.as_ref().is_some_and(|version| version.minor == 0);
     let name = header::decode_name(fields.require("name", findings), findings);
@@ -43,17 +43,17 @@ pub(crate) fn decode_capability(
     fields.take("checksum");
     let authors = header::decode_authors(fields.require("authors", findings), findings);
     let permissions =
-        header::decode_permissions(fields.take_newer("permissions", findings), findings);
+        header::decode_permissions(fields.take_since_1_1("permissions", findings), findings);
     let parameters = parameters::decode_parameters(fields.take("parameters"), findings);
     let dependencies = header::decode_dependencies(fields.take("dependencies"), mode, findings);
-    let examples = examples::decode_examples(fields.take_newer("examples", findings), findings);
+    let examples = examples::decode_examples(fields.take_since_1_1("examples", findings), findings);
     let tasks = fields.take("tasks");
     let execution = fields.require("execution", findings);
     let output =
         fields.take("output").map(|field| Template::decode(field.node, &field.path, findings));
     fields.finish(findings);
 
-    let mut steps = steps::Decoder::new(tasks, &domains, findings);
+    let mut steps = steps::StepDecoder::new(tasks, &domains, findings);
     let (variables, execution) = steps.decode_execution(&execution?)?;
     Some(Capability {
         language: language.unwrap_or(Version::new(1, 0, 0)),

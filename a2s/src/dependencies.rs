@@ -19,18 +19,18 @@ use crate::diagnostic::Diagnostic;
 use crate::document::{Capability, Dependency};
 use crate::error_code;
 use crate::name::{CapabilityName, Permission};
-use crate::task::Format;
+use crate::task::TaskFormat;
 use crate::tree;
 
-pub use dependency_interface::Unit;
+pub use dependency_interface::DependencyInterface;
 
 /// The longest chain of capabilities.
-pub const MAX_CHAIN: usize = 8;
+pub const MAX_DEPENDENCY_DEPTH: usize = 8;
 /// The longest chain that is followed; shorter ones are refused already.
-const LONGEST_CHAIN: usize = 2 * MAX_CHAIN;
+const MAX_WALK_DEPTH: usize = 2 * MAX_DEPENDENCY_DEPTH;
 
 /// A version of a capability, as far as choosing one of them goes.
-pub trait Release {
+pub trait CandidateVersion {
     /// Its number.
     fn version(&self) -> &Version;
     /// Its digest.
@@ -39,7 +39,7 @@ pub trait Release {
     fn is_yanked(&self) -> bool;
 }
 
-impl Release for CapabilitySummary {
+impl CandidateVersion for CapabilitySummary {
     fn version(&self) -> &Version {
         &self.version
     }
@@ -53,7 +53,7 @@ impl Release for CapabilitySummary {
     }
 }
 
-impl<R: Release> Release for &R {
+impl<R: CandidateVersion> CandidateVersion for &R {
     fn version(&self) -> &Version {
         (**self).version()
     }
@@ -70,7 +70,10 @@ impl<R: Release> Release for &R {
 /// The release that somebody means who names a range: the newest stable one in it that is not
 /// yanked, else the newest pre-release in it that is not yanked.
 #[must_use]
-pub fn choose<'r, R: Release>(range: &VersionReq, releases: &'r [R]) -> Option<&'r R> {
+pub fn select_version<'r, R: CandidateVersion>(
+    range: &VersionReq,
+    releases: &'r [R],
+) -> Option<&'r R> {
     releases
         .iter()
         .filter(|release| !release.is_yanked() && range.matches(release.version()))
@@ -78,24 +81,24 @@ pub fn choose<'r, R: Release>(range: &VersionReq, releases: &'r [R]) -> Option<&
 }
 
 /// Stable before pre-release, then by number.
-fn rank<R: Release>(release: &R) -> (bool, &Version) {
+fn rank<R: CandidateVersion>(release: &R) -> (bool, &Version) {
     (release.version().pre.is_empty(), release.version())
 }
 
 impl Dependency {
     /// The release that this dependency means: the pinned one, else the one that its range means.
     #[must_use]
-    pub fn choose<'r, R: Release>(&self, releases: &'r [R]) -> Option<&'r R> {
+    pub fn select_version<'r, R: CandidateVersion>(&self, releases: &'r [R]) -> Option<&'r R> {
         match self.checksum {
             Some(pin) => releases.iter().find(|release| release.checksum() == pin),
-            None => choose(&self.range, releases),
+            None => select_version(&self.range, releases),
         }
     }
 }
 
 /// What a list of versions says of one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listing {
+pub struct VersionInfo {
     /// Its number.
     pub version: Version,
     /// Its digest.
@@ -106,7 +109,7 @@ pub struct Listing {
     pub deprecated: Option<Deprecation>,
 }
 
-impl Release for Listing {
+impl CandidateVersion for VersionInfo {
     fn version(&self) -> &Version {
         &self.version
     }
@@ -122,21 +125,21 @@ impl Release for Listing {
 
 /// What is known of capabilities that others may use.
 #[derive(Debug, Clone, Default)]
-pub struct Shelf {
-    capabilities: BTreeMap<CapabilityName, Vec<Listing>>,
-    units: BTreeMap<Digest, Arc<Unit>>,
+pub struct DependencyIndex {
+    capabilities: BTreeMap<CapabilityName, Vec<VersionInfo>>,
+    interfaces: BTreeMap<Digest, Arc<DependencyInterface>>,
 }
 
 /// What is missing on a [`Shelf`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Need {
+pub enum MissingDependency {
     /// Which versions there are of a capability.
     Versions(CapabilityName),
     /// The document of a version.
-    Document(CapabilityName, Listing),
+    Document(CapabilityName, VersionInfo),
 }
 
-impl Need {
+impl MissingDependency {
     /// The capability that it is about.
     #[must_use]
     pub fn name(&self) -> &CapabilityName {
@@ -146,10 +149,14 @@ impl Need {
     }
 }
 
-impl Shelf {
+impl DependencyIndex {
     /// Says which versions there are of a capability, in addition to those known before; none
     /// says that it is known to have no more.
-    pub fn list(&mut self, name: &CapabilityName, listings: impl IntoIterator<Item = Listing>) {
+    pub fn add_versions(
+        &mut self,
+        name: &CapabilityName,
+        listings: impl IntoIterator<Item = VersionInfo>,
+    ) {
         let known = self.capabilities.entry(name.clone()).or_default();
         for listing in listings {
             match known.iter_mut().find(|other| other.checksum == listing.checksum) {
@@ -163,22 +170,22 @@ impl Shelf {
     }
 
     /// Says what the document with a digest takes and needs.
-    pub fn open(&mut self, checksum: Digest, unit: Arc<Unit>) {
-        self.units.insert(checksum, unit);
+    pub fn add_interface(&mut self, checksum: Digest, unit: Arc<DependencyInterface>) {
+        self.interfaces.insert(checksum, unit);
     }
 
     /// Puts a document up: its version is one more that there is.
-    pub fn add(&mut self, document: &Document) {
+    pub fn add_document(&mut self, document: &Document) {
         let capability = document.capability();
         let checksum = document.digest();
         let version = capability.version.clone();
-        let listing = Listing { version, checksum, yanked: false, deprecated: None };
-        self.list(&capability.name, [listing]);
-        self.open(checksum, Arc::new(Unit::of(capability)));
+        let listing = VersionInfo { version, checksum, yanked: false, deprecated: None };
+        self.add_versions(&capability.name, [listing]);
+        self.add_interface(checksum, Arc::new(DependencyInterface::from_capability(capability)));
     }
 
     /// Forgets every version but these, which count as not withdrawn.
-    pub fn keep(&mut self, pins: &[CapabilityRef]) {
+    pub fn retain_pinned(&mut self, pins: &[CapabilityRef]) {
         for (name, versions) in &mut self.capabilities {
             versions.retain_mut(|listing| {
                 listing.yanked = false;
@@ -189,33 +196,33 @@ impl Shelf {
 
     /// The versions of a capability, when they are known.
     #[must_use]
-    pub fn versions(&self, name: &CapabilityName) -> Option<&[Listing]> {
+    pub fn versions(&self, name: &CapabilityName) -> Option<&[VersionInfo]> {
         self.capabilities.get(name).map(Vec::as_slice)
     }
 
     /// What the document with a digest takes and needs, when it is open.
     #[must_use]
-    pub fn unit(&self, checksum: Digest) -> Option<&Unit> {
-        self.units.get(&checksum).map(Arc::as_ref)
+    pub fn interface(&self, checksum: Digest) -> Option<&DependencyInterface> {
+        self.interfaces.get(&checksum).map(Arc::as_ref)
     }
 
     /// How many documents are open.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.units.len()
+        self.interfaces.len()
     }
 
     /// Whether no document is open.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.units.is_empty()
+        self.interfaces.is_empty()
     }
 
     /// What is missing to say everything about these dependencies. With that brought, more may be
     /// missing.
     #[must_use]
-    pub fn needs(&self, dependencies: &[Dependency]) -> Vec<Need> {
-        self.walk(dependencies).needs
+    pub fn missing_dependencies(&self, dependencies: &[Dependency]) -> Vec<MissingDependency> {
+        self.walk(dependencies).missing
     }
 
     /// Every version that these dependencies lead to, directly or not, in order of name and
@@ -227,14 +234,14 @@ impl Shelf {
 
     /// What a document amounts to together with everything that it leads to.
     #[must_use]
-    pub fn whole(&self, unit: &Unit) -> Whole {
+    pub fn summarize_closure(&self, unit: &DependencyInterface) -> ClosureSummary {
         let walk = self.walk(&unit.dependencies);
-        let mut whole = Whole {
-            read_only: unit.read_only && walk.needs.is_empty() && !walk.has_holes,
+        let mut whole = ClosureSummary {
+            read_only: unit.read_only && walk.missing.is_empty() && !walk.is_incomplete,
             permissions: unit.permissions.iter().cloned().collect(),
             formats: unit.formats.clone(),
         };
-        for below in walk.pins.iter().filter_map(|pin| self.units.get(&pin.checksum)) {
+        for below in walk.pins.iter().filter_map(|pin| self.interfaces.get(&pin.checksum)) {
             whole.read_only &= below.read_only;
             whole.permissions.extend(below.permissions.iter().cloned());
             whole.formats.extend(&below.formats);
@@ -245,24 +252,25 @@ impl Shelf {
     /// Every error in the dependencies of `capability`, and warnings. Of capabilities whose
     /// versions are not known nothing is said.
     #[must_use]
-    pub fn link(&self, capability: &Capability) -> Vec<Diagnostic> {
+    pub fn check_dependencies(&self, capability: &Capability) -> Vec<Diagnostic> {
         compatibility::check(self, capability)
     }
 
-    fn walk(&self, dependencies: &[Dependency]) -> Walk {
-        let Walk { mut pins, mut needs, mut has_holes } = Walk::default();
+    fn walk(&self, dependencies: &[Dependency]) -> ClosureWalk {
+        let ClosureWalk { mut pins, missing: mut needs, is_incomplete: mut has_holes } =
+            ClosureWalk::default();
         let mut seen = BTreeSet::new();
         let mut waiting: VecDeque<_> = dependencies.iter().map(|below| (below, 1)).collect();
         while let Some((dependency, chain)) = waiting.pop_front() {
             let name = &dependency.capability;
             let Some(versions) = self.versions(name) else {
-                let need = Need::Versions(name.clone());
+                let need = MissingDependency::Versions(name.clone());
                 if !needs.contains(&need) {
                     needs.push(need);
                 }
                 continue;
             };
-            let Some(chosen) = dependency.choose(versions) else {
+            let Some(chosen) = dependency.select_version(versions) else {
                 has_holes = true;
                 continue;
             };
@@ -274,43 +282,43 @@ impl Shelf {
                 version: chosen.version.clone(),
                 checksum: chosen.checksum,
             });
-            match self.units.get(&chosen.checksum) {
-                Some(unit) if chain < LONGEST_CHAIN => {
+            match self.interfaces.get(&chosen.checksum) {
+                Some(unit) if chain < MAX_WALK_DEPTH => {
                     waiting.extend(unit.dependencies.iter().map(|below| (below, chain + 1)));
                 }
                 Some(unit) => has_holes |= !unit.dependencies.is_empty(),
-                None => needs.push(Need::Document(name.clone(), chosen.clone())),
+                None => needs.push(MissingDependency::Document(name.clone(), chosen.clone())),
             }
         }
         pins.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
-        Walk { pins, needs, has_holes }
+        ClosureWalk { pins, missing: needs, is_incomplete: has_holes }
     }
 }
 
 /// What a walk over everything below some dependencies has met.
 #[derive(Default)]
-struct Walk {
+struct ClosureWalk {
     pins: Vec<CapabilityRef>,
-    needs: Vec<Need>,
+    missing: Vec<MissingDependency>,
     /// Whether it could not go on somewhere: no version will do, or the chain is too long.
-    has_holes: bool,
+    is_incomplete: bool,
 }
 
 /// What a document amounts to together with everything that it leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Whole {
+pub struct ClosureSummary {
     /// Whether every task only reads; not known to be so when something below is not known.
     pub read_only: bool,
     /// The permissions that a caller must hold.
     pub permissions: BTreeSet<Permission>,
     /// The formats of the tasks.
-    pub formats: BTreeSet<Format>,
+    pub formats: BTreeSet<TaskFormat>,
 }
 
 /// Moves each remark to the exact place of its path in `source`, where that is known. What is
 /// said of dependencies knows the places of steps only.
 #[must_use]
-pub fn locate(source: &[u8], mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
+pub fn add_positions(source: &[u8], mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     if diagnostics.is_empty() {
         return diagnostics;
     }

@@ -7,9 +7,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::error_code::Code;
+use crate::error_code::ErrorCode;
 
-pub(crate) use bounded::{Diagnostics, MAX_NAME_CHARS};
+pub(crate) use bounded::{DiagnosticList, MAX_NAME_CHARS};
 
 /// One remark about a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -17,20 +17,20 @@ pub struct Diagnostic {
     /// Stable code, such as `A2S011`; `docs/errors.md` has a page for each.
     pub code: String,
     /// Whether it stands in the way.
-    pub severity: Severity,
+    pub severity: DiagnosticSeverity,
     /// What is wrong this time.
     pub message: String,
     /// The place in the document: `execution.steps[0].task`; empty for the whole.
     pub path: String,
     /// The place in the text, when it has one.
     #[serde(flatten)]
-    pub position: Position,
+    pub position: SourcePosition,
     /// The suggested fix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// Other places that belong to it: where a name was first written, for example.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub related: Vec<Related>,
+    pub related: Vec<RelatedPosition>,
 }
 
 /// The most second places of one remark.
@@ -38,18 +38,18 @@ pub(crate) const MAX_RELATED: usize = 4;
 
 /// A second place of a remark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Related {
+pub struct RelatedPosition {
     /// What stands there, in a few words.
     pub message: String,
     /// The place in the text.
     #[serde(flatten)]
-    pub position: Position,
+    pub position: SourcePosition,
 }
 
 /// Whether a remark stands in the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Severity {
+pub enum DiagnosticSeverity {
     /// The document cannot be published or run.
     Error,
     /// It can, but something is not as it should be.
@@ -60,7 +60,7 @@ pub enum Severity {
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
 )]
-pub struct Position {
+pub struct SourcePosition {
     /// Line, from 1.
     pub line: usize,
     /// Column in characters, from 1.
@@ -69,10 +69,15 @@ pub struct Position {
 
 impl Diagnostic {
     /// An error with the remedy of its code as hint.
-    pub(crate) fn error(code: Code, path: &str, position: Position, message: String) -> Self {
+    pub(crate) fn error(
+        code: ErrorCode,
+        path: &str,
+        position: SourcePosition,
+        message: String,
+    ) -> Self {
         Self {
             code: code.id.to_owned(),
-            severity: Severity::Error,
+            severity: DiagnosticSeverity::Error,
             message,
             path: path.to_owned(),
             position,
@@ -83,7 +88,7 @@ impl Diagnostic {
 
     /// The same as a warning.
     pub(crate) fn into_warning(self) -> Self {
-        Self { severity: Severity::Warning, ..self }
+        Self { severity: DiagnosticSeverity::Warning, ..self }
     }
 
     /// The same with a more exact hint.
@@ -92,9 +97,13 @@ impl Diagnostic {
     }
 
     /// The same with a second place, when that is known.
-    pub(crate) fn with_related(mut self, position: Position, message: impl Into<String>) -> Self {
+    pub(crate) fn with_related(
+        mut self,
+        position: SourcePosition,
+        message: impl Into<String>,
+    ) -> Self {
         if position.line > 0 {
-            self.related.push(Related { message: message.into(), position });
+            self.related.push(RelatedPosition { message: message.into(), position });
         }
         self
     }
@@ -102,15 +111,15 @@ impl Diagnostic {
     /// Whether it stands in the way.
     #[must_use]
     pub fn is_error(&self) -> bool {
-        self.severity == Severity::Error
+        self.severity == DiagnosticSeverity::Error
     }
 }
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let severity = match self.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
+            DiagnosticSeverity::Error => "error",
+            DiagnosticSeverity::Warning => "warning",
         };
         write!(f, "{severity}[{}]: {}", self.code, self.message)?;
         if self.position.line > 0 {

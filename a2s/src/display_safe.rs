@@ -3,7 +3,7 @@
 /// The first `limit` characters of `text` on one line, without control characters and without
 /// those that change how the text around them is shown. An ellipsis says that there was more.
 #[must_use]
-pub fn one_line(text: &str, limit: usize) -> String {
+pub fn to_single_line(text: &str, limit: usize) -> String {
     let mut line = String::new();
     let mut shown = 0;
     let mut is_gap = false;
@@ -12,7 +12,7 @@ pub fn one_line(text: &str, limit: usize) -> String {
             is_gap = !line.is_empty();
             continue;
         }
-        if !is_shown(c) {
+        if !is_displayable(c) {
             continue;
         }
         if limit <= shown + usize::from(is_gap) {
@@ -32,7 +32,7 @@ pub fn one_line(text: &str, limit: usize) -> String {
 
 /// Whether a character of foreign text is shown, if only as a gap.
 #[must_use]
-pub fn is_shown(c: char) -> bool {
+pub fn is_displayable(c: char) -> bool {
     c.is_whitespace() || !(c.is_control() || is_invisible(c))
 }
 
@@ -62,10 +62,10 @@ mod tests {
 
     #[test]
     fn foreign_text_stays_on_one_line_and_within_bounds() {
-        assert_eq!(one_line("  a\r\n\t b\u{1b}[2J\u{202e}c ", 20), "a b[2Jc");
-        assert_eq!(one_line("abc", 3), "abc");
-        assert_eq!(one_line("abcd", 3), "abc…");
-        assert_eq!(one_line("ab cd", 3), "ab…");
-        assert_eq!(one_line("\u{fffd}\0", 3), "");
+        assert_eq!(to_single_line("  a\r\n\t b\u{1b}[2J\u{202e}c ", 20), "a b[2Jc");
+        assert_eq!(to_single_line("abc", 3), "abc");
+        assert_eq!(to_single_line("abcd", 3), "abc…");
+        assert_eq!(to_single_line("ab cd", 3), "ab…");
+        assert_eq!(to_single_line("\u{fffd}\0", 3), "");
     }
 }

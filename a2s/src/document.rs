@@ -14,16 +14,16 @@ use semver::{Version, VersionReq};
 use serde_json::Value;
 
 use crate::checksum::Digest;
-use crate::diagnostic::Position;
+use crate::diagnostic::SourcePosition;
 use crate::name::{CapabilityName, Domain, Permission};
 use crate::template::Template;
 
 pub(crate) use find_task::find_task;
-pub use input_output::{Output, OutputSource, TaskInputs};
+pub use input_output::{OutputMapping, OutputSource, TaskInputs};
 pub use parameter::{Parameter, ValueType};
-pub use step::{Action, Block, Step};
-pub use step_control::{Backoff, Control, ForEach, OnError, Retry};
-pub use step_path::{StepPath, StepPiece};
+pub use step::{Step, StepAction, StepBlock};
+pub use step_control::{BackoffKind, ForEach, OnError, RetryPolicy, StepControl};
+pub use step_path::{StepPath, StepPathSegment};
 
 /// One capability: a header, a tree of steps, and the result they make (A2S, "Core Concepts").
 #[derive(Debug, Clone, PartialEq)]
@@ -47,11 +47,11 @@ pub struct Capability {
     /// The capabilities that its steps use.
     pub dependencies: Vec<Dependency>,
     /// Runs that show what it does (1.1).
-    pub examples: Vec<Example>,
+    pub examples: Vec<CapabilityExample>,
     /// `execution.variables.shared`: readable on every branch.
     pub variables: BTreeMap<String, ValueType>,
     /// The steps.
-    pub execution: Block,
+    pub execution: StepBlock,
     /// Shapes the result; without it, the result is every variable that steps set.
     pub output: Option<Template>,
 }
@@ -94,7 +94,7 @@ pub struct Author {
 
 /// A run that shows what a capability does: documentation, material for search, and a test (1.1).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Example {
+pub struct CapabilityExample {
     /// What it shows.
     pub title: Option<String>,
     /// How somebody would ask for it.
@@ -103,14 +103,14 @@ pub struct Example {
     pub inputs: serde_json::Map<String, Value>,
     /// What the services answer, by the way to the task step. One without the number of an
     /// iteration is for all of them.
-    pub answers: BTreeMap<StepPath, Answer>,
+    pub answers: BTreeMap<StepPath, ExampleResponse>,
     /// The result, when it is stated.
     pub output: Option<Value>,
 }
 
 /// The answer of a service in an example.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct ExampleResponse {
     /// HTTP status.
     pub status: u16,
     /// Headers by name.
@@ -131,5 +131,5 @@ pub struct Dependency {
     /// Where it is declared: `dependencies[0]`.
     pub pointer: String,
     /// Where that stands in the text.
-    pub position: Position,
+    pub position: SourcePosition,
 }

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::document::ValueType;
-use crate::task::Format;
+use crate::task::TaskFormat;
 
 /// The JSON Schema (draft 2020-12) of a document in a2s 1.0 or 1.1.
 #[must_use]
@@ -292,7 +292,7 @@ fn step() -> Value {
             merged(
                 mapped.clone(),
                 json!({
-                    "format": {"enum": Format::ALL},
+                    "format": {"enum": TaskFormat::ALL},
                     "task": {"$ref": "#/$defs/task"},
                     "definition": {"$ref": "#/$defs/task"},
                     "retry": {"$ref": "#/$defs/retry"},

@@ -2,7 +2,7 @@
 
 /// A stable code, what it means, and what to do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Code {
+pub struct ErrorCode {
     /// `A2S` and three digits; never reused.
     pub id: &'static str,
     /// What the code always means, in a few words.
@@ -13,9 +13,9 @@ pub struct Code {
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $id:literal, $title:literal, $remedy:literal;)*) => {
-        $(#[doc = $title] pub(crate) const $name: Code = Code { id: $id, title: $title, remedy: $remedy };)*
+        $(#[doc = $title] pub(crate) const $name: ErrorCode = ErrorCode { id: $id, title: $title, remedy: $remedy };)*
         /// Every code of this crate, in order.
-        pub const CODES: &[Code] = &[$($name),*];
+        pub const CODES: &[ErrorCode] = &[$($name),*];
     };
 }
 

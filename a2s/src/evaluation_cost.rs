@@ -24,7 +24,7 @@ pub enum EvaluationCost {
 }
 
 impl EvaluationCost {
-    pub(crate) fn of_visits(visits: f64) -> Self {
+    pub(crate) fn from_visits(visits: f64) -> Self {
         // What is no number is not known to be cheap.
         if visits <= CHEAP_VISITS { Self::Cheap } else { Self::Expensive }
     }
@@ -65,7 +65,7 @@ impl SchemaWeight {
         let Self { parts, states } = self;
         let (values, text) = weigh_value(value);
         let patterns = if *states == 0.0 { 0.0 } else { states * text * STATE_BYTE };
-        EvaluationCost::of_visits(parts * values * 0.01 + values + patterns)
+        EvaluationCost::from_visits(parts * values * 0.01 + values + patterns)
     }
 }
 
@@ -135,23 +135,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::query::{Query, QueryMiss};
+    use crate::query::{JsonPathQuery, QueryError};
 
     #[test]
     fn a_pattern_costs_its_states_for_each_byte() {
-        let query = Query::parse("$.l[?search(@,'(a{1,100}){1,100}b')]").unwrap();
+        let query = JsonPathQuery::parse("$.l[?search(@,'(a{1,100}){1,100}b')]").unwrap();
         let one = json!({"l": ["a".repeat(2_000)]});
         assert!(query.evaluation_cost(&one).is_expensive());
         let many = json!({"l": vec!["a".repeat(2_000); 20]});
-        assert!(matches!(query.evaluate(&many), Err(QueryMiss::TooMuch { .. })));
-        let plain = Query::parse("$.l[?search(@,'a+b')]").unwrap();
+        assert!(matches!(query.evaluate(&many), Err(QueryError::TooExpensive { .. })));
+        let plain = JsonPathQuery::parse("$.l[?search(@,'a+b')]").unwrap();
         assert!(!plain.evaluation_cost(&one).is_expensive());
     }
 
     #[test]
     fn ordinary_expressions_are_cheap_and_large_values_are_not() {
-        let one = Query::parse("$.data[0].id").unwrap();
-        let all = Query::parse("$..id").unwrap();
+        let one = JsonPathQuery::parse("$.data[0].id").unwrap();
+        let all = JsonPathQuery::parse("$..id").unwrap();
         let small = json!({"data": vec![json!({"id": 1}); 50]});
         let large = json!({"data": vec![json!({"id": 1}); 50_000]});
         assert!(!one.evaluation_cost(&large).is_expensive());

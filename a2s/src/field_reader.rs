@@ -2,15 +2,17 @@
 
 mod object_reader;
 
-use crate::diagnostic::{Diagnostic, Diagnostics, MAX_RELATED, Position, Related, did_you_mean};
-use crate::error_code::{self, Code};
-use crate::tree::Kind;
+use crate::diagnostic::{
+    Diagnostic, DiagnosticList, MAX_RELATED, RelatedPosition, SourcePosition, did_you_mean,
+};
+use crate::error_code::{self, ErrorCode};
+use crate::tree::NodeValue;
 
-pub(crate) use object_reader::{Fields, Shape, Taken, is_placeholder};
+pub(crate) use object_reader::{DocumentField, ExpectedType, ObjectReader, is_placeholder};
 
 /// Whether placeholders may still stand where checksums go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum CompileMode {
     /// While writing: a placeholder is a warning.
     Draft,
     /// To run: a placeholder is an error.
@@ -21,28 +23,28 @@ pub(crate) enum Mode {
 
 /// A place in a document: its path, and where that stands in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Site {
+pub(crate) struct SourceLocation {
     pub(crate) path: String,
-    pub(crate) position: Position,
+    pub(crate) position: SourcePosition,
 }
 
 /// What was found wrong so far.
 #[derive(Debug, Default)]
-pub(crate) struct Findings {
-    pub(crate) diagnostics: Diagnostics,
+pub(crate) struct DiagnosticSink {
+    pub(crate) diagnostics: DiagnosticList,
     /// Whether something required is missing. The error that says so may follow.
     pub(crate) incomplete: bool,
     /// Whether the document says that it is written in a2s 1.0, without the fields of 1.1.
     pub(crate) older: bool,
 }
 
-impl Findings {
+impl DiagnosticSink {
     /// Adds an error with the remedy of its code.
     pub(crate) fn error(
         &mut self,
-        code: Code,
+        code: ErrorCode,
         path: &str,
-        at: Position,
+        at: SourcePosition,
         message: impl Into<String>,
     ) {
         self.diagnostics.push(Diagnostic::error(code, path, at, message.into()));
@@ -51,9 +53,9 @@ impl Findings {
     /// Adds an error with a hint of its own.
     pub(crate) fn error_with_hint(
         &mut self,
-        code: Code,
+        code: ErrorCode,
         path: &str,
-        at: Position,
+        at: SourcePosition,
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
@@ -63,9 +65,9 @@ impl Findings {
     /// Adds a warning.
     pub(crate) fn warning(
         &mut self,
-        code: Code,
+        code: ErrorCode,
         path: &str,
-        at: Position,
+        at: SourcePosition,
         message: impl Into<String>,
     ) {
         self.diagnostics.push(Diagnostic::error(code, path, at, message.into()).into_warning());
@@ -74,9 +76,9 @@ impl Findings {
     /// Adds a warning with a hint of its own.
     pub(crate) fn warning_with_hint(
         &mut self,
-        code: Code,
+        code: ErrorCode,
         path: &str,
-        at: Position,
+        at: SourcePosition,
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
@@ -86,7 +88,7 @@ impl Findings {
 
     /// Adds the error of something that came with a2s 1.1, in a document of 1.0. There is one for
     /// all such places, because one line mends them all.
-    pub(crate) fn demand_newer(&mut self, path: &str, at: Position, what: &str) {
+    pub(crate) fn require_version(&mut self, path: &str, at: SourcePosition, what: &str) {
         if !self.older {
             return;
         }
@@ -94,7 +96,9 @@ impl Findings {
         match self.diagnostics.iter_mut().find(|known| known.code == code.id) {
             None => self.error(code, path, at, format!("{what} came with a2s 1.1")),
             Some(first) if first.related.len() < MAX_RELATED => {
-                first.related.push(Related { message: format!("so did {what}"), position: at });
+                first
+                    .related
+                    .push(RelatedPosition { message: format!("so did {what}"), position: at });
             }
             Some(_) => {}
         }
@@ -103,7 +107,7 @@ impl Findings {
     /// Adds the error of a word that is none of the `known` ones; `what` is what they are.
     pub(crate) fn unknown_word(
         &mut self,
-        field: &Taken<'_>,
+        field: &DocumentField<'_>,
         what: &str,
         found: &str,
         known: &[&str],
@@ -119,40 +123,51 @@ impl Findings {
                 format!("Write one of {}.", list.join(", "))
             }
         };
-        let message = format!("`{}` is no {what}", short(found));
+        let message = format!("`{}` is no {what}", shorten_for_message(found));
         let at = field.node.position;
         self.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
     }
 
     /// Adds the error of a wrong kind of value. `demand` says what belongs there.
-    pub(crate) fn wrong_type(&mut self, field: &Taken<'_>, wanted: Shape, demand: &str) {
+    pub(crate) fn wrong_type(
+        &mut self,
+        field: &DocumentField<'_>,
+        wanted: ExpectedType,
+        demand: &str,
+    ) {
         // The beginning of a collection says less than the key it belongs to.
         let (at, found) = match &field.node.kind {
-            Kind::Null => (field.key, "nothing stands here".to_owned()),
-            Kind::Array(_) | Kind::Object(_) => {
+            NodeValue::Null => (field.key, "nothing stands here".to_owned()),
+            NodeValue::Array(_) | NodeValue::Object(_) => {
                 (field.key, format!("this is {}", field.node.describe()))
             }
             _ => (field.node.position, format!("this is {}", field.node.describe())),
         };
         let hint = match (wanted, &field.node.kind) {
-            (_, Kind::Null) => "Fill it in.",
-            (Shape::Text, Kind::Number(_) | Kind::Bool(_)) => "Put it in quotes.",
-            (Shape::Text, _) => "Write one text.",
-            (Shape::Integer | Shape::Boolean, Kind::String(_)) => "Write it without quotes.",
-            (Shape::Integer, _) => "Write a whole number.",
-            (Shape::Boolean, _) => "Write `true` or `false`.",
-            (Shape::List, Kind::Object(_)) => "Write a list: each item begins with `- `.",
-            (Shape::List, _) => "Write a list: each item on a line of its own after `- `.",
-            (Shape::Mapping, Kind::Array(_)) => "Write a mapping: fields without `- ` before them.",
-            (Shape::Mapping, _) => "Write a mapping: a line `field: value` for each field.",
+            (_, NodeValue::Null) => "Fill it in.",
+            (ExpectedType::Text, NodeValue::Number(_) | NodeValue::Bool(_)) => "Put it in quotes.",
+            (ExpectedType::Text, _) => "Write one text.",
+            (ExpectedType::Integer | ExpectedType::Boolean, NodeValue::String(_)) => {
+                "Write it without quotes."
+            }
+            (ExpectedType::Integer, _) => "Write a whole number.",
+            (ExpectedType::Boolean, _) => "Write `true` or `false`.",
+            (ExpectedType::List, NodeValue::Object(_)) => {
+                "Write a list: each item begins with `- `."
+            }
+            (ExpectedType::List, _) => "Write a list: each item on a line of its own after `- `.",
+            (ExpectedType::Mapping, NodeValue::Array(_)) => {
+                "Write a mapping: fields without `- ` before them."
+            }
+            (ExpectedType::Mapping, _) => "Write a mapping: a line `field: value` for each field.",
         };
         let message = format!("{found}; {demand}");
         self.error_with_hint(error_code::WRONG_TYPE, &field.path, at, message, hint);
     }
 
     /// Adds the error of a placeholder that was not replaced.
-    pub(crate) fn placeholder(&mut self, field: &Taken<'_>, text: &str) {
-        let message = format!("the placeholder `{}` was not replaced", short(text));
+    pub(crate) fn placeholder(&mut self, field: &DocumentField<'_>, text: &str) {
+        let message = format!("the placeholder `{}` was not replaced", shorten_for_message(text));
         self.error(error_code::PLACEHOLDER, &field.path, field.node.position, message);
     }
 
@@ -163,7 +178,7 @@ impl Findings {
 }
 
 /// A foreign text cut to a length that fits a message.
-pub(crate) fn short(text: &str) -> String {
+pub(crate) fn shorten_for_message(text: &str) -> String {
     if text.chars().count() <= 60 {
         text.to_owned()
     } else {

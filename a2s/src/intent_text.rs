@@ -7,7 +7,7 @@
 mod request_splitter;
 mod tokenizer;
 
-pub(crate) use tokenizer::{Kind, Word, read};
+pub(crate) use tokenizer::{TextToken, TokenKind, tokenize};
 
 use request_splitter::begins_request;
 
@@ -42,7 +42,7 @@ const SEEKING: [&str; 5] = ["looking", "searching", "trying", "wondering", "inte
 pub fn split_clauses(query: &str) -> Vec<&str> {
     let mut clauses = Vec::new();
     for line in query.lines() {
-        let mut open = Clause::default();
+        let mut open = ClauseSpan::default();
         let mut at = 0;
         for chunk in line.split_inclusive(char::is_whitespace) {
             let word = chunk.trim_end();
@@ -82,9 +82,9 @@ pub fn split_clauses(query: &str) -> Vec<&str> {
 /// ```
 #[must_use]
 pub fn split_requests(sentence: &str) -> Vec<&str> {
-    let words = read(sentence, &|_| false);
-    let begins = beginnings(&words);
-    let mut clauses: Vec<&[Word<'_>]> = Vec::new();
+    let words = tokenize(sentence, &|_| false);
+    let begins = find_request_starts(&words);
+    let mut clauses: Vec<&[TextToken<'_>]> = Vec::new();
     let mut start = 0;
     for (at, begins) in begins.iter().enumerate() {
         if *begins {
@@ -98,7 +98,7 @@ pub fn split_requests(sentence: &str) -> Vec<&str> {
         clauses.retain(|clause| !is_statement(clause));
     }
     clauses.truncate(MOST_CLAUSES);
-    let slice = |clause: &[Word<'_>]| {
+    let slice = |clause: &[TextToken<'_>]| {
         let (first, last) = (clause.first()?, clause.last()?);
         sentence.get(first.start..last.end)
     };
@@ -106,23 +106,23 @@ pub fn split_requests(sentence: &str) -> Vec<&str> {
 }
 
 /// Whether a request begins at each word.
-pub(crate) fn beginnings(words: &[Word<'_>]) -> Vec<bool> {
+pub(crate) fn find_request_starts(words: &[TextToken<'_>]) -> Vec<bool> {
     let begins = |at: usize| {
         let Some(word) = words.get(at) else { return false };
         let before = at.checked_sub(1).and_then(|before| words.get(before));
         match before.map(|before| before.kind) {
-            Some(Kind::Break('.' | '!' | '?' | ';' | '\n')) => return true,
+            Some(TokenKind::Break('.' | '!' | '?' | ';' | '\n')) => return true,
             // `, and` and a thing asks for it, too: "the weather, and the exchange rate".
-            Some(Kind::Break(',')) if word.is("and") => {
+            Some(TokenKind::Break(',')) if word.is("and") => {
                 let next = words.get(at + 1).map_or("", |next| next.norm.as_str());
                 return matches!(next, "the" | "a" | "an") || begins_request(words, at + 1);
             }
-            Some(Kind::Break(',')) if begins_request(words, at) && !is_listed(words, at) => {
+            Some(TokenKind::Break(',')) if begins_request(words, at) && !is_listed(words, at) => {
                 return true;
             }
             _ => {}
         }
-        word.kind == Kind::Word
+        word.kind == TokenKind::Word
             && (CONNECTIVES.contains(&word.norm.as_str())
                 || (word.is("and") && begins_request(words, at + 1)))
     };
@@ -131,16 +131,16 @@ pub(crate) fn beginnings(words: &[Word<'_>]) -> Vec<bool> {
 
 /// Whether a word after a comma is one of several in a list ("bold, check, italic and list"), or
 /// the name of what follows a colon.
-fn is_listed(words: &[Word<'_>], at: usize) -> bool {
+fn is_listed(words: &[TextToken<'_>], at: usize) -> bool {
     let next = words.get(at + 1).map(|next| next.kind);
-    matches!(next, None | Some(Kind::Break(',' | ':')))
+    matches!(next, None | Some(TokenKind::Break(',' | ':')))
 }
 
 /// A clause without what stands around it: connectives, greetings and punctuation.
-fn strip<'w, 's>(mut clause: &'w [Word<'s>]) -> &'w [Word<'s>] {
-    let is_lead = |word: &Word<'_>| {
+fn strip<'w, 's>(mut clause: &'w [TextToken<'s>]) -> &'w [TextToken<'s>] {
+    let is_lead = |word: &TextToken<'_>| {
         let norm = word.norm.as_str();
-        matches!(word.kind, Kind::Break(_))
+        matches!(word.kind, TokenKind::Break(_))
             || ["and", "but"].contains(&norm)
             || CONNECTIVES.contains(&norm)
             || GREETINGS.contains(&norm)
@@ -151,7 +151,7 @@ fn strip<'w, 's>(mut clause: &'w [Word<'s>]) -> &'w [Word<'s>] {
         clause = rest;
     }
     while let Some((last, rest)) = clause.split_last()
-        && (matches!(last.kind, Kind::Break(_)) || last.is("and"))
+        && (matches!(last.kind, TokenKind::Break(_)) || last.is("and"))
     {
         clause = rest;
     }
@@ -159,7 +159,7 @@ fn strip<'w, 's>(mut clause: &'w [Word<'s>]) -> &'w [Word<'s>] {
 }
 
 /// Whether a clause tells something and asks for nothing: "I'm planning a picnic".
-fn is_statement(clause: &[Word<'_>]) -> bool {
+fn is_statement(clause: &[TextToken<'_>]) -> bool {
     let norm = |at: usize| clause.get(at).map_or("", |word| word.norm.as_str());
     let next = match (norm(0), norm(1)) {
         ("i'm" | "we're", next) => next,
@@ -171,13 +171,13 @@ fn is_statement(clause: &[Word<'_>]) -> bool {
 
 /// A clause that is being read: its place in the line and its number of words.
 #[derive(Default)]
-struct Clause {
+struct ClauseSpan {
     start: usize,
     end: usize,
     words: usize,
 }
 
-impl Clause {
+impl ClauseSpan {
     fn of<'l>(&self, line: &'l str) -> &'l str {
         &line[self.start..self.end]
     }

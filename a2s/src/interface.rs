@@ -1,9 +1,9 @@
 //! The interface of a capability, derived from its document: inputs, outputs and needs.
 
 mod agreement;
-mod answer;
-mod hidden;
+mod graphql_output;
 mod schema;
+mod schema_exclusions;
 mod schema_keywords;
 mod sent;
 mod variable_uses;
@@ -15,17 +15,17 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use self::agreement::{declare, put_definitions, take_definitions};
-use self::schema::{Direction, Writer};
-use self::variable_uses::Uses;
-use crate::budget::Fuel;
-use crate::document::{Action, Capability, Parameter};
+use self::schema::{SchemaDirection, SchemaWriter};
+use self::variable_uses::VariableUses;
+use crate::budget::AnalysisBudget;
+use crate::document::{Capability, Parameter, StepAction};
 use crate::name::{Domain, Permission};
-use crate::types::{Names, Scope, Type};
+use crate::types::{InferredType, LoopScope, TypeEnv};
 
 /// What a capability takes, gives and needs. For a capability that uses others this is what its
 /// own document tells; their required inputs that it does not map are added when it is planned.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Interface {
+pub struct CapabilityInterface {
     /// Declared parameters first, then free variables: names that are used but set by no step.
     pub inputs: Vec<InputField>,
     /// The members of the result.
@@ -113,7 +113,7 @@ pub enum Complexity {
 impl Complexity {
     /// The complexity of so many steps.
     #[must_use]
-    pub fn of_steps(steps: usize) -> Self {
+    pub fn from_step_count(steps: usize) -> Self {
         match steps {
             0..=2 => Self::Low,
             3..=6 => Self::Medium,
@@ -132,31 +132,31 @@ impl Complexity {
     }
 }
 
-impl Interface {
+impl CapabilityInterface {
     /// The interface that a document alone tells.
     #[must_use]
-    pub fn of(capability: &Capability) -> Self {
+    pub fn from_capability(capability: &Capability) -> Self {
         let mut steps = 0;
         let mut read_only = true;
         capability.for_each_step(|step| match &step.action {
-            Action::Task { task, .. } => {
+            StepAction::Task { task, .. } => {
                 steps += 1;
                 read_only &= task.is_read_only();
             }
-            Action::Capability { .. } => {
+            StepAction::Capability { .. } => {
                 steps += 1;
                 read_only = false;
             }
-            Action::Block(_) => {}
+            StepAction::Block(_) => {}
         });
-        let fuel = Fuel::for_document();
-        let names = Names::of(capability, &fuel);
+        let fuel = AnalysisBudget::for_document();
+        let names = TypeEnv::new(capability, &fuel);
         Self {
             inputs: inputs_of(&names),
             outputs: outputs_of(&names),
             services: capability.domains.clone(),
             permissions: capability.permissions.clone(),
-            complexity: Complexity::of_steps(steps),
+            complexity: Complexity::from_step_count(steps),
             read_only,
             uses_others: !capability.dependencies.is_empty(),
         }
@@ -215,11 +215,11 @@ fn is_anything(schema: &Value) -> bool {
     *schema == anything()
 }
 
-fn inputs_of(names: &Names<'_>) -> Vec<InputField> {
+fn inputs_of(names: &TypeEnv<'_>) -> Vec<InputField> {
     let capability = names.capability;
     let used = crate::variable_references::references(capability);
     let set: BTreeSet<&str> = names.set().collect();
-    let uses = Uses::of(names);
+    let uses = VariableUses::new(names);
     let mut inputs: Vec<InputField> = Vec::new();
     for parameter in &capability.parameters {
         let is_needed = used.contains(&parameter.name) && !set.contains(parameter.name.as_str());
@@ -254,7 +254,7 @@ fn inputs_of(names: &Names<'_>) -> Vec<InputField> {
     inputs
 }
 
-fn parameter_schema(parameter: &Parameter, uses: &Uses<'_, '_>) -> Value {
+fn parameter_schema(parameter: &Parameter, uses: &VariableUses<'_, '_>) -> Value {
     // What the services say of a value holds beside what is declared.
     let mut schema = uses.schema(&parameter.name);
     if !parameter.choices.is_empty() {
@@ -274,17 +274,17 @@ fn parameter_schema(parameter: &Parameter, uses: &Uses<'_, '_>) -> Value {
     schema
 }
 
-fn outputs_of(names: &Names<'_>) -> Vec<OutputField> {
-    let scope = Scope::default();
-    let members: Vec<(String, Type<'_>)> = match &names.capability.output {
+fn outputs_of(names: &TypeEnv<'_>) -> Vec<OutputField> {
+    let scope = LoopScope::default();
+    let members: Vec<(String, InferredType<'_>)> = match &names.capability.output {
         Some(output) => names.template(output, &scope).members(),
         None => names.set().map(|name| (name.to_owned(), names.variable(name, &scope))).collect(),
     };
-    let mut writer = Writer::new(Direction::Out);
+    let mut writer = SchemaWriter::new(SchemaDirection::Out);
     let mut outputs = Vec::with_capacity(members.len());
     for (name, kind) in members {
         let variable = names.capability.output.is_none().then_some(name.as_str());
-        let declared = variable.and_then(|name| answer::declared_output(names, name));
+        let declared = variable.and_then(|name| graphql_output::declared_output(names, name));
         let schema = declared.unwrap_or_else(|| writer.write(&kind));
         let description = schema.get("description").and_then(Value::as_str).map(str::to_owned);
         outputs.push(OutputField { name, schema, description });

@@ -65,44 +65,47 @@ mod types;
 mod variable_references;
 
 pub use crate::auth::{
-    Caller, CallerHeaders, Door, EndUser, Identified, Identify, Later, ON_BEHALF_OF, Principal,
-    Refusal, Scope, Subject, bearer,
+    AuthError, AuthGuard, AuthenticatedCaller, BoxFuture, Caller, CallerHeaders, EndUser,
+    ON_BEHALF_OF, Principal, TokenIntrospector, TokenScope, TokenSubject, bearer_token,
 };
 pub use crate::bom::Bom;
 pub use crate::checksum::{Digest, DigestError, canonical_json};
 pub use crate::compile::{
-    Compilation, Document, StatedChecksum, compile, compile_to_publish, compile_with_checksum,
+    Compilation, DeclaredChecksum, Document, compile, compile_to_publish, compile_with_checksum,
     parse_value,
 };
 pub use crate::condition::{Condition, ConditionError};
 pub use crate::dependencies::{
-    Listing, MAX_CHAIN, Need, Release, Shelf, Unit, Whole, choose, locate,
+    CandidateVersion, ClosureSummary, DependencyIndex, DependencyInterface, MAX_DEPENDENCY_DEPTH,
+    MissingDependency, VersionInfo, add_positions, select_version,
 };
-pub use crate::diagnostic::{Diagnostic, Position, Related, Severity, did_you_mean};
-pub use crate::display_safe::{is_shown, one_line};
+pub use crate::diagnostic::{
+    Diagnostic, DiagnosticSeverity, RelatedPosition, SourcePosition, did_you_mean,
+};
+pub use crate::display_safe::{is_displayable, to_single_line};
 pub use crate::document::{
-    Action, Answer, Author, Backoff, Block, Capability, Control, Dependency, Example, ForEach,
-    OnError, Output, OutputSource, Parameter, Retry, Step, StepPath, StepPiece, TaskInputs,
-    ValueType,
+    Author, BackoffKind, Capability, CapabilityExample, Dependency, ExampleResponse, ForEach,
+    OnError, OutputMapping, OutputSource, Parameter, RetryPolicy, Step, StepAction, StepBlock,
+    StepControl, StepPath, StepPathSegment, TaskInputs, ValueType,
 };
 pub use crate::document_schema::json_schema;
-pub use crate::error_code::{CODES, Code};
+pub use crate::error_code::{CODES, ErrorCode};
 pub use crate::evaluation_cost::{CHEAP_VISITS, EvaluationCost, SchemaWeight};
 pub use crate::intent_text::{split_clauses, split_requests};
-pub use crate::interface::{Complexity, InputField, Interface, OutputField};
+pub use crate::interface::{CapabilityInterface, Complexity, InputField, OutputField};
 pub use crate::name::{CapabilityName, Domain, InvalidName, Permission, StepId, split_name};
-pub use crate::pattern::{Found, find_inputs, read_inputs};
-pub use crate::query::{Query, QueryMiss};
+pub use crate::pattern::{ExtractedInput, extract_inputs, extract_values};
+pub use crate::query::{JsonPathQuery, QueryError};
 pub use crate::secret::{HIDDEN, Secret};
-pub use crate::stream_quota::{StreamLimits, StreamPermit, StreamQuota, StreamRefusal};
+pub use crate::stream_quota::{StreamLimits, StreamPermit, StreamQuota, StreamRejection};
 pub use crate::task::{
-    ApiKeyPlace, BodyField, BodyFormat, FieldHeader, FieldKind, Format, GraphqlTask, HttpScheme,
-    McpTask, MediaType, Method, MirroredArgument, OAuthFlow, OAuthFlows, OpenApiTask,
-    OpenApiVersion, OperationParameter, ParameterPlace, Place, RequestBody, Schemas,
-    SecurityRequirement, SecurityScheme, Style, Task, ToolHints, ValueStyle, VariableDefinition,
-    is_scheme_name, open_closed_parts,
+    ApiKeyLocation, BodyField, BodyFormat, FieldHeader, FieldType, GraphqlTask, HeaderParameter,
+    HttpMethod, HttpScheme, InputLocation, McpTask, MediaType, OAuthFlow, OAuthFlows, OpenApiTask,
+    OpenApiVersion, OperationParameter, ParameterLocation, ParameterStyle, RequestBody,
+    SchemaResolver, SecurityRequirement, SecurityScheme, Task, TaskFormat, ToolAnnotations,
+    ValueStyle, VariableDefinition, is_scheme_name, open_closed_parts,
 };
 pub use crate::template::{
-    MissingReference, Reference, Template, Variables, is_name as is_variable_name,
+    MissingReference, Template, VariableReference, VariableSource, is_name as is_variable_name,
 };
-pub use crate::types::Kinds;
+pub use crate::types::JsonTypes;

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::api::CapabilityRef;
 use crate::checksum::Digest;
 use crate::compile::parse_value;
-use crate::dependencies::Release;
+use crate::dependencies::CandidateVersion;
 use crate::diagnostic::Diagnostic;
 use crate::document::Dependency;
 
@@ -34,7 +34,7 @@ const FORMAT: u64 = 1;
 
 /// A capability and all that it uses, directly or not, each by its digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lock {
+pub struct LockFile {
     capability: CapabilityRef,
     /// In order of name and version.
     dependencies: Vec<CapabilityRef>,
@@ -74,29 +74,29 @@ pub enum Error {
 /// A lock as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct SerializedLock {
     #[serde(rename = "lock")]
     _format: u64,
-    capability: WrittenPin,
-    dependencies: Vec<WrittenPin>,
+    capability: SerializedPin,
+    dependencies: Vec<SerializedPin>,
     checksum: Digest,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenPin {
+struct SerializedPin {
     name: crate::CapabilityName,
     version: Version,
     checksum: Digest,
 }
 
-impl From<WrittenPin> for CapabilityRef {
-    fn from(WrittenPin { name, version, checksum }: WrittenPin) -> Self {
+impl From<SerializedPin> for CapabilityRef {
+    fn from(SerializedPin { name, version, checksum }: SerializedPin) -> Self {
         Self { name, version, checksum }
     }
 }
 
-impl Lock {
+impl LockFile {
     /// Locks `capability` with all that it uses.
     ///
     /// # Errors
@@ -125,7 +125,7 @@ impl Lock {
         }
         let malformed = |error: &dyn fmt::Display| Error::Malformed(error.to_string());
         let computed = Digest::of_document(&content).map_err(|error| malformed(&error))?;
-        let written: Written =
+        let written: SerializedLock =
             serde_json::from_value(content).map_err(|error| malformed(&error))?;
         if written.checksum != computed {
             return Err(Error::Changed { stated: written.checksum, computed });
@@ -163,7 +163,7 @@ impl Lock {
 }
 
 /// The lock as YAML.
-impl fmt::Display for Lock {
+impl fmt::Display for LockFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let CapabilityRef { name, version, checksum } = &self.capability;
         writeln!(
@@ -210,7 +210,7 @@ pub fn choose<'p>(
 ) -> Result<&'p CapabilityRef, Error> {
     let name = &dependency.capability;
     let of_name: Vec<&CapabilityRef> = pins.iter().filter(|pin| pin.name == *name).collect();
-    dependency.choose(&of_name).copied().ok_or_else(|| {
+    dependency.select_version(&of_name).copied().ok_or_else(|| {
         let locked: Vec<_> = of_name.iter().map(|pin| pin.version.to_string()).collect();
         let instead =
             if locked.is_empty() { String::new() } else { format!(", but {}", locked.join(", ")) };
@@ -223,7 +223,7 @@ pub fn choose<'p>(
 }
 
 /// A pin is never withdrawn.
-impl Release for CapabilityRef {
+impl CandidateVersion for CapabilityRef {
     fn version(&self) -> &Version {
         &self.version
     }
@@ -257,7 +257,7 @@ mod tests {
             range: range.parse().unwrap(),
             checksum,
             pointer: String::new(),
-            position: crate::Position::default(),
+            position: crate::SourcePosition::default(),
         }
     }
 
@@ -265,19 +265,20 @@ mod tests {
     fn what_is_written_is_read_again() {
         let pins = vec![pin("Low", "1.0.0-rc.1+5"), pin("High", "10.2.0"), pin("High", "2.0.0")];
         for pins in [Vec::new(), pins] {
-            let lock = Lock::new(pin("Top", "1.0.0"), pins).unwrap();
-            assert_eq!(Lock::parse(lock.to_string().as_bytes()).unwrap(), lock);
+            let lock = LockFile::new(pin("Top", "1.0.0"), pins).unwrap();
+            assert_eq!(LockFile::parse(lock.to_string().as_bytes()).unwrap(), lock);
             let json = parse_value(lock.to_string().as_bytes()).unwrap().to_string();
-            assert_eq!(Lock::parse(json.as_bytes()).unwrap(), lock, "layout means nothing");
+            assert_eq!(LockFile::parse(json.as_bytes()).unwrap(), lock, "layout means nothing");
         }
     }
 
     #[test]
     fn a_lock_that_was_changed_is_none() {
-        let text = Lock::new(pin("Top", "1.0.0"), vec![pin("Low", "1.0.0")]).unwrap().to_string();
+        let text =
+            LockFile::new(pin("Top", "1.0.0"), vec![pin("Low", "1.0.0")]).unwrap().to_string();
         let parse = |from: &str, to: &str| {
             assert!(text.contains(from), "{text}");
-            Lock::parse(text.replacen(from, to, 1).as_bytes()).unwrap_err().to_string()
+            LockFile::parse(text.replacen(from, to, 1).as_bytes()).unwrap_err().to_string()
         };
         assert!(parse("name: Low", "name: Lox").starts_with("it was changed"));
         assert!(parse("version: \"1.0.0\"", "version: \"1.0.1\"").starts_with("it was changed"));
@@ -287,16 +288,16 @@ mod tests {
         assert!(parse("capability:", "more: 1\ncapability:").starts_with("it is no lock"));
         assert!(parse("dependencies:", "dependencies").starts_with("it cannot be read"));
         let without: String = text.lines().filter(|line| !line.starts_with("checksum")).collect();
-        assert!(Lock::parse(without.as_bytes()).is_err());
+        assert!(LockFile::parse(without.as_bytes()).is_err());
     }
 
     #[test]
     fn a_lock_has_bounds_and_does_not_contradict_itself() {
         let many = (0..=MAX_PINS).map(|index| pin("Low", &format!("{index}.0.0"))).collect();
-        assert_eq!(Lock::new(pin("Top", "1.0.0"), many), Err(Error::TooMany));
+        assert_eq!(LockFile::new(pin("Top", "1.0.0"), many), Err(Error::TooMany));
         let mut twice = vec![pin("Low", "1.0.0"), pin("Low", "1.0.0")];
         twice[1].checksum = Digest::of_bytes(b"other");
-        let refused = Lock::new(pin("Top", "1.0.0"), twice).unwrap_err().to_string();
+        let refused = LockFile::new(pin("Top", "1.0.0"), twice).unwrap_err().to_string();
         assert_eq!(refused, "it has `Low` 1.0.0 twice");
     }
 
@@ -319,16 +320,16 @@ mod tests {
     proptest! {
         #[test]
         fn foreign_bytes_are_refused_and_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert!(Lock::parse(&bytes).is_err());
+            prop_assert!(LockFile::parse(&bytes).is_err());
         }
 
         #[test]
         fn a_lock_with_one_byte_changed_is_the_same_or_none(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
-            let lock = Lock::new(pin("Top", "1.0.0"), vec![pin("Low", "1.0.0")]).unwrap();
+            let lock = LockFile::new(pin("Top", "1.0.0"), vec![pin("Low", "1.0.0")]).unwrap();
             let mut text = lock.to_string().into_bytes();
             let at = at.index(text.len());
             text[at] = byte;
-            if let Ok(read) = Lock::parse(&text) {
+            if let Ok(read) = LockFile::parse(&text) {
                 prop_assert_eq!(read, lock);
             }
         }

@@ -18,20 +18,20 @@ mod value_span;
 
 use serde_json::{Map, Value};
 
-use crate::intent_text::{beginnings, read};
+use crate::intent_text::{find_request_starts, tokenize};
 use crate::interface::InputField;
 
-use pattern_match::{Sight, look};
-use value_span::Phrase;
+use pattern_match::{PatternMatch, find_matches};
+use value_span::ValueSpan;
 
 /// The longest sentence that is looked at, in bytes; what is behind says nothing.
 const MAX_SENTENCE: usize = 16 << 10;
 /// Places where one input may stand that are looked at more closely.
-const MOST_TRIES: usize = 10;
+const MAX_ATTEMPTS: usize = 10;
 
 /// Words of a sentence that stand where the value of an input would.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found<'s> {
+pub struct ExtractedInput<'s> {
     /// The input.
     pub name: String,
     /// The words: always a part of the sentence; without its quotation marks when it is quoted.
@@ -70,30 +70,36 @@ pub struct Found<'s> {
 /// assert_eq!((found[1].text, &found[1].value), ("it", &None));
 /// ```
 #[must_use]
-pub fn find_inputs<'s>(sentence: &'s str, fields: &[InputField]) -> Vec<Found<'s>> {
-    let sentence = cut(sentence);
+pub fn extract_inputs<'s>(sentence: &'s str, fields: &[InputField]) -> Vec<ExtractedInput<'s>> {
+    let sentence = truncate_sentence(sentence);
     let is_name = |text: &str| fields.iter().any(|field| field.name.eq_ignore_ascii_case(text));
-    let words = read(sentence, &is_name);
-    let begins = beginnings(&words);
-    let phrases = look(&words, &begins, fields).into_iter().filter_map(|sight| {
-        let phrase = Phrase::of(&words, &sight, &fields.get(sight.field)?.schema)?;
-        Some((sight, phrase))
+    let words = tokenize(sentence, &is_name);
+    let begins = find_request_starts(&words);
+    let phrases = find_matches(&words, &begins, fields).into_iter().filter_map(|pattern_match| {
+        let phrase = ValueSpan::from_match(
+            &words,
+            &pattern_match,
+            &fields.get(pattern_match.field)?.schema,
+        )?;
+        Some((pattern_match, phrase))
     });
-    let mut phrases: Vec<(Sight, Phrase)> = phrases.collect();
+    let mut phrases: Vec<(PatternMatch, ValueSpan)> = phrases.collect();
     // What is said outright counts before what is quoted, and that before what is only said.
-    phrases.sort_by_key(|(sight, phrase)| (phrase.class(), sight.field, sight.rank, sight.star));
-    let mut found: Vec<Option<Found<'s>>> = vec![None; fields.len()];
+    phrases.sort_by_key(|(pattern_match, phrase)| {
+        (phrase.class(), pattern_match.field, pattern_match.rank, pattern_match.value_words)
+    });
+    let mut found: Vec<Option<ExtractedInput<'s>>> = vec![None; fields.len()];
     let mut tried = vec![0; fields.len()];
     let mut taken: Vec<(usize, usize)> = Vec::new();
-    for (sight, phrase) in &phrases {
-        let index = sight.field;
+    for (pattern_match, phrase) in &phrases {
+        let index = pattern_match.field;
         let (Some(field), Some(slot)) = (fields.get(index), found.get_mut(index)) else { continue };
         let is_known = slot.as_ref().is_some_and(|found| found.value.is_some());
-        if is_known || tried[index] == MOST_TRIES {
+        if is_known || tried[index] == MAX_ATTEMPTS {
             continue;
         }
         tried[index] += 1;
-        let Some((start, end)) = phrase.place(&words) else { continue };
+        let Some((start, end)) = phrase.byte_range(&words) else { continue };
         if taken.iter().any(|(from, to)| start < *to && *from < end) {
             continue;
         }
@@ -101,7 +107,7 @@ pub fn find_inputs<'s>(sentence: &'s str, fields: &[InputField]) -> Vec<Found<'s
         taken.extend(value.is_some().then_some((start, end)));
         if value.is_some() || slot.is_none() {
             let quoted = phrase.is_quoted();
-            *slot = Some(Found { name: field.name.clone(), text, value, quoted });
+            *slot = Some(ExtractedInput { name: field.name.clone(), text, value, quoted });
         }
     }
     found.into_iter().flatten().collect()
@@ -109,13 +115,13 @@ pub fn find_inputs<'s>(sentence: &'s str, fields: &[InputField]) -> Vec<Found<'s
 
 /// The inputs that a sentence gives to a capability: the values of [`find_inputs`] by name.
 #[must_use]
-pub fn read_inputs(sentence: &str, fields: &[InputField]) -> Map<String, Value> {
-    let found = find_inputs(sentence, fields).into_iter();
+pub fn extract_values(sentence: &str, fields: &[InputField]) -> Map<String, Value> {
+    let found = extract_inputs(sentence, fields).into_iter();
     found.filter_map(|found| Some((found.name, found.value?))).collect()
 }
 
 /// The part of a sentence that is looked at.
-fn cut(sentence: &str) -> &str {
+fn truncate_sentence(sentence: &str) -> &str {
     let mut end = sentence.len().min(MAX_SENTENCE);
     while !sentence.is_char_boundary(end) {
         end -= 1;

@@ -10,7 +10,7 @@ use jsonpath_rust::parser::parse_json_path;
 use jsonpath_rust::query::{Queried, QueryRef, js_path_process};
 use serde_json::Value;
 
-use self::query_cost::Size;
+use self::query_cost::ResponseSize;
 use crate::evaluation_cost::EvaluationCost;
 
 pub(crate) use self::query_cost::pattern_visits;
@@ -30,36 +30,36 @@ const MAX_SELECTED: usize = 4 << 20;
 
 /// A checked query.
 #[derive(Debug, Clone)]
-pub struct Query {
+pub struct JsonPathQuery {
     source: String,
-    way: Way,
+    evaluator: QueryEvaluator,
 }
 
 /// How a query is evaluated.
 #[derive(Debug, Clone)]
-enum Way {
+enum QueryEvaluator {
     /// Key by key: the query is singular (RFC 9535, section 2.3.5.1) and selects one value at the
     /// most. A miss can be told in words.
-    Keys(Vec<Key>),
+    Singular(Vec<QueryKey>),
     /// By `jsonpath-rust`.
-    Selectors(JpQuery),
+    JsonPathRust(JpQuery),
     /// By `serde_json_path`, where `jsonpath-rust` would give another order. The other form is there
     /// to tell what it costs.
-    InOrder(serde_json_path::JsonPath, JpQuery),
+    SerdeJsonPath(serde_json_path::JsonPath, JpQuery),
 }
 
 #[derive(Debug, Clone)]
-enum Key {
+enum QueryKey {
     Name(String),
     Index(i64),
 }
 
 /// Why a query gives nothing for an answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum QueryMiss {
+pub enum QueryError {
     /// A singular query selected nothing.
     #[error("`{query}` finds nothing: {there}")]
-    Nothing {
+    NoMatch {
         /// The query.
         query: String,
         /// Where the way ended, and what was there.
@@ -67,13 +67,13 @@ pub enum QueryMiss {
     },
     /// The answer is too large for what the query asks.
     #[error("`{query}` asks too much of so large an answer; ask for less, or for one place")]
-    TooMuch {
+    TooExpensive {
         /// The query.
         query: String,
     },
 }
 
-impl Query {
+impl JsonPathQuery {
     /// Reads a query. Accepts what RFC 9535 and the evaluator both accept.
     ///
     /// # Errors
@@ -104,20 +104,24 @@ impl Query {
                 format!("`{source}` is valid JSONPath that cannot be evaluated here")
             })?;
             if let Some(keys) = singular_keys(&parsed) {
-                return Ok(Self { source: source.to_owned(), way: Way::Keys(keys) });
+                return Ok(Self {
+                    source: source.to_owned(),
+                    evaluator: QueryEvaluator::Singular(keys),
+                });
             }
-            evaluator_compat::fit(&mut parsed).map_err(|reason| format!("`{source}`: {reason}"))?;
+            evaluator_compat::adapt_query(&mut parsed)
+                .map_err(|reason| format!("`{source}`: {reason}"))?;
             if query_cost::is_too_costly(&parsed) {
                 return Err(format!("`{source}` may visit too many values; ask for less"));
             }
             let way = if evaluator_compat::orders_by_selector(&parsed)
                 && !evaluator_compat::has_filter(&parsed)
             {
-                Way::InOrder(strict, parsed)
+                QueryEvaluator::SerdeJsonPath(strict, parsed)
             } else {
-                Way::Selectors(parsed)
+                QueryEvaluator::JsonPathRust(parsed)
             };
-            Ok(Self { source: source.to_owned(), way })
+            Ok(Self { source: source.to_owned(), evaluator: way })
         })
     }
 
@@ -151,18 +155,20 @@ impl Query {
     /// Whether it selects one value at the most (RFC 9535, section 2.3.5.1).
     #[must_use]
     pub fn is_singular(&self) -> bool {
-        matches!(self.way, Way::Keys(_))
+        matches!(self.evaluator, QueryEvaluator::Singular(_))
     }
 
     /// Its segments, in order.
     pub(crate) fn segments(&self) -> Vec<Segment> {
-        let segment = |key: &Key| match key {
-            Key::Name(name) => Segment::Selector(Selector::Name(name.clone())),
-            Key::Index(index) => Segment::Selector(Selector::Index(*index)),
+        let segment = |key: &QueryKey| match key {
+            QueryKey::Name(name) => Segment::Selector(Selector::Name(name.clone())),
+            QueryKey::Index(index) => Segment::Selector(Selector::Index(*index)),
         };
-        match &self.way {
-            Way::Keys(keys) => keys.iter().map(segment).collect(),
-            Way::Selectors(parsed) | Way::InOrder(_, parsed) => parsed.segments.clone(),
+        match &self.evaluator {
+            QueryEvaluator::Singular(keys) => keys.iter().map(segment).collect(),
+            QueryEvaluator::JsonPathRust(parsed) | QueryEvaluator::SerdeJsonPath(_, parsed) => {
+                parsed.segments.clone()
+            }
         }
     }
 
@@ -170,22 +176,24 @@ impl Query {
     ///
     /// # Errors
     /// When a singular query selects nothing, or the answer is too large for the query.
-    pub fn evaluate(&self, answer: &Value) -> Result<Value, QueryMiss> {
-        let parsed = match &self.way {
-            Way::Keys(keys) => {
-                return walk(keys, answer).cloned().map_err(|there| self.nothing(there));
+    pub fn evaluate(&self, answer: &Value) -> Result<Value, QueryError> {
+        let parsed = match &self.evaluator {
+            QueryEvaluator::Singular(keys) => {
+                return walk(keys, answer).cloned().map_err(|there| self.no_match(there));
             }
-            Way::Selectors(parsed) | Way::InOrder(_, parsed) => parsed,
+            QueryEvaluator::JsonPathRust(parsed) | QueryEvaluator::SerdeJsonPath(_, parsed) => {
+                parsed
+            }
         };
-        let too_much = || QueryMiss::TooMuch { query: self.source.clone() };
-        if query_cost::is_too_costly_over(parsed, &Size::of(answer)) {
+        let too_much = || QueryError::TooExpensive { query: self.source.clone() };
+        if query_cost::is_too_costly_over(parsed, &ResponseSize::measure(answer)) {
             return Err(too_much());
         }
-        let selected: Vec<&Value> = match &self.way {
-            Way::InOrder(path, _) => path.query(answer).all(),
-            Way::Selectors(_) | Way::Keys(_) => {
+        let selected: Vec<&Value> = match &self.evaluator {
+            QueryEvaluator::SerdeJsonPath(path, _) => path.query(answer).all(),
+            QueryEvaluator::JsonPathRust(_) | QueryEvaluator::Singular(_) => {
                 let selected: Queried<Vec<_>> = js_path_process(parsed, answer);
-                let selected = selected.map_err(|error| self.nothing(error.to_string()))?;
+                let selected = selected.map_err(|error| self.no_match(error.to_string()))?;
                 selected.into_iter().map(QueryRef::val).collect()
             }
         };
@@ -199,26 +207,29 @@ impl Query {
     /// The cost of an evaluation over this answer, by an estimate that evaluates nothing.
     #[must_use]
     pub fn evaluation_cost(&self, answer: &Value) -> EvaluationCost {
-        match &self.way {
-            Way::Keys(_) => EvaluationCost::Cheap,
-            Way::Selectors(parsed) | Way::InOrder(_, parsed) => {
-                EvaluationCost::of_visits(query_cost::visits_over(parsed, &Size::of(answer)))
+        match &self.evaluator {
+            QueryEvaluator::Singular(_) => EvaluationCost::Cheap,
+            QueryEvaluator::JsonPathRust(parsed) | QueryEvaluator::SerdeJsonPath(_, parsed) => {
+                EvaluationCost::from_visits(query_cost::visits_over(
+                    parsed,
+                    &ResponseSize::measure(answer),
+                ))
             }
         }
     }
 
-    fn nothing(&self, there: String) -> QueryMiss {
-        QueryMiss::Nothing { query: self.source.clone(), there }
+    fn no_match(&self, there: String) -> QueryError {
+        QueryError::NoMatch { query: self.source.clone(), there }
     }
 }
 
 /// The value that singular keys lead to, or the keys up to where the way ended and what was there.
-fn walk<'v>(keys: &[Key], answer: &'v Value) -> Result<&'v Value, String> {
+fn walk<'v>(keys: &[QueryKey], answer: &'v Value) -> Result<&'v Value, String> {
     let mut value = answer;
     for (count, key) in keys.iter().enumerate() {
         let next = match (key, value) {
-            (Key::Name(name), Value::Object(members)) => members.get(name),
-            (Key::Index(index), Value::Array(items)) => {
+            (QueryKey::Name(name), Value::Object(members)) => members.get(name),
+            (QueryKey::Index(index), Value::Array(items)) => {
                 let back = usize::try_from(index.unsigned_abs()).ok();
                 let at =
                     if *index < 0 { back.and_then(|b| items.len().checked_sub(b)) } else { back };
@@ -247,7 +258,7 @@ fn weight(value: &Value) -> usize {
     below + 1
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for QueryKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => write!(f, ".{name}"),
@@ -256,19 +267,19 @@ impl fmt::Display for Key {
     }
 }
 
-impl PartialEq for Query {
+impl PartialEq for JsonPathQuery {
     fn eq(&self, other: &Self) -> bool {
         self.source == other.source
     }
 }
 
-fn singular_keys(query: &JpQuery) -> Option<Vec<Key>> {
+fn singular_keys(query: &JpQuery) -> Option<Vec<QueryKey>> {
     query
         .segments
         .iter()
         .map(|segment| match segment {
-            Segment::Selector(Selector::Name(name)) => Some(Key::Name(name.clone())),
-            Segment::Selector(Selector::Index(index)) => Some(Key::Index(*index)),
+            Segment::Selector(Selector::Name(name)) => Some(QueryKey::Name(name.clone())),
+            Segment::Selector(Selector::Index(index)) => Some(QueryKey::Index(*index)),
             _ => None,
         })
         .collect()
@@ -324,7 +335,7 @@ mod tests {
     use super::*;
 
     fn evaluate(query: &str, answer: &Value) -> Result<Value, String> {
-        Query::parse(query)?.evaluate(answer).map_err(|miss| miss.to_string())
+        JsonPathQuery::parse(query)?.evaluate(answer).map_err(|miss| miss.to_string())
     }
 
     #[test]
@@ -376,11 +387,11 @@ mod tests {
     fn a_query_that_costs_too_much_is_refused_before_it_begins() {
         // Each of these would select or visit a value over and over again.
         for bomb in ["[0,0]".repeat(60), "[*,*,*]".repeat(100), "..*".repeat(12)] {
-            assert!(Query::parse(&format!("${bomb}")).is_err(), "{bomb}");
+            assert!(JsonPathQuery::parse(&format!("${bomb}")).is_err(), "{bomb}");
         }
         let too_much = |query: &str, answer: &Value| {
-            let query = Query::parse(query).unwrap();
-            matches!(query.evaluate(answer), Err(QueryMiss::TooMuch { .. }))
+            let query = JsonPathQuery::parse(query).unwrap();
+            matches!(query.evaluate(answer), Err(QueryError::TooExpensive { .. }))
         };
         let long = json!({ "k".repeat(500_000): vec![0; 2_000] });
         assert!(too_much("$.*[*]", &long), "each path to a value has the key in it");
@@ -423,19 +434,21 @@ mod tests {
     fn what_is_no_rfc_9535_query_is_refused_and_bombs_are_too() {
         for bad in ["", "data", "$.", "$[", "$.a b", "$.a[", "$[?]", "$.a\u{0}", " $", "$[?@[?@]]"]
         {
-            assert!(Query::parse(bad).is_err(), "{bad:?}");
+            assert!(JsonPathQuery::parse(bad).is_err(), "{bad:?}");
         }
         for escape in
             ["\\u", "\\uD", "\\ud8", "\\uD83D\\u", "\\uD83D\\uD", "\\uD83D\\uDE", "\\u1", "\\u00e"]
         {
             for start in ["$['", "$[\"", "$[?@ == '", "$[?match(@, \"a"] {
                 let cut_off = format!("{start}{escape}");
-                assert!(Query::parse(&cut_off).is_err(), "{cut_off}");
-                assert!(Query::parse(&(cut_off + "'")).is_err());
+                assert!(JsonPathQuery::parse(&cut_off).is_err(), "{cut_off}");
+                assert!(JsonPathQuery::parse(&(cut_off + "'")).is_err());
             }
         }
-        assert!(Query::parse(&format!("$[?{}@{}]", "(".repeat(400), ")".repeat(400))).is_err());
-        assert!(Query::parse(&format!("$[?{}@.a]", "!".repeat(900))).is_err());
-        assert!(Query::parse(&format!("${}", ".a".repeat(499))).is_ok());
+        assert!(
+            JsonPathQuery::parse(&format!("$[?{}@{}]", "(".repeat(400), ")".repeat(400))).is_err()
+        );
+        assert!(JsonPathQuery::parse(&format!("$[?{}@.a]", "!".repeat(900))).is_err());
+        assert!(JsonPathQuery::parse(&format!("${}", ".a".repeat(499))).is_ok());
     }
 }

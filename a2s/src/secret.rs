@@ -23,7 +23,7 @@ impl Secret {
 
     /// The text, to be put where it belongs and nowhere else.
     #[must_use]
-    pub fn reveal(&self) -> &str {
+    pub fn expose_secret(&self) -> &str {
         &self.0
     }
 
@@ -39,7 +39,7 @@ impl Secret {
 
 /// Writes a secret out: for the fields that carry one to where it is kept, and for no others.
 pub(crate) fn reveal<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(secret.reveal())
+    serializer.serialize_str(secret.expose_secret())
 }
 
 /// The same for a secret that may be missing.
@@ -49,7 +49,7 @@ pub(crate) fn reveal_some<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     match secret {
-        Some(secret) => serializer.serialize_some(secret.reveal()),
+        Some(secret) => serializer.serialize_some(secret.expose_secret()),
         None => serializer.serialize_none(),
     }
 }

@@ -32,7 +32,7 @@ pub struct StreamPermit {
 
 /// A refusal of one more stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum StreamRefusal {
+pub enum StreamRejection {
     /// All callers together have the most.
     #[error("{0} streams are open, which is the most")]
     Total(usize),
@@ -55,14 +55,14 @@ impl StreamQuota {
     ///
     /// # Errors
     /// The limit that is reached. The caller's own goes first: others can do nothing about it.
-    pub fn reserve(&self, caller: Option<Principal>) -> Result<StreamPermit, StreamRefusal> {
+    pub fn reserve(&self, caller: Option<Principal>) -> Result<StreamPermit, StreamRejection> {
         let mut open = self.lock();
         let own = open.get(&caller).copied().unwrap_or_default();
         let StreamLimits { total, principal, anonymous } = self.limits;
         match caller {
-            Some(_) if principal <= own => return Err(StreamRefusal::Principal(principal)),
-            None if anonymous <= own => return Err(StreamRefusal::Anonymous(anonymous)),
-            _ if total <= open.values().sum() => return Err(StreamRefusal::Total(total)),
+            Some(_) if principal <= own => return Err(StreamRejection::Principal(principal)),
+            None if anonymous <= own => return Err(StreamRejection::Anonymous(anonymous)),
+            _ if total <= open.values().sum() => return Err(StreamRejection::Total(total)),
             _ => {}
         }
         open.insert(caller.clone(), own + 1);
@@ -90,21 +90,21 @@ impl Drop for StreamPermit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Subject;
+    use crate::TokenSubject;
 
     #[test]
     fn a_caller_has_a_share_and_all_have_a_total() {
         let quota = StreamQuota::new(StreamLimits { total: 4, principal: 2, anonymous: 1 });
         let reserve = |name: &str| {
-            let caller = (!name.is_empty()).then(|| Subject::new(name).unwrap().into());
+            let caller = (!name.is_empty()).then(|| TokenSubject::new(name).unwrap().into());
             quota.reserve(caller)
         };
         let anonymous = reserve("").unwrap();
-        assert_eq!(reserve("").unwrap_err(), StreamRefusal::Anonymous(1));
+        assert_eq!(reserve("").unwrap_err(), StreamRejection::Anonymous(1));
         let _alice = [reserve("alice").unwrap(), reserve("alice").unwrap()];
-        assert_eq!(reserve("alice").unwrap_err(), StreamRefusal::Principal(2));
+        assert_eq!(reserve("alice").unwrap_err(), StreamRejection::Principal(2));
         let bob = reserve("bob").unwrap();
-        assert_eq!(reserve("bob").unwrap_err(), StreamRefusal::Total(4));
+        assert_eq!(reserve("bob").unwrap_err(), StreamRejection::Total(4));
 
         drop(anonymous);
         let _bob = [bob, reserve("bob").unwrap()];

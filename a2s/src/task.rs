@@ -18,25 +18,25 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 use utoipa::ToSchema;
 
-use crate::error_code::Code;
-use crate::field_reader::{Findings, Taken, short};
+use crate::error_code::ErrorCode;
+use crate::field_reader::{DiagnosticSink, DocumentField, shorten_for_message};
 
+pub(crate) use graphql::{FieldSelection, SelectedField, decode_graphql};
 pub use graphql::{GraphqlTask, VariableDefinition};
-pub(crate) use graphql::{Selected, Selection, decode_graphql};
-pub use input_location::Place;
+pub use input_location::InputLocation;
 pub(crate) use mcp::decode_mcp;
-pub use mcp::{McpTask, MirroredArgument, ToolHints};
+pub use mcp::{HeaderParameter, McpTask, ToolAnnotations};
 pub use media_type::MediaType;
 pub(crate) use openapi::decode_openapi;
 pub(crate) use openapi::names_idempotency_key;
 pub use openapi::{
-    BodyField, BodyFormat, FieldHeader, FieldKind, Method, OpenApiTask, OpenApiVersion,
-    OperationParameter, ParameterPlace, RequestBody, Style, ValueStyle,
+    BodyField, BodyFormat, FieldHeader, FieldType, HttpMethod, OpenApiTask, OpenApiVersion,
+    OperationParameter, ParameterLocation, ParameterStyle, RequestBody, ValueStyle,
 };
 pub use parts::open_closed_parts;
-pub use schema_resolver::Schemas;
+pub use schema_resolver::SchemaResolver;
 pub use security::{
-    ApiKeyPlace, CredentialKind, HttpScheme, OAuthFlow, OAuthFlows, SecurityRequirement,
+    ApiKeyLocation, CredentialKind, HttpScheme, OAuthFlow, OAuthFlows, SecurityRequirement,
     SecurityScheme, is_scheme_name,
 };
 
@@ -55,7 +55,7 @@ pub enum Task {
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
 )]
-pub enum Format {
+pub enum TaskFormat {
     /// An HTTP API.
     #[serde(rename = "OpenAPI")]
     OpenApi,
@@ -84,7 +84,7 @@ const NOT_RUN: [(&str, &str, &str); 2] = [
     ),
 ];
 
-impl Format {
+impl TaskFormat {
     /// Each format that is run.
     pub const ALL: [Self; 3] = [Self::OpenApi, Self::Graphql, Self::Mcp];
 
@@ -100,19 +100,19 @@ impl Format {
 
     /// The format that documents write so.
     #[must_use]
-    pub fn named(text: &str) -> Option<Self> {
+    pub fn from_name(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.as_str() == text)
     }
 
     /// Why a format is not run here, and what to do instead; none for a word that the language does
     /// not know.
-    pub(crate) fn why_not_run(text: &str) -> Option<(String, &'static str)> {
+    pub(crate) fn explain_unsupported(text: &str) -> Option<(String, &'static str)> {
         let known = NOT_RUN.iter().find(|(name, ..)| name.eq_ignore_ascii_case(text));
         known.map(|(name, why, hint)| (format!("`{name}` is not run here: {why}"), *hint))
     }
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for TaskFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -126,11 +126,11 @@ impl Task {
 
     /// The format of the description that it is cut out of.
     #[must_use]
-    pub fn format(&self) -> Format {
+    pub fn format(&self) -> TaskFormat {
         match self {
-            Self::OpenApi(_) => Format::OpenApi,
-            Self::Graphql(_) => Format::Graphql,
-            Self::Mcp(_) => Format::Mcp,
+            Self::OpenApi(_) => TaskFormat::OpenApi,
+            Self::Graphql(_) => TaskFormat::Graphql,
+            Self::Mcp(_) => TaskFormat::Mcp,
         }
     }
 
@@ -258,7 +258,7 @@ fn is_set_for_requests(name: &str) -> bool {
 fn check_header_name(name: &str) -> Result<(), Problem> {
     if !is_header_name(name) {
         let hint = "Use letters, digits and dashes.".to_owned();
-        return Err((format!("`{}` is no header name", short(name)), hint));
+        return Err((format!("`{}` is no header name", shorten_for_message(name)), hint));
     }
     if RESERVED_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
         let hint =
@@ -270,18 +270,18 @@ fn check_header_name(name: &str) -> Result<(), Problem> {
 
 /// What is special about the `headers` of a format.
 #[derive(Clone, Copy)]
-struct Headers {
+struct HeaderRules {
     /// The code of a mistake.
-    code: Code,
+    code: ErrorCode,
     /// Whether a header, named in lower case, is the format's own.
     own: fn(&str) -> bool,
 }
 
 /// Reads the headers that a document sets; those that it may not set are reported.
 fn decode_headers(
-    field: &Taken<'_>,
-    special: Headers,
-    findings: &mut Findings,
+    field: &DocumentField<'_>,
+    special: HeaderRules,
+    findings: &mut DiagnosticSink,
 ) -> BTreeMap<String, String> {
     let mut kept = BTreeMap::new();
     for (header, entry) in field.entries(findings) {
@@ -290,7 +290,8 @@ fn decode_headers(
         let (at, (message, hint)) = match check_header_name(header) {
             Err(problem) => (entry.key, problem),
             Ok(()) if (special.own)(&header.to_ascii_lowercase()) => {
-                let message = format!("the header `{}` is set for each request", short(header));
+                let message =
+                    format!("the header `{}` is set for each request", shorten_for_message(header));
                 (entry.key, (message, "Remove it.".to_owned()))
             }
             Ok(()) if visible => {
@@ -313,12 +314,13 @@ fn decode_url(text: &str) -> Result<Url, Problem> {
     let whole = || "Write the whole address, beginning with `https://`.".to_owned();
     let url = Url::parse(text).map_err(|error| match error {
         url::ParseError::RelativeUrlWithoutBase => {
-            (format!("`{}` has no host", short(text)), whole())
+            (format!("`{}` has no host", shorten_for_message(text)), whole())
         }
-        error => (format!("`{}` is no address: {error}", short(text)), whole()),
+        error => (format!("`{}` is no address: {error}", shorten_for_message(text)), whole()),
     })?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
-        let message = format!("`{}` does not begin with `https://` or `http://`", short(text));
+        let message =
+            format!("`{}` does not begin with `https://` or `http://`", shorten_for_message(text));
         return Err((message, whole()));
     }
     if !url.username().is_empty() || url.password().is_some() {
@@ -329,7 +331,7 @@ fn decode_url(text: &str) -> Result<Url, Problem> {
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err((
-            format!("`{}` may not have `?` or `#`", short(text)),
+            format!("`{}` may not have `?` or `#`", shorten_for_message(text)),
             "Declare what stands behind `?` as query parameters.".to_owned(),
         ));
     }

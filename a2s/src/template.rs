@@ -10,18 +10,18 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use crate::error_code;
-use crate::field_reader::Findings;
-use crate::tree::{Kind, Member, Node, item_path, member_path};
+use crate::field_reader::DiagnosticSink;
+use crate::tree::{NodeMember, NodeValue, TreeNode, item_path, member_path};
 
 /// A key of a reference: `.name` or `[0]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Key {
+pub(crate) enum PathKey {
     Name(String),
     Item(usize),
 }
 
 /// As references write it.
-impl fmt::Display for Key {
+impl fmt::Display for PathKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => write!(f, ".{name}"),
@@ -36,9 +36,9 @@ pub enum Template {
     /// A value without references.
     Literal(Value),
     /// One reference: the value keeps its type.
-    Reference(Reference),
+    Reference(VariableReference),
     /// Text around references.
-    Text(Vec<Piece>),
+    Text(Vec<TemplatePart>),
     /// Items that have references.
     Array(Vec<Self>),
     /// Members that have references.
@@ -47,30 +47,30 @@ pub enum Template {
 
 /// A part of a text.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Piece {
+pub enum TemplatePart {
     /// Characters that stand for themselves.
     Literal(String),
     /// A value to insert.
-    Reference(Reference),
+    Reference(VariableReference),
 }
 
 /// A path to a value: `weather.days[0].text`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Reference {
+pub struct VariableReference {
     /// The variable.
     variable: String,
     /// The way below it.
-    way: Vec<Segment>,
+    path: Vec<ReferenceSegment>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Segment {
+enum ReferenceSegment {
     Member(String),
     Item(usize),
 }
 
 /// What templates and conditions read: values by the names of variables.
-pub trait Variables {
+pub trait VariableSource {
     /// The value of a variable.
     fn variable(&self, name: &str) -> Option<&Value>;
 
@@ -80,7 +80,7 @@ pub trait Variables {
     }
 }
 
-impl Variables for Map<String, Value> {
+impl VariableSource for Map<String, Value> {
     fn variable(&self, name: &str) -> Option<&Value> {
         self.get(name)
     }
@@ -101,7 +101,7 @@ impl Template {
     ///
     /// # Errors
     /// The first reference that leads nowhere.
-    pub fn render(&self, variables: &dyn Variables) -> Result<Value, MissingReference> {
+    pub fn render(&self, variables: &dyn VariableSource) -> Result<Value, MissingReference> {
         Ok(self.render_as(variables, false)?.unwrap_or(Value::Null))
     }
 
@@ -112,14 +112,14 @@ impl Template {
     /// The first reference that leads nowhere.
     pub fn render_present(
         &self,
-        variables: &dyn Variables,
+        variables: &dyn VariableSource,
     ) -> Result<Option<Value>, MissingReference> {
         self.render_as(variables, true)
     }
 
     fn render_as(
         &self,
-        variables: &dyn Variables,
+        variables: &dyn VariableSource,
         without_absent: bool,
     ) -> Result<Option<Value>, MissingReference> {
         let is_left_out = |name: &str| without_absent && variables.is_absent(name);
@@ -131,8 +131,8 @@ impl Template {
                 let mut text = String::new();
                 for piece in pieces {
                     match piece {
-                        Piece::Literal(literal) => text.push_str(literal),
-                        Piece::Reference(reference) => match reference.resolve(variables)? {
+                        TemplatePart::Literal(literal) => text.push_str(literal),
+                        TemplatePart::Reference(reference) => match reference.resolve(variables)? {
                             Value::String(value) => text.push_str(value),
                             value => text.push_str(&value.to_string()),
                         },
@@ -157,12 +157,12 @@ impl Template {
 
     /// The value with what is known replaced; references without a value stay as `${path}`.
     #[must_use]
-    pub fn preview(&self, variables: &dyn Variables) -> Value {
+    pub fn preview(&self, variables: &dyn VariableSource) -> Value {
         match self {
             Self::Text(pieces) => {
                 let text = pieces.iter().map(|piece| match piece {
-                    Piece::Literal(literal) => literal.clone(),
-                    Piece::Reference(reference) => match reference.resolve(variables) {
+                    TemplatePart::Literal(literal) => literal.clone(),
+                    TemplatePart::Reference(reference) => match reference.resolve(variables) {
                         Ok(Value::String(value)) => value.clone(),
                         Ok(value) => value.to_string(),
                         Err(_) => format!("${{{reference}}}"),
@@ -186,15 +186,15 @@ impl Template {
 
     /// Every reference, in the order of the text.
     #[must_use]
-    pub fn references(&self) -> Vec<&Reference> {
+    pub fn references(&self) -> Vec<&VariableReference> {
         match self {
             Self::Literal(_) => Vec::new(),
             Self::Reference(reference) => vec![reference],
             Self::Text(pieces) => pieces
                 .iter()
                 .filter_map(|piece| match piece {
-                    Piece::Literal(_) => None,
-                    Piece::Reference(reference) => Some(reference),
+                    TemplatePart::Literal(_) => None,
+                    TemplatePart::Reference(reference) => Some(reference),
                 })
                 .collect(),
             Self::Array(items) => items.iter().flat_map(Self::references).collect(),
@@ -215,19 +215,21 @@ impl Template {
     }
 
     /// Reads a template; errors go to `findings`, and what cannot be read becomes null.
-    pub(crate) fn decode(node: &Node, path: &str, findings: &mut Findings) -> Self {
+    pub(crate) fn decode(node: &TreeNode, path: &str, findings: &mut DiagnosticSink) -> Self {
         match &node.kind {
-            Kind::Null | Kind::Bool(_) | Kind::Number(_) => Self::Literal(node.to_value()),
-            Kind::String(text) => Self::parse(text).unwrap_or_else(|message| {
+            NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) => {
+                Self::Literal(node.to_value())
+            }
+            NodeValue::String(text) => Self::parse(text).unwrap_or_else(|message| {
                 findings.error(error_code::BAD_TEMPLATE, path, node.position, message);
                 Self::Literal(Value::Null)
             }),
-            Kind::Array(items) => {
+            NodeValue::Array(items) => {
                 let decode = |(index, item)| Self::decode(item, &item_path(path, index), findings);
                 Self::Array(items.iter().enumerate().map(decode).collect())
             }
-            Kind::Object(members) => {
-                let decode = |member: &Member| {
+            NodeValue::Object(members) => {
+                let decode = |member: &NodeMember| {
                     let path = member_path(path, &member.key);
                     (member.key.clone(), Self::decode(&member.value, &path, findings))
                 };
@@ -253,9 +255,9 @@ impl Template {
             } else if let Some(after) = rest.strip_prefix("${") {
                 let end = after.find('}').ok_or("`${` without `}`")?;
                 if !literal.is_empty() {
-                    pieces.push(Piece::Literal(std::mem::take(&mut literal)));
+                    pieces.push(TemplatePart::Literal(std::mem::take(&mut literal)));
                 }
-                pieces.push(Piece::Reference(Reference::parse(&after[..end])?));
+                pieces.push(TemplatePart::Reference(VariableReference::parse(&after[..end])?));
                 rest = &after[end + 1..];
             } else {
                 literal.push('$');
@@ -267,18 +269,18 @@ impl Template {
             return Ok(Self::Literal(Value::String(literal)));
         }
         if literal.is_empty()
-            && let [Piece::Reference(reference)] = pieces.as_slice()
+            && let [TemplatePart::Reference(reference)] = pieces.as_slice()
         {
             return Ok(Self::Reference(reference.clone()));
         }
         if !literal.is_empty() {
-            pieces.push(Piece::Literal(literal));
+            pieces.push(TemplatePart::Literal(literal));
         }
         Ok(Self::Text(pieces))
     }
 }
 
-impl Reference {
+impl VariableReference {
     /// Reads the path between `${` and `}`.
     ///
     /// # Errors
@@ -303,18 +305,18 @@ impl Reference {
         while !rest.is_empty() {
             if let Some(after) = rest.strip_prefix('.') {
                 rest = after;
-                way.push(Segment::Member(name(&mut rest).ok_or_else(wrong)?));
+                way.push(ReferenceSegment::Member(name(&mut rest).ok_or_else(wrong)?));
             } else if let Some(after) = rest.strip_prefix('[') {
                 let (index, after) = after.split_once(']').ok_or_else(wrong)?;
                 let digits = !index.is_empty() && index.bytes().all(|b| b.is_ascii_digit());
                 let index = index.parse().ok().filter(|_| digits).ok_or_else(wrong)?;
-                way.push(Segment::Item(index));
+                way.push(ReferenceSegment::Item(index));
                 rest = after;
             } else {
                 return Err(wrong());
             }
         }
-        Ok(Self { variable, way })
+        Ok(Self { variable, path: way })
     }
 
     /// The variable that the path begins with.
@@ -326,35 +328,38 @@ impl Reference {
     /// Whether it is a variable as a whole, without a way below it.
     #[must_use]
     pub fn is_plain(&self) -> bool {
-        self.way.is_empty()
+        self.path.is_empty()
     }
 
     /// The way below the variable.
-    pub(crate) fn way(&self) -> Vec<Key> {
-        let key = |segment: &Segment| match segment {
-            Segment::Member(name) => Key::Name(name.clone()),
-            Segment::Item(index) => Key::Item(*index),
+    pub(crate) fn path_keys(&self) -> Vec<PathKey> {
+        let key = |segment: &ReferenceSegment| match segment {
+            ReferenceSegment::Member(name) => PathKey::Name(name.clone()),
+            ReferenceSegment::Item(index) => PathKey::Item(*index),
         };
-        self.way.iter().map(key).collect()
+        self.path.iter().map(key).collect()
     }
 
     /// The value that the path leads to.
     ///
     /// # Errors
     /// When it leads nowhere: where the way ended, and what was there.
-    pub fn resolve<'v>(&self, variables: &'v dyn Variables) -> Result<&'v Value, MissingReference> {
+    pub fn resolve<'v>(
+        &self,
+        variables: &'v dyn VariableSource,
+    ) -> Result<&'v Value, MissingReference> {
         let missing = |reason| MissingReference { reference: self.to_string(), reason };
         let mut value = variables
             .variable(&self.variable)
             .ok_or_else(|| missing(format!("there is no `{}`", self.variable)))?;
-        for (index, segment) in self.way.iter().enumerate() {
+        for (index, segment) in self.path.iter().enumerate() {
             let next = match segment {
-                Segment::Member(name) => value.get(name),
-                Segment::Item(index) => value.get(index),
+                ReferenceSegment::Member(name) => value.get(name),
+                ReferenceSegment::Item(index) => value.get(index),
             };
             value = next.ok_or_else(|| {
-                let (variable, way) = (self.variable.clone(), self.way[..index].to_vec());
-                let walked = Self { variable, way };
+                let (variable, way) = (self.variable.clone(), self.path[..index].to_vec());
+                let walked = Self { variable, path: way };
                 missing(format!("`{walked}` is {}", crate::query::describe(value)))
             })?;
         }
@@ -368,7 +373,7 @@ pub fn is_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
 
-impl fmt::Display for Segment {
+impl fmt::Display for ReferenceSegment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Member(name) => write!(f, ".{name}"),
@@ -377,10 +382,10 @@ impl fmt::Display for Segment {
     }
 }
 
-impl fmt::Display for Reference {
+impl fmt::Display for VariableReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.variable)?;
-        self.way.iter().try_for_each(|segment| segment.fmt(f))
+        self.path.iter().try_for_each(|segment| segment.fmt(f))
     }
 }
 
@@ -392,7 +397,7 @@ mod tests {
 
     fn render(template: &Value, variables: &Value) -> Result<Value, String> {
         let source = template.to_string();
-        let mut findings = Findings::default();
+        let mut findings = DiagnosticSink::default();
         let (tree, _) = crate::tree::parse(format!("{{\"t\": {source}}}").as_bytes());
         let template = Template::decode(tree.unwrap().get("t").unwrap(), "", &mut findings);
         if let Some(diagnostic) = findings.diagnostics.iter().next() {
@@ -428,10 +433,10 @@ mod tests {
     fn what_was_not_given_is_left_out_where_it_stands_alone() {
         let template = |text: &str| {
             let (tree, _) = crate::tree::parse(text.as_bytes());
-            Template::decode(&tree.unwrap(), "", &mut Findings::default())
+            Template::decode(&tree.unwrap(), "", &mut DiagnosticSink::default())
         };
         struct Given(Value);
-        impl Variables for Given {
+        impl VariableSource for Given {
             fn variable(&self, name: &str) -> Option<&Value> {
                 self.0.get(name)
             }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Number, Value};
 
-use crate::diagnostic::{Diagnostic, Diagnostics, MAX_NAME_CHARS, Position};
+use crate::diagnostic::{Diagnostic, DiagnosticList, MAX_NAME_CHARS, SourcePosition};
 use crate::error_code;
 
 /// The largest document, in bytes.
@@ -29,40 +29,40 @@ pub(crate) const MAX_KEY_BYTES: usize = 1 << 10;
 
 /// A value and where it begins.
 #[derive(Debug, Clone)]
-pub(crate) struct Node {
-    pub(crate) kind: Kind,
-    pub(crate) position: Position,
+pub(crate) struct TreeNode {
+    pub(crate) kind: NodeValue,
+    pub(crate) position: SourcePosition,
 }
 
 /// The JSON data model.
 #[derive(Debug, Clone)]
-pub(crate) enum Kind {
+pub(crate) enum NodeValue {
     Null,
     Bool(bool),
     Number(Number),
     String(String),
-    Array(Vec<Node>),
-    Object(Vec<Member>),
+    Array(Vec<TreeNode>),
+    Object(Vec<NodeMember>),
 }
 
 /// A member of an object and where its key begins.
 #[derive(Debug, Clone)]
-pub(crate) struct Member {
+pub(crate) struct NodeMember {
     pub(crate) key: String,
-    pub(crate) position: Position,
-    pub(crate) value: Node,
+    pub(crate) position: SourcePosition,
+    pub(crate) value: TreeNode,
 }
 
-impl Node {
+impl TreeNode {
     /// The value without positions.
     pub(crate) fn to_value(&self) -> Value {
         match &self.kind {
-            Kind::Null => Value::Null,
-            Kind::Bool(value) => Value::Bool(*value),
-            Kind::Number(value) => Value::Number(value.clone()),
-            Kind::String(value) => Value::String(value.clone()),
-            Kind::Array(items) => Value::Array(items.iter().map(Self::to_value).collect()),
-            Kind::Object(members) => Value::Object(
+            NodeValue::Null => Value::Null,
+            NodeValue::Bool(value) => Value::Bool(*value),
+            NodeValue::Number(value) => Value::Number(value.clone()),
+            NodeValue::String(value) => Value::String(value.clone()),
+            NodeValue::Array(items) => Value::Array(items.iter().map(Self::to_value).collect()),
+            NodeValue::Object(members) => Value::Object(
                 members
                     .iter()
                     .map(|member| (member.key.clone(), member.value.to_value()))
@@ -80,9 +80,9 @@ impl Node {
 
     fn sort_members(&mut self) {
         match &mut self.kind {
-            Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::String(_) => {}
-            Kind::Array(items) => items.iter_mut().for_each(Self::sort_members),
-            Kind::Object(members) => {
+            NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) | NodeValue::String(_) => {}
+            NodeValue::Array(items) => items.iter_mut().for_each(Self::sort_members),
+            NodeValue::Object(members) => {
                 members.sort_by(|a, b| compare_names(&a.key, &b.key));
                 members.iter_mut().for_each(|member| member.value.sort_members());
             }
@@ -92,19 +92,19 @@ impl Node {
     /// The kind of value with its article, for messages.
     pub(crate) fn describe(&self) -> &'static str {
         match self.kind {
-            Kind::Null => "null",
-            Kind::Bool(_) => "a boolean",
-            Kind::Number(_) => "a number",
-            Kind::String(_) => "a string",
-            Kind::Array(_) => "a list",
-            Kind::Object(_) => "a mapping",
+            NodeValue::Null => "null",
+            NodeValue::Bool(_) => "a boolean",
+            NodeValue::Number(_) => "a number",
+            NodeValue::String(_) => "a string",
+            NodeValue::Array(_) => "a list",
+            NodeValue::Object(_) => "a mapping",
         }
     }
 
     /// The members, when it is an object.
-    pub(crate) fn members(&self) -> Option<&[Member]> {
+    pub(crate) fn members(&self) -> Option<&[NodeMember]> {
         match &self.kind {
-            Kind::Object(members) => Some(members),
+            NodeValue::Object(members) => Some(members),
             _ => None,
         }
     }
@@ -112,13 +112,13 @@ impl Node {
     /// The items, when it is a list.
     pub(crate) fn items(&self) -> Option<&[Self]> {
         match &self.kind {
-            Kind::Array(items) => Some(items),
+            NodeValue::Array(items) => Some(items),
             _ => None,
         }
     }
 
     /// The member `key`.
-    pub(crate) fn member(&self, key: &str) -> Option<&Member> {
+    pub(crate) fn member(&self, key: &str) -> Option<&NodeMember> {
         self.members()?.iter().find(|member| member.key == key)
     }
 
@@ -131,7 +131,7 @@ impl Node {
     pub(crate) fn at(&self, path: &str) -> Option<&Self> {
         path.split(['.', '[']).filter(|part| !part.is_empty()).try_fold(self, |node, part| {
             match (&node.kind, part.strip_suffix(']')) {
-                (Kind::Array(items), Some(index)) => items.get(index.parse::<usize>().ok()?),
+                (NodeValue::Array(items), Some(index)) => items.get(index.parse::<usize>().ok()?),
                 _ => node.get(part),
             }
         })
@@ -140,7 +140,7 @@ impl Node {
     /// The text, when it is a string.
     pub(crate) fn as_str(&self) -> Option<&str> {
         match &self.kind {
-            Kind::String(text) => Some(text),
+            NodeValue::String(text) => Some(text),
             _ => None,
         }
     }
@@ -149,10 +149,10 @@ impl Node {
     fn size(&self) -> (usize, usize) {
         let add = |(n, t): (usize, usize), (m, u): (usize, usize)| (n + m, t + u);
         match &self.kind {
-            Kind::Null | Kind::Bool(_) | Kind::Number(_) => (1, 0),
-            Kind::String(text) => (1, text.len()),
-            Kind::Array(items) => items.iter().map(Self::size).fold((1, 0), add),
-            Kind::Object(members) => members
+            NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) => (1, 0),
+            NodeValue::String(text) => (1, text.len()),
+            NodeValue::Array(items) => items.iter().map(Self::size).fold((1, 0), add),
+            NodeValue::Object(members) => members
                 .iter()
                 .map(|member| add((0, member.key.len()), member.value.size()))
                 .fold((1, 0), add),
@@ -162,9 +162,9 @@ impl Node {
     /// How deep values are nested here: 1 for a scalar.
     fn depth(&self) -> usize {
         let below = match &self.kind {
-            Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::String(_) => 0,
-            Kind::Array(items) => items.iter().map(Self::depth).max().unwrap_or(0),
-            Kind::Object(members) => {
+            NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) | NodeValue::String(_) => 0,
+            NodeValue::Array(items) => items.iter().map(Self::depth).max().unwrap_or(0),
+            NodeValue::Object(members) => {
                 members.iter().map(|member| member.value.depth()).max().unwrap_or(0)
             }
         };
@@ -173,8 +173,8 @@ impl Node {
 }
 
 /// Reads a document. Gives the tree when there is one to speak of, and every error found.
-pub(crate) fn parse(source: &[u8]) -> (Option<Node>, Diagnostics) {
-    let start = Position { line: 1, column: 1 };
+pub(crate) fn parse(source: &[u8]) -> (Option<TreeNode>, DiagnosticList) {
+    let start = SourcePosition { line: 1, column: 1 };
     if source.len() > MAX_BYTES {
         let message = format!("the document has {} bytes; {MAX_BYTES} is the most", source.len());
         return (None, Diagnostic::error(error_code::TOO_LARGE, "", start, message).into());
@@ -196,7 +196,7 @@ pub(crate) fn parse(source: &[u8]) -> (Option<Node>, Diagnostics) {
             if let (Some(placed), _) = yaml::parse(text) {
                 json::take_positions(&mut tree, &placed);
             }
-            let mut diagnostics = Diagnostics::default();
+            let mut diagnostics = DiagnosticList::default();
             json::check(&tree, &mut diagnostics);
             (Some(tree), diagnostics)
         }
@@ -205,10 +205,10 @@ pub(crate) fn parse(source: &[u8]) -> (Option<Node>, Diagnostics) {
 }
 
 /// The place right after `text`.
-fn position_after(text: &str) -> Position {
+fn position_after(text: &str) -> SourcePosition {
     let line = text.matches('\n').count() + 1;
     let column = text.rsplit('\n').next().unwrap_or("").chars().count() + 1;
-    Position { line, column }
+    SourcePosition { line, column }
 }
 
 /// The path of a member below `path`: `a.b`, or `a["b c"]` when the key is no plain word.
@@ -237,14 +237,14 @@ pub(crate) fn compare_names(one: &str, other: &str) -> Ordering {
 }
 
 /// The path and position of the first key that has more than [`MAX_KEY_BYTES`].
-pub(crate) fn find_long_key(node: &Node, path: &str) -> Option<(String, Position)> {
+pub(crate) fn find_long_key(node: &TreeNode, path: &str) -> Option<(String, SourcePosition)> {
     match &node.kind {
-        Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::String(_) => None,
-        Kind::Array(items) => {
+        NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) | NodeValue::String(_) => None,
+        NodeValue::Array(items) => {
             let mut items = items.iter().enumerate();
             items.find_map(|(at, item)| find_long_key(item, &item_path(path, at)))
         }
-        Kind::Object(members) => members.iter().find_map(|member| {
+        NodeValue::Object(members) => members.iter().find_map(|member| {
             let path = member_path(path, &member.key);
             if member.key.len() > MAX_KEY_BYTES {
                 return Some((path, member.position));
@@ -261,8 +261,8 @@ pub(crate) fn item_path(path: &str, index: usize) -> String {
 
 /// Reports every key that stands twice in `members`. Both stay: the error keeps the tree from
 /// meaning anything.
-fn refuse_duplicates(members: &[Member], path: &str, diagnostics: &mut Diagnostics) {
-    let mut seen = BTreeMap::<&str, Position>::new();
+fn refuse_duplicates(members: &[NodeMember], path: &str, diagnostics: &mut DiagnosticList) {
+    let mut seen = BTreeMap::<&str, SourcePosition>::new();
     for member in members {
         let Some(first) = seen.insert(&member.key, member.position) else { continue };
         let message = if first.line > 0 {
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn json_has_positions_too() {
         let diagnostics = check_refused(b"{\n \"a\": 1,\n \"a\": 2}", "A2S005");
-        assert_eq!(diagnostics[0].position, Position { line: 3, column: 2 });
+        assert_eq!(diagnostics[0].position, SourcePosition { line: 3, column: 2 });
     }
 
     #[test]

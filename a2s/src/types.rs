@@ -21,12 +21,12 @@ mod variable;
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use crate::task::Selection;
-use crate::template::Key;
+use crate::task::FieldSelection;
+use crate::template::PathKey;
 pub(crate) use check::check_types;
-pub use json_types::Kinds;
-pub(crate) use schema::{Book, Part};
-pub(crate) use type_env::{Names, Scope};
+pub use json_types::JsonTypes;
+pub(crate) use schema::{SchemaContext, SchemaRef};
+pub(crate) use type_env::{LoopScope, TypeEnv};
 pub(crate) use variable::{variable_schema, variable_type};
 
 /// The most types of a union.
@@ -34,58 +34,58 @@ const MAX_UNION: usize = 64;
 
 /// What is known of a value: a set that it is surely in.
 #[derive(Debug, Clone)]
-pub(crate) enum Type<'s> {
+pub(crate) enum InferredType<'s> {
     /// Nothing.
     Unknown,
     /// Its kind.
-    Kinds(Kinds),
+    Kinds(JsonTypes),
     /// It is one of these.
     Choice(Vec<&'s Value>),
     /// It is an object.
-    Object(Object<'s>),
+    Object(ObjectType<'s>),
     /// It is a list of exactly these.
     Tuple(Vec<Self>),
     /// It is a list of such items.
     List(Box<Self>),
     /// It fits all of these schemas.
-    Schema(Vec<Part<'s>>),
+    Schema(Vec<SchemaRef<'s>>),
     /// It is what a query selects: such an object, a list of them, or null.
-    Selection(Selection),
+    Selection(FieldSelection),
     /// It is of one of these types.
     Union(Vec<Self>),
 }
 
 /// An object whose members are known.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Object<'s> {
+pub(crate) struct ObjectType<'s> {
     /// The members.
-    pub(crate) members: IndexMap<String, (Type<'s>, Presence)>,
+    pub(crate) members: IndexMap<String, (InferredType<'s>, MemberPresence)>,
     /// Whether there may be others.
     pub(crate) open: bool,
 }
 
 /// Whether a member is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Presence {
+pub(crate) enum MemberPresence {
     /// It is.
-    Sure,
+    Always,
     /// It may be.
-    Perhaps,
+    Optional,
     /// It is when a value is given for an optional parameter.
-    IfGiven,
+    IfProvided,
 }
 
-impl<'s> Type<'s> {
+impl<'s> InferredType<'s> {
     /// This very value.
     pub(crate) fn literal(value: &'s Value) -> Self {
         Self::Choice(vec![value])
     }
 
     /// What fits a schema of a task.
-    pub(crate) fn of_schema(schema: &'s Value, book: Book<'s>) -> Self {
+    pub(crate) fn from_schema(schema: &'s Value, book: SchemaContext<'s>) -> Self {
         match schema {
             Value::Null => Self::Unknown,
-            schema => Self::Schema(vec![Part::new(schema, book)]),
+            schema => Self::Schema(vec![SchemaRef::new(schema, book)]),
         }
     }
 
@@ -96,7 +96,7 @@ impl<'s> Type<'s> {
 
     /// The same or null.
     pub(crate) fn or_null(self) -> Self {
-        self.or(Self::Kinds(Kinds::NULL))
+        self.or(Self::Kinds(JsonTypes::NULL))
     }
 
     /// One of two types.
@@ -135,8 +135,9 @@ impl<'s> Type<'s> {
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Schema(one), Self::Schema(other)) => {
-                let same =
-                    |(one, other): (&Part<'_>, &Part<'_>)| std::ptr::eq(one.schema, other.schema);
+                let same = |(one, other): (&SchemaRef<'_>, &SchemaRef<'_>)| {
+                    std::ptr::eq(one.schema, other.schema)
+                };
                 one.len() == other.len() && one.iter().zip(other).all(same)
             }
             _ => false,
@@ -144,28 +145,28 @@ impl<'s> Type<'s> {
     }
 
     /// What may stand in the member `name` of an object of this type.
-    pub(crate) fn below(&self, name: &str) -> Self {
-        self.at(&[Key::Name(name.to_owned())]).unwrap_or(Self::Unknown)
+    pub(crate) fn nested(&self, name: &str) -> Self {
+        self.at(&[PathKey::Name(name.to_owned())]).unwrap_or(Self::Unknown)
     }
 
     /// What may stand in a list of this type.
-    pub(crate) fn each(&self) -> Self {
+    pub(crate) fn item_type(&self) -> Self {
         self.items().unwrap_or(Self::Unknown)
     }
 
     /// The members that are known of an object; none when it may be no object.
     pub(crate) fn members(&self) -> Vec<(String, Self)> {
-        if self.kinds() != Kinds::OBJECT {
+        if self.kinds() != JsonTypes::OBJECT {
             return Vec::new();
         }
         let mut members: IndexMap<String, Self> = IndexMap::new();
-        for shape in self.shapes() {
+        for shape in self.alternatives() {
             for name in shape.names() {
                 members.entry(name).or_insert(Self::Unknown);
             }
         }
         for (name, member) in &mut members {
-            *member = self.below(name);
+            *member = self.nested(name);
         }
         members.into_iter().collect()
     }
@@ -176,7 +177,7 @@ impl<'s> Type<'s> {
     }
 
     /// The kinds that it may be of.
-    pub(crate) fn kinds(&self) -> Kinds {
-        self.shapes().iter().fold(Kinds::NONE, |kinds, shape| kinds.or(shape.kinds))
+    pub(crate) fn kinds(&self) -> JsonTypes {
+        self.alternatives().iter().fold(JsonTypes::NONE, |kinds, shape| kinds.or(shape.kinds))
     }
 }

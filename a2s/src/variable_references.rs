@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::document::{Action, Block, Capability, OnError, Step};
-use crate::field_reader::Site;
-use crate::template::{Reference, Template};
-use crate::tree::{Kind, Node, item_path, member_path};
+use crate::document::{Capability, OnError, Step, StepAction, StepBlock};
+use crate::field_reader::SourceLocation;
+use crate::template::{Template, VariableReference};
+use crate::tree::{NodeValue, TreeNode, item_path, member_path};
 
 /// What can read variables.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Reader<'c> {
+pub(crate) enum VariableReader<'c> {
     /// The condition of `execution` itself.
     Execution,
     /// The list that a step runs over: read once, before the first iteration.
@@ -20,11 +20,11 @@ pub(crate) enum Reader<'c> {
     Output,
 }
 
-impl<'c> Reader<'c> {
-    pub(crate) fn references(self, capability: &'c Capability) -> Vec<&'c Reference> {
-        let of_block = |block: &'c Block| match block {
-            Block::Condition { condition, .. } => condition.references().iter().collect(),
-            Block::Sequence(_) | Block::Parallel { .. } => Vec::new(),
+impl<'c> VariableReader<'c> {
+    pub(crate) fn references(self, capability: &'c Capability) -> Vec<&'c VariableReference> {
+        let of_block = |block: &'c StepBlock| match block {
+            StepBlock::Condition { condition, .. } => condition.references().iter().collect(),
+            StepBlock::Sequence(_) | StepBlock::Parallel { .. } => Vec::new(),
         };
         match self {
             Self::Execution => of_block(&capability.execution),
@@ -33,20 +33,20 @@ impl<'c> Reader<'c> {
                 for_each.flat_map(|for_each| for_each.items.references()).collect()
             }
             Self::Step(step) => match &step.action {
-                Action::Task { inputs, .. } => {
+                StepAction::Task { inputs, .. } => {
                     inputs.values().flat_map(Template::references).collect()
                 }
-                Action::Capability { inputs, .. } => {
+                StepAction::Capability { inputs, .. } => {
                     inputs.values().flat_map(Template::references).collect()
                 }
-                Action::Block(block) => of_block(block),
+                StepAction::Block(block) => of_block(block),
             },
             Self::Output => capability.output.iter().flat_map(Template::references).collect(),
         }
     }
 
     /// The place where it reads `reference`.
-    pub(crate) fn site(self, root: &Node, reference: &Reference) -> Site {
+    pub(crate) fn site(self, root: &TreeNode, reference: &VariableReference) -> SourceLocation {
         let (owner, fields): (_, &[&str]) = match self {
             Self::Execution => ("execution", &["condition"]),
             Self::Items(step) => (step.pointer.as_str(), &["for_each"]),
@@ -60,7 +60,7 @@ impl<'c> Reader<'c> {
             let value = &node.member(field)?.value;
             find_reference(value, &member_path(owner, field), reference)
         });
-        found.unwrap_or_else(|| Site { path: owner.to_owned(), position: node.position })
+        found.unwrap_or_else(|| SourceLocation { path: owner.to_owned(), position: node.position })
     }
 
     pub(crate) fn subject(self) -> String {
@@ -75,16 +75,16 @@ impl<'c> Reader<'c> {
 /// Every variable that a capability reads, but for those that a `for_each` or a `catch` brings.
 pub(crate) fn references(capability: &Capability) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    let mut add = |reader: Reader<'_>| {
+    let mut add = |reader: VariableReader<'_>| {
         let read = reader.references(capability);
         names.extend(read.into_iter().map(|reference| reference.variable().to_owned()));
     };
-    add(Reader::Execution);
+    add(VariableReader::Execution);
     capability.for_each_step(|step| {
-        add(Reader::Items(step));
-        add(Reader::Step(step));
+        add(VariableReader::Items(step));
+        add(VariableReader::Step(step));
     });
-    add(Reader::Output);
+    add(VariableReader::Output);
     capability.for_each_step(|step| {
         for (name, _) in locals(step) {
             names.remove(name);
@@ -106,20 +106,24 @@ pub(crate) fn locals(step: &Step) -> Vec<(&str, &'static str)> {
 }
 
 /// The first string at or below `node` that holds `reference`.
-fn find_reference(node: &Node, path: &str, reference: &Reference) -> Option<Site> {
+fn find_reference(
+    node: &TreeNode,
+    path: &str,
+    reference: &VariableReference,
+) -> Option<SourceLocation> {
     match &node.kind {
-        Kind::String(text) => text
+        NodeValue::String(text) => text
             .match_indices("${")
             .filter_map(|(at, _)| text[at + 2..].split('}').next())
-            .any(|inner| Reference::parse(inner).as_ref() == Ok(reference))
-            .then(|| Site { path: path.to_owned(), position: node.position }),
-        Kind::Array(items) => items
+            .any(|inner| VariableReference::parse(inner).as_ref() == Ok(reference))
+            .then(|| SourceLocation { path: path.to_owned(), position: node.position }),
+        NodeValue::Array(items) => items
             .iter()
             .enumerate()
             .find_map(|(index, item)| find_reference(item, &item_path(path, index), reference)),
-        Kind::Object(members) => members.iter().find_map(|member| {
+        NodeValue::Object(members) => members.iter().find_map(|member| {
             find_reference(&member.value, &member_path(path, &member.key), reference)
         }),
-        Kind::Null | Kind::Bool(_) | Kind::Number(_) => None,
+        NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) => None,
     }
 }

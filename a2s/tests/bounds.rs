@@ -4,8 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its case has to fail")]
 
 use a2s::{
-    Compilation, Condition, Query, QueryMiss, compile, compile_to_publish, compile_with_checksum,
-    parse_value,
+    Compilation, Condition, JsonPathQuery, QueryError, compile, compile_to_publish,
+    compile_with_checksum, parse_value,
 };
 use serde_json::{Value, json};
 
@@ -306,7 +306,7 @@ fn expressions_of_any_length_and_depth_are_refused() {
         "$[?@".to_owned() + &"[?@".repeat(large / 3),
         "$.".to_owned() + &"a".repeat(large),
     ] {
-        let (outcome, most) = measure(|| Query::parse(&text));
+        let (outcome, most) = measure(|| JsonPathQuery::parse(&text));
         assert!(outcome.is_err() && most <= 4 * MIB);
     }
     // The deepest and longest that are read, on a thread with a small stack.
@@ -319,7 +319,7 @@ fn expressions_of_any_length_and_depth_are_refused() {
             if let Ok(condition) = condition {
                 assert_eq!(condition.evaluate(json!({"a": 1}).as_object().unwrap()), Ok(true));
             }
-            let query = Query::parse(&format!("$[?{open}@.a{close}]"));
+            let query = JsonPathQuery::parse(&format!("$[?{open}@.a{close}]"));
             assert_eq!(query.is_ok(), depth < 16, "{depth}");
         }
         let chain = vec!["${a}"; 33].join("+") + " == 33";
@@ -383,12 +383,12 @@ fn the_largest_documents_that_are_read_take_bounded_memory() {
 #[test]
 fn an_answer_that_is_made_to_be_expensive_is_not_evaluated() {
     let evaluate = |query: &str, answer: &Value| {
-        let query = Query::parse(query).unwrap();
+        let query = JsonPathQuery::parse(query).unwrap();
         let (outcome, most) = measure(|| query.evaluate(answer));
         assert!(most <= 256 * MIB, "{}: {} MiB", query.source(), most / MIB);
         outcome
     };
-    let too_much = |outcome| matches!(outcome, Err(QueryMiss::TooMuch { .. }));
+    let too_much = |outcome| matches!(outcome, Err(QueryError::TooExpensive { .. }));
     let long_key = json!({ "k".repeat(1 << 20): vec![0; 4_000] });
     assert!(too_much(evaluate("$.*[*]", &long_key)));
     let mut comb = json!(1);

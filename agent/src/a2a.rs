@@ -11,7 +11,9 @@ pub(crate) mod model;
 pub(crate) mod rpc;
 pub(crate) mod wire_versions;
 
-pub use agent_card::{Card, Skill};
+pub use agent_card::{PeerCard, PeerSkill};
 pub use client::{A2aClient, A2aError, TaskStream, UnresolvedAgent};
-pub use model::{Artifact, Message, Part, Reply, Role, Status, Task, TaskState, Update};
-pub use wire_versions::Version;
+pub use model::{
+    A2aTask, Message, MessageReply, Part, Role, TaskArtifact, TaskState, TaskStatus, TaskUpdate,
+};
+pub use wire_versions::A2aVersion;

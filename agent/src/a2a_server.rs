@@ -18,45 +18,47 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-use self::request_params::{Asked, Incoming, hide_inputs};
+use self::request_params::{IncomingMessage, ParsedRequest, hide_inputs};
 use crate::a2a::agent_card::MAX_SKILLS;
-use crate::a2a::model::{Message, Part, Reply, Role, Status, Task, TaskState, Update};
-use crate::a2a::rpc::{self, Call, Fault, Kind, Method, Object};
-use crate::a2a::wire_versions::Version;
+use crate::a2a::model::{
+    A2aTask, Message, MessageReply, Part, Role, TaskState, TaskStatus, TaskUpdate,
+};
+use crate::a2a::rpc::{self, Kind, Object, RpcError, RpcMethod, RpcRequest};
+use crate::a2a::wire_versions::A2aVersion;
 use crate::agent::Agent;
 use crate::agent::turn::parse_reply::is_consent;
 use crate::client::Error as ClientError;
-use crate::guard::{Denied, Direction, Hidden};
+use crate::guard::{GuardDenial, MessageDirection, RedactedInputs};
 use crate::requester::Requester;
-use tasks::{Entry, NoRoom, Tasks};
+use tasks::{TaskEntry, TaskStore, TaskStoreFull};
 
 /// Where other agents are served. What it does, it does as any turn of the agent.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct A2aServer {
     /// Without peers: what came from another agent goes to no third one, which may be the first.
     agent: Arc<Agent>,
     /// All tasks, of all requesters.
-    tasks: Arc<Tasks>,
+    tasks: Arc<TaskStore>,
     turns: Arc<Semaphore>,
     /// The party that asks, whose tasks alone it sees.
     owner: Option<Principal>,
 }
 
 /// What is answered to a request.
-pub(crate) enum Answer {
-    One(Object),
+pub(crate) enum RpcResponse {
+    Single(Object),
     Stream(BoxStream<'static, Object>),
 }
 
 /// What an answer goes back to.
 #[derive(Debug, Clone)]
-struct Ticket {
+struct ReplyTo {
     id: Value,
-    version: Version,
+    version: A2aVersion,
     hook: A2aMethod,
 }
 
-impl Desk {
+impl A2aServer {
     /// As many turns are taken at once as `turns` has permits.
     pub(crate) fn new(agent: Agent, turns: Arc<Semaphore>) -> Self {
         let (agent, tasks) = (Arc::new(agent.without_peers()), Arc::default());
@@ -80,7 +82,7 @@ impl Desk {
     pub(crate) async fn skills(&self) -> Result<(Vec<CapabilitySummary>, bool), ClientError> {
         let mut skills: Vec<CapabilitySummary> = Vec::new();
         let (mut failed, mut good) = (None, false);
-        for source in &self.agent.sources {
+        for source in &self.agent.backends {
             let mut after = None;
             loop {
                 let page = match source.registry.list(after.as_deref()).await {
@@ -111,92 +113,106 @@ impl Desk {
     }
 
     /// Answers a request. `header` is `A2A-Version`, where one was sent.
-    pub(crate) async fn answer(self: Arc<Self>, body: &[u8], header: Option<&str>) -> Answer {
-        match Call::read(body, header) {
+    pub(crate) async fn handle_request(
+        self: Arc<Self>,
+        body: &[u8],
+        header: Option<&str>,
+    ) -> RpcResponse {
+        match RpcRequest::read(body, header) {
             Ok(call) => {
                 let id = call.id.clone();
-                let answer = self.take(call).await;
-                answer.unwrap_or_else(|fault| Answer::One(fault.answer(&id)))
+                let answer = self.handle_call(call).await;
+                answer.unwrap_or_else(|fault| RpcResponse::Single(fault.to_response(&id)))
             }
-            Err((id, fault)) => Answer::One(fault.answer(&id)),
+            Err((id, fault)) => RpcResponse::Single(fault.to_response(&id)),
         }
     }
 
-    async fn take(self: &Arc<Self>, call: Call) -> Result<Answer, Fault> {
-        let Some(hook) = call.method.hook() else { return Err(never(call.method)) };
-        let ticket = Ticket { id: call.id.clone(), version: call.version, hook };
-        let streams = matches!(call.method, Method::Stream | Method::Follow);
-        let asked = match self.let_in(&ticket, call).await? {
+    async fn handle_call(self: &Arc<Self>, call: RpcRequest) -> Result<RpcResponse, RpcError> {
+        let Some(hook) = call.method.hook() else { return Err(unsupported_error(call.method)) };
+        let ticket = ReplyTo { id: call.id.clone(), version: call.version, hook };
+        let streams = matches!(call.method, RpcMethod::Stream | RpcMethod::Follow);
+        let asked = match self.guard_request(&ticket, call).await? {
             Ok(asked) => asked,
-            Err((Asked::Message(incoming), denial)) if incoming.task.is_none() => {
+            Err((ParsedRequest::Message(incoming), denial)) if incoming.task.is_none() => {
                 let task = self.reject(*incoming, &denial)?;
                 if streams {
-                    return Ok(Answer::Stream(self.follow(ticket, None, task, 0)));
+                    return Ok(RpcResponse::Stream(self.stream_task(ticket, None, task, 0)));
                 }
-                return self.reply(&ticket, task).await.map(Answer::One);
+                return self.reply(&ticket, task).await.map(RpcResponse::Single);
             }
-            Err((_, denial)) => return Err(denied("the request may not be acted on", &denial)),
+            Err((_, denial)) => {
+                return Err(denied_error("the request may not be acted on", &denial));
+            }
         };
         let task = match asked {
-            Asked::Message(incoming) => {
+            ParsedRequest::Message(incoming) => {
                 let (waits, history) = (incoming.waits, incoming.history);
-                let (entry, (task, seen)) = self.begin(*incoming)?;
+                let (entry, (task, seen)) = self.start_task(*incoming)?;
                 if streams {
-                    return Ok(Answer::Stream(self.follow(ticket, Some(entry), task, seen)));
+                    return Ok(RpcResponse::Stream(self.stream_task(
+                        ticket,
+                        Some(entry),
+                        task,
+                        seen,
+                    )));
                 }
                 if waits {
-                    entry.settle().await;
-                    within(entry.now().0, history)
+                    entry.wait_until_settled().await;
+                    limit_history(entry.snapshot().0, history)
                 } else {
-                    within(task, history)
+                    limit_history(task, history)
                 }
             }
-            Asked::Task { id, history } => {
-                let entry = self.find(id)?;
-                self.look_again(&entry).await;
-                within(entry.now().0, history)
+            ParsedRequest::Task { id, history } => {
+                let entry = self.find_task(id)?;
+                self.refresh_waiting_task(&entry).await;
+                limit_history(entry.snapshot().0, history)
             }
-            Asked::List(wanted) => {
-                let now = self.agent.outside.now();
+            ParsedRequest::List(wanted) => {
+                let now = self.agent.clock.now();
                 let listed = self.tasks.list(self.owner.as_ref(), now);
-                let page = wanted.page(listed, ticket.version);
-                return self.let_out(&ticket, page).await.map(Answer::One);
+                let page = wanted.to_page(listed, ticket.version);
+                return self.guard_result(&ticket, page).await.map(RpcResponse::Single);
             }
-            Asked::Cancel { id } => {
-                let entry = self.find(id)?;
-                let message = self.say(&entry, vec![Part::Text("It was stopped.".to_owned())]);
-                let waiting = entry.cancel(message, self.agent.outside.now()).map_err(|state| {
+            ParsedRequest::Cancel { id } => {
+                let entry = self.find_task(id)?;
+                let message =
+                    self.new_message(&entry, vec![Part::Text("It was stopped.".to_owned())]);
+                let waiting = entry.cancel(message, self.agent.clock.now()).map_err(|state| {
                     let state = ticket.version.state(state);
-                    Fault::new(Kind::NotCancelable, format!("the task is over: {state}"))
+                    RpcError::new(Kind::NotCancelable, format!("the task is over: {state}"))
                 })?;
                 if let Some(waiting) = waiting
                     && let Err(error) = waiting.cancel(&self.agent).await
                 {
                     tracing::warn!(%error, "the run of a task that was stopped waits on");
                 }
-                entry.now().0
+                entry.snapshot().0
             }
-            Asked::Follow { id } => {
-                let entry = self.find(id)?;
-                self.look_again(&entry).await;
-                let (task, seen) = entry.now();
+            ParsedRequest::Follow { id } => {
+                let entry = self.find_task(id)?;
+                self.refresh_waiting_task(&entry).await;
+                let (task, seen) = entry.snapshot();
                 if task.status.state.is_final() {
                     let state = ticket.version.state(task.status.state);
                     let text = format!("the task is over: {state}; ask for it");
-                    return Err(Fault::new(Kind::Unsupported, text));
+                    return Err(RpcError::new(Kind::Unsupported, text));
                 }
-                return Ok(Answer::Stream(self.follow(ticket, Some(entry), task, seen)));
+                return Ok(RpcResponse::Stream(self.stream_task(ticket, Some(entry), task, seen)));
             }
         };
         let written = match ticket.hook {
-            A2aMethod::MessageSend => return self.reply(&ticket, task).await.map(Answer::One),
+            A2aMethod::MessageSend => {
+                return self.reply(&ticket, task).await.map(RpcResponse::Single);
+            }
             _ => ticket.version.task(&task),
         };
-        self.let_out(&ticket, written).await.map(Answer::One)
+        self.guard_result(&ticket, written).await.map(RpcResponse::Single)
     }
 
-    async fn reply(&self, ticket: &Ticket, task: Task) -> Result<Object, Fault> {
-        self.let_out(ticket, ticket.version.reply(&Reply::Task(task))).await
+    async fn reply(&self, ticket: &ReplyTo, task: A2aTask) -> Result<Object, RpcError> {
+        self.guard_result(ticket, ticket.version.reply(&MessageReply::Task(task))).await
     }
 
     /// Asks the guardians about a request, which may be acted on as it was or as they want it. They
@@ -204,33 +220,35 @@ impl Desk {
     ///
     /// # Errors
     /// The request cannot be used, whatever they say.
-    async fn let_in(
+    async fn guard_request(
         &self,
-        ticket: &Ticket,
-        call: Call,
-    ) -> Result<Result<Asked, (Asked, Denied)>, Fault> {
-        let asked = Asked::read(&call)?;
-        let (version, method, mut whole) = (call.version, call.method, call.whole);
+        ticket: &ReplyTo,
+        call: RpcRequest,
+    ) -> Result<Result<ParsedRequest, (ParsedRequest, GuardDenial)>, RpcError> {
+        let asked = ParsedRequest::read(&call)?;
+        let (version, method, mut whole) = (call.version, call.method, call.raw);
         let hidden = self.hidden_inputs(&asked);
         hide_inputs(&mut whole, &hidden);
-        let read = |payload: &Object| -> Result<Asked, Fault> {
-            let call = Call::of(payload.clone(), None).map_err(|(_, fault)| fault)?;
+        let read = |payload: &Object| -> Result<ParsedRequest, RpcError> {
+            let call =
+                RpcRequest::from_object(payload.clone(), None).map_err(|(_, fault)| fault)?;
             if (call.version, call.method) != (version, method) {
-                return Err(Fault::new(Kind::Request, "the method differs"));
+                return Err(RpcError::new(Kind::Request, "the method differs"));
             }
-            Asked::read(&call)
+            ParsedRequest::read(&call)
         };
         let fits = |payload: &Object| read(payload).map(drop).map_err(|fault| fault.message);
         let guard = &self.agent.guard;
-        let guarded = guard.a2a(ticket.hook, Direction::Asked, whole, fits).await;
-        let guarded = guarded.without_a_new_yes(|payload| {
-            let yes = read(payload).ok().and_then(|wanted| self.yes_to(&wanted));
-            yes.is_some() && yes != self.yes_to(&asked)
+        let guarded =
+            guard.check_a2a(ticket.hook, MessageDirection::InboundRequest, whole, fits).await;
+        let guarded = guarded.without_added_consent(|payload| {
+            let yes = read(payload).ok().and_then(|wanted| self.confirmed_task(&wanted));
+            yes.is_some() && yes != self.confirmed_task(&asked)
         });
         match guarded.outcome {
             Ok(payload) => {
                 let mut wanted = read(&payload)?;
-                wanted.reveal(&asked, &hidden);
+                wanted.restore_inputs(&asked, &hidden);
                 Ok(Ok(wanted))
             }
             Err(denial) => Ok(Err((asked, denial))),
@@ -238,99 +256,106 @@ impl Desk {
     }
 
     /// The task whose question a request says yes to.
-    fn yes_to(&self, asked: &Asked) -> Option<Uuid> {
-        let Asked::Message(incoming) = asked else { return None };
-        let task = incoming.task.filter(|_| is_consent(&incoming.wish.text))?;
-        self.find(task).is_ok_and(|entry| entry.asks_for_a_yes()).then_some(task)
+    fn confirmed_task(&self, asked: &ParsedRequest) -> Option<Uuid> {
+        let ParsedRequest::Message(incoming) = asked else { return None };
+        let task = incoming.task.filter(|_| is_consent(&incoming.intent.text))?;
+        self.find_task(task).is_ok_and(|entry| entry.asks_for_consent()).then_some(task)
     }
 
     /// The inputs of a message that guardians are not shown: which capability they are for is not
     /// known yet, so any may be secret but those that a question has asked for as none.
-    fn hidden_inputs(&self, asked: &Asked) -> Hidden {
+    fn hidden_inputs(&self, asked: &ParsedRequest) -> RedactedInputs {
         let task = match asked {
-            Asked::Message(incoming) => incoming.task,
+            ParsedRequest::Message(incoming) => incoming.task,
             _ => None,
         };
-        let entry = task.and_then(|id| self.find(id).ok());
-        Hidden::but(entry.map(|entry| entry.open_inputs()).unwrap_or_default())
+        let entry = task.and_then(|id| self.find_task(id).ok());
+        RedactedInputs::all_except(entry.map(|entry| entry.open_inputs()).unwrap_or_default())
     }
 
     /// Asks the guardians about a result, which may be sent as it was or as they want it.
-    async fn let_out(&self, ticket: &Ticket, result: Value) -> Result<Object, Fault> {
+    async fn guard_result(&self, ticket: &ReplyTo, result: Value) -> Result<Object, RpcError> {
         let fits = |payload: &Object| match payload.get("result") {
             Some(Value::Object(_)) => Ok(()),
             _ => Err("it has no `result`".to_owned()),
         };
-        let answer = rpc::result(&ticket.id, result);
-        let guarded = self.agent.guard.a2a(ticket.hook, Direction::Answers, answer, fits).await;
+        let answer = rpc::result_response(&ticket.id, result);
+        let guarded = self
+            .agent
+            .guard
+            .check_a2a(ticket.hook, MessageDirection::OutboundResponse, answer, fits)
+            .await;
         match guarded.outcome {
             Ok(mut used) => {
                 let result = used.remove("result").unwrap_or_default();
-                Ok(rpc::result(&ticket.id, result))
+                Ok(rpc::result_response(&ticket.id, result))
             }
-            Err(denial) => Err(denied("the answer is withheld", &denial)),
+            Err(denial) => Err(denied_error("the answer is withheld", &denial)),
         }
     }
 
     /// A task that is not taken on. Nothing of what was said is kept.
-    fn reject(&self, incoming: Incoming, denial: &Denied) -> Result<Task, Fault> {
-        let (id, now) = (self.agent.outside.new_id(), self.agent.outside.now());
-        let context = incoming.context.unwrap_or_else(|| self.agent.outside.new_id().to_string());
-        let entry =
-            self.tasks.open(id, self.owner.clone(), context, now).map_err(|NoRoom| busy())?;
+    fn reject(&self, incoming: IncomingMessage, denial: &GuardDenial) -> Result<A2aTask, RpcError> {
+        let (id, now) = (self.agent.clock.new_id(), self.agent.clock.now());
+        let context = incoming.context.unwrap_or_else(|| self.agent.clock.new_id().to_string());
+        let entry = self
+            .tasks
+            .create(id, self.owner.clone(), context, now)
+            .map_err(|TaskStoreFull| busy_error())?;
         let words = format!("I may not act on this: {denial}");
-        let message = Some(self.say(&entry, vec![Part::Text(words)]));
-        let status = Status { state: TaskState::Rejected, message, timestamp: Some(now) };
-        entry.put(Update::Status(status), now);
-        Ok(entry.now().0)
+        let message = Some(self.new_message(&entry, vec![Part::Text(words)]));
+        let status = TaskStatus { state: TaskState::Rejected, message, timestamp: Some(now) };
+        entry.apply_update(TaskUpdate::Status(status), now);
+        Ok(entry.snapshot().0)
     }
 
-    fn find(&self, id: Uuid) -> Result<Arc<Entry>, Fault> {
-        let entry = self.tasks.get(id, self.owner.as_ref(), self.agent.outside.now());
-        entry.ok_or_else(no_task)
+    fn find_task(&self, id: Uuid) -> Result<Arc<TaskEntry>, RpcError> {
+        let entry = self.tasks.get(id, self.owner.as_ref(), self.agent.clock.now());
+        entry.ok_or_else(task_not_found)
     }
 
     /// The task as it is, and then what happens to it, until it is over or waits for somebody. An
     /// update that the guardians withhold is left out; when the first or the last is, the stream
     /// ends with an error.
-    fn follow(
+    fn stream_task(
         self: &Arc<Self>,
-        ticket: Ticket,
-        entry: Option<Arc<Entry>>,
-        task: Task,
+        ticket: ReplyTo,
+        entry: Option<Arc<TaskEntry>>,
+        task: A2aTask,
         seen: usize,
     ) -> BoxStream<'static, Object> {
-        struct Following {
-            desk: Arc<Desk>,
-            ticket: Ticket,
-            entry: Option<Arc<Entry>>,
+        struct TaskStreamState {
+            server: Arc<A2aServer>,
+            ticket: ReplyTo,
+            entry: Option<Arc<TaskEntry>>,
             ids: (String, String),
-            first: Option<Task>,
+            first: Option<A2aTask>,
             seen: usize,
             over: bool,
         }
         let ids = (task.id.clone(), task.context.clone());
         let (desk, first) = (Arc::clone(self), Some(task));
-        let following = Following { desk, ticket, entry, ids, first, seen, over: false };
+        let following =
+            TaskStreamState { server: desk, ticket, entry, ids, first, seen, over: false };
         let stream = futures::stream::unfold(following, |mut at| async move {
             while !at.over {
                 let (update, needed) = if let Some(task) = at.first.take() {
-                    (Update::Reply(Reply::Task(task)), true)
+                    (TaskUpdate::Reply(MessageReply::Task(task)), true)
                 } else {
-                    let update = at.entry.as_ref()?.next(at.seen).await?;
+                    let update = at.entry.as_ref()?.next_update(at.seen).await?;
                     at.seen += 1;
                     let ends =
-                        matches!(&update, Update::Status(status) if status.state.is_settled());
+                        matches!(&update, TaskUpdate::Status(status) if status.state.is_settled());
                     at.over = ends;
                     (update, ends)
                 };
                 let (task, context) = &at.ids;
                 let written = at.ticket.version.update(task, context, &update);
-                match at.desk.let_out(&at.ticket, written).await {
+                match at.server.guard_result(&at.ticket, written).await {
                     Ok(answer) => return Some((answer, at)),
                     Err(fault) if needed => {
                         at.over = true;
-                        return Some((fault.answer(&at.ticket.id), at));
+                        return Some((fault.to_response(&at.ticket.id), at));
                     }
                     Err(_) => {}
                 }
@@ -341,9 +366,9 @@ impl Desk {
     }
 
     /// A message of this agent about a task.
-    fn say(&self, entry: &Entry, parts: Vec<Part>) -> Message {
+    fn new_message(&self, entry: &TaskEntry, parts: Vec<Part>) -> Message {
         Message {
-            id: self.agent.outside.new_id().to_string(),
+            id: self.agent.clock.new_id().to_string(),
             context: Some(entry.context.clone()),
             task: Some(entry.id.to_string()),
             role: Role::Agent,
@@ -353,29 +378,31 @@ impl Desk {
 }
 
 /// What is never done, whoever asks.
-fn never(method: Method) -> Fault {
+fn unsupported_error(method: RpcMethod) -> RpcError {
     match method {
-        Method::ExtendedCard => Fault::new(Kind::NoExtendedCard, "there is one card, for all"),
-        _ => Fault::new(Kind::NoPush, "nobody is notified: follow the task, or ask for it"),
+        RpcMethod::ExtendedCard => {
+            RpcError::new(Kind::NoExtendedCard, "there is one card, for all")
+        }
+        _ => RpcError::new(Kind::NoPush, "nobody is notified: follow the task, or ask for it"),
     }
 }
 
-fn denied(what: &str, denial: &Denied) -> Fault {
-    Fault::new(Kind::Denied, format!("{what}: {denial}"))
+fn denied_error(what: &str, denial: &GuardDenial) -> RpcError {
+    RpcError::new(Kind::Denied, format!("{what}: {denial}"))
 }
 
-fn busy() -> Fault {
-    Fault::new(Kind::Busy, "too much is done at once: try again later")
+fn busy_error() -> RpcError {
+    RpcError::new(Kind::Busy, "too much is done at once: try again later")
 }
 
 /// One answer for ids that were never given, are forgotten, belong to another party, or are no ids at
 /// all.
-fn no_task() -> Fault {
-    Fault::new(Kind::NoTask, "there is no such task, or not any more")
+fn task_not_found() -> RpcError {
+    RpcError::new(Kind::NoTask, "there is no such task, or not any more")
 }
 
 /// A task with at most so many of the last messages of its history.
-fn within(mut task: Task, history: Option<usize>) -> Task {
+fn limit_history(mut task: A2aTask, history: Option<usize>) -> A2aTask {
     if let Some(most) = history {
         let over = task.history.len().saturating_sub(most);
         task.history.drain(..over);

@@ -5,13 +5,13 @@ pub(crate) mod turn;
 use a2s::api::{AgentEvent, AgentRequest, AgentResponse};
 
 use crate::a2a::UnresolvedAgent;
-use crate::client::{Client, ServiceClients};
+use crate::client::{ServiceClient, ServiceClients};
 use crate::clock_and_ids::ClockAndIds;
 use crate::error::Error;
-use crate::executor::Executor;
+use crate::executor::RemoteExecutor;
 use crate::guard::Guard;
-use crate::model::Model;
-use crate::registry::Registry;
+use crate::model::LanguageModel;
+use crate::registry::RemoteRegistry;
 use crate::requester::Requester;
 use crate::state_store::StateStore;
 
@@ -20,15 +20,15 @@ pub const MAX_MESSAGE: usize = 8 << 10;
 /// The longest name of a conversation, in characters.
 pub const MAX_SESSION: usize = 200;
 /// How many capabilities are tried for one intent.
-const CANDIDATES: usize = 5;
+const MAX_CANDIDATES: usize = 5;
 
 /// Where capabilities are found, and what runs those that are found there.
 #[derive(Debug, Clone)]
 pub struct Backend {
     /// Knows them.
-    pub registry: Registry,
+    pub registry: RemoteRegistry,
     /// Gets its documents from that registry.
-    pub executor: Executor,
+    pub executor: RemoteExecutor,
     /// Reaches both with the credentials of whichever requester a turn is taken for; none where
     /// both are reached with credentials of the agent's own.
     pub shared: Option<ServiceClients>,
@@ -57,12 +57,12 @@ pub struct Backend {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Agent {
-    pub(crate) sources: Vec<Backend>,
+    pub(crate) backends: Vec<Backend>,
     pub(crate) guard: Guard,
-    pub(crate) outside: ClockAndIds,
-    pub(crate) model: Option<Model>,
+    pub(crate) clock: ClockAndIds,
+    pub(crate) model: Option<LanguageModel>,
     pub(crate) peers: Vec<UnresolvedAgent>,
-    pub(crate) candidates: usize,
+    pub(crate) max_candidates: usize,
     /// Whether actions run without a question.
     pub(crate) consent_off: bool,
 }
@@ -70,8 +70,9 @@ pub struct Agent {
 impl Backend {
     /// Registry and executor at one address.
     #[must_use]
-    pub fn at(client: Client) -> Self {
-        let (registry, executor) = (Registry::new(client.clone()), Executor::new(client));
+    pub fn from_client(client: ServiceClient) -> Self {
+        let (registry, executor) =
+            (RemoteRegistry::new(client.clone()), RemoteExecutor::new(client));
         Self { registry, executor, shared: None }
     }
 
@@ -80,8 +81,8 @@ impl Backend {
     #[must_use]
     pub fn shared(clients: ServiceClients) -> Self {
         Self {
-            registry: Registry::new(clients.registry.clone()),
-            executor: Executor::new(clients.executor.clone()),
+            registry: RemoteRegistry::new(clients.registry.clone()),
+            executor: RemoteExecutor::new(clients.executor.clone()),
             shared: Some(clients),
         }
     }
@@ -101,26 +102,26 @@ impl Agent {
         let guard = Guard::new(None, outside.clone());
         let (sources, peers) = (Vec::new(), Vec::new());
         Self {
-            sources,
+            backends: sources,
             guard,
-            outside,
+            clock: outside,
             model: None,
             peers,
-            candidates: CANDIDATES,
+            max_candidates: MAX_CANDIDATES,
             consent_off: false,
         }
     }
 
     /// Searches these, and no others.
     #[must_use]
-    pub fn use_registries(self, sources: impl IntoIterator<Item = Backend>) -> Self {
-        Self { sources: sources.into_iter().collect(), ..self }
+    pub fn with_backends(self, sources: impl IntoIterator<Item = Backend>) -> Self {
+        Self { backends: sources.into_iter().collect(), ..self }
     }
 
     /// Asks these guardians about every message and every search. What capabilities do is asked by
     /// the executor.
     #[must_use]
-    pub fn guarded_by(self, guard: Guard) -> Self {
+    pub fn with_guard(self, guard: Guard) -> Self {
         Self { guard, ..self }
     }
 
@@ -132,7 +133,7 @@ impl Agent {
 
     /// Lets a language model read what somebody wants, and write what is answered.
     #[must_use]
-    pub fn with_model(self, model: Model) -> Self {
+    pub fn with_model(self, model: LanguageModel) -> Self {
         Self { model: Some(model), ..self }
     }
 
@@ -147,9 +148,9 @@ impl Agent {
     /// credentials and no others.
     #[must_use]
     pub fn acting_for(&self, requester: &Requester) -> Self {
-        let sources = self.sources.iter().map(|source| source.acting_for(requester)).collect();
+        let sources = self.backends.iter().map(|source| source.acting_for(requester)).collect();
         let guard = self.guard.acting_for(requester);
-        Self { sources, guard, ..self.clone() }
+        Self { backends: sources, guard, ..self.clone() }
     }
 
     /// The same agent, which asks no other one.
@@ -169,6 +170,6 @@ impl Agent {
         store: &dyn StateStore,
         tell: &mut (dyn FnMut(AgentEvent) + Send),
     ) -> Result<AgentResponse, Error> {
-        turn::take(self, request, store, tell).await
+        turn::run_turn(self, request, store, tell).await
     }
 }

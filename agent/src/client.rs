@@ -12,12 +12,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
-pub(crate) use sse::{Next, Sse};
+pub(crate) use sse::{SseItem, SseStream};
 
 use crate::requester::Requester;
 
 /// The most bytes of an answer; a document has at most 1 MiB.
-const MAX_ANSWER: usize = 64 << 20;
+const MAX_RESPONSE: usize = 64 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Silence after which an answer is given up; event streams send a comment before.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ pub enum Error {
     },
     /// It answers what no service of this version would.
     #[error("{url} {what}")]
-    BadAnswer {
+    BadResponse {
         /// Where.
         url: Box<Url>,
         /// What is wrong with it: "answered …".
@@ -57,7 +57,7 @@ impl Error {
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Refused { problem } => Some(&problem.code),
-            Self::Unreachable { .. } | Self::BadAnswer { .. } => None,
+            Self::Unreachable { .. } | Self::BadResponse { .. } => None,
         }
     }
 }
@@ -66,23 +66,23 @@ impl Error {
 ///
 /// It follows no redirect: the token is sent to this address alone.
 #[derive(Debug, Clone)]
-pub struct Client {
+pub struct ServiceClient {
     http: reqwest::Client,
     url: Url,
     token: Option<Secret>,
     /// The end user that the holder of the token acts for.
     on_behalf_of: Option<String>,
     /// The most bytes of an answer, and of an event of a stream.
-    most: usize,
+    max_bytes: usize,
 }
 
 /// The clients of a registry and of an executor that gets its documents from there.
 #[derive(Debug, Clone)]
 pub struct ServiceClients {
     /// Reaches the registry.
-    pub registry: Client,
+    pub registry: ServiceClient,
     /// Reaches the executor.
-    pub executor: Client,
+    pub executor: ServiceClient,
 }
 
 impl ServiceClients {
@@ -104,14 +104,14 @@ impl ServiceClients {
     }
 }
 
-impl From<Client> for ServiceClients {
+impl From<ServiceClient> for ServiceClients {
     /// Both at one address.
-    fn from(client: Client) -> Self {
+    fn from(client: ServiceClient) -> Self {
         Self { registry: client.clone(), executor: client }
     }
 }
 
-impl Client {
+impl ServiceClient {
     /// A client for the services at `url`, which are shown `token`. Nothing is sent yet.
     ///
     /// # Errors
@@ -130,13 +130,13 @@ impl Client {
             .user_agent(concat!("a2s/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| unreachable(url, &error))?;
-        Ok(Self { http, url: url.clone(), token, on_behalf_of: None, most: MAX_ANSWER })
+        Ok(Self { http, url: url.clone(), token, on_behalf_of: None, max_bytes: MAX_RESPONSE })
     }
 
     /// Takes answers of at most so many bytes, and events of a stream as well.
     #[must_use]
-    pub fn up_to(self, most: usize) -> Self {
-        Self { most, ..self }
+    pub fn with_max_bytes(self, most: usize) -> Self {
+        Self { max_bytes: most, ..self }
     }
 
     /// The same at another address of the same host.
@@ -194,7 +194,7 @@ impl Client {
             None => request,
         };
         match &self.token {
-            Some(token) => request.bearer_auth(token.reveal()),
+            Some(token) => request.bearer_auth(token.expose_secret()),
             None => request,
         }
     }
@@ -226,7 +226,7 @@ impl Client {
     pub async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, Error> {
         let body = self.bytes(request).await?;
         serde_json::from_slice(&body)
-            .map_err(|error| self.bad(format!("answered what is not understood: {error}")))
+            .map_err(|error| self.bad_response(format!("answered what is not understood: {error}")))
     }
 
     /// Sends a request and reads the bytes of a good answer, 64 MiB at most where nothing else
@@ -255,7 +255,7 @@ impl Client {
                 let problem = Problem { status: status.as_u16(), ..problem };
                 Err(Error::Refused { problem: Box::new(problem) })
             }
-            Err(_) => Err(self.unexplained(status)),
+            Err(_) => Err(self.unexplained_status(status)),
         }
     }
 
@@ -264,15 +264,17 @@ impl Client {
         let mut stream = response.bytes_stream();
         while let Some(chunk) = stream.next().await {
             body.extend_from_slice(&chunk.map_err(|error| self.unreachable(&error))?);
-            if body.len() > self.most {
-                return Err(self.bad(format!("answered more than {} bytes", self.most)));
+            if body.len() > self.max_bytes {
+                return Err(
+                    self.bad_response(format!("answered more than {} bytes", self.max_bytes))
+                );
             }
         }
         Ok(body)
     }
 
-    fn unexplained(&self, status: StatusCode) -> Error {
-        self.bad(format!("answered {status} without saying why"))
+    fn unexplained_status(&self, status: StatusCode) -> Error {
+        self.bad_response(format!("answered {status} without saying why"))
     }
 
     /// No answer.
@@ -281,8 +283,8 @@ impl Client {
     }
 
     /// An answer that no service of this version gives.
-    pub(crate) fn bad(&self, what: impl Into<String>) -> Error {
-        Error::BadAnswer {
+    pub(crate) fn bad_response(&self, what: impl Into<String>) -> Error {
+        Error::BadResponse {
             url: Box::new(self.url.clone()),
             what: what.into(),
             diagnostics: Vec::new(),
@@ -312,12 +314,12 @@ pub fn root_cause(error: &dyn std::error::Error) -> String {
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
-    in_words(cause)
+    describe_os_error(cause)
 }
 
 /// What an error of the system says without its number, which says nothing to a reader.
 #[must_use]
-pub fn in_words(error: &dyn std::error::Error) -> String {
+pub fn describe_os_error(error: &dyn std::error::Error) -> String {
     let text = error.to_string();
     text.split_once(" (os error").map_or(text.as_str(), |(words, _)| words).to_owned()
 }

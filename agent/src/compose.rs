@@ -18,36 +18,36 @@ use std::sync::Arc;
 
 use a2s::api::CapabilityRef;
 use a2s::authoring::{ChainStep, write_chain};
-use a2s::{Action, CapabilityName, Document, Interface, find_inputs};
+use a2s::{CapabilityInterface, CapabilityName, Document, StepAction, extract_inputs};
 use serde::Serialize;
 
-pub use collect_candidates::gather;
-use coreference::References;
-use link_inference::Judge;
+pub use collect_candidates::collect_candidates;
+use coreference::Coreferences;
+use link_inference::LinkInference;
 
 /// The most capabilities of a chain.
 pub const MAX_STEPS: usize = 4;
 /// Capabilities that are looked at for each request.
-const MOST_CANDIDATES: usize = 4;
+const MAX_CANDIDATES: usize = 4;
 /// Proposals that are made.
-const MOST_PROPOSALS: usize = 3;
+const MAX_PROPOSALS: usize = 3;
 /// How much less than the best one a candidate may fit its request.
-const NEAR_ENOUGH: f64 = 0.6;
+const MIN_RELATIVE_SIMILARITY: f64 = 0.6;
 /// What an input that stays open takes off the score of a chain.
-const OPEN: f64 = 0.98;
+const OPEN_INPUT_FACTOR: f64 = 0.98;
 
 /// A request of a sentence, and what was found for it.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct ChainRequest {
     /// In the words of whoever asks: "share it on Twitter".
     pub text: String,
     /// What may do it, best first.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<ChainCandidate>,
 }
 
 /// A capability that may do what is asked for.
 #[derive(Debug, Clone)]
-pub struct Candidate {
+pub struct ChainCandidate {
     /// Its checked document.
     pub document: Arc<Document>,
     /// How well it fits, 0 to 1, comparable between requests: the similarity of a search hit.
@@ -64,7 +64,7 @@ pub struct ChainProposal {
     /// The capabilities that it runs, in their order.
     pub capabilities: Vec<CapabilityRef>,
     /// What feeds what, and why.
-    pub links: Vec<Link>,
+    pub links: Vec<ProposalLink>,
     /// How good it is, 0 to 1: how well the capabilities fit and how sure the links are.
     pub score: f64,
     /// The document as YAML, with its checksum.
@@ -77,7 +77,7 @@ pub struct ChainProposal {
 
 /// Outputs that feed an input.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Link {
+pub struct ProposalLink {
     /// The capability that gives.
     pub from: CapabilityName,
     /// Its outputs; of several, a text is made.
@@ -93,14 +93,14 @@ pub struct Link {
 }
 
 /// A capability as a judge looks at it.
-struct Part<'r> {
+struct ChainMember<'r> {
     /// In which words it is asked for.
     text: &'r str,
     document: &'r Document,
 }
 
-impl<'r> Part<'r> {
-    fn interface(&self) -> &'r Interface {
+impl<'r> ChainMember<'r> {
+    fn interface(&self) -> &'r CapabilityInterface {
         self.document.interface()
     }
 
@@ -112,13 +112,15 @@ impl<'r> Part<'r> {
     fn changes(&self) -> bool {
         let mut changes = false;
         self.document.capability().for_each_step(|step| {
-            if let Action::Task { task, .. } = &step.action {
+            if let StepAction::Task { task, .. } = &step.action {
                 changes |= !task.is_read_only();
             }
         });
-        let verb =
-            word_similarity::of_name(self.name().as_str()).into_iter().next().unwrap_or_default();
-        changes || word_similarity::CHANGING.contains(&verb.as_str())
+        let verb = word_similarity::words_of_name(self.name().as_str())
+            .into_iter()
+            .next()
+            .unwrap_or_default();
+        changes || word_similarity::CHANGING_VERBS.contains(&verb.as_str())
     }
 }
 
@@ -127,32 +129,34 @@ impl<'r> Part<'r> {
 /// There is none for one request, or for more than four. Of each request the four best candidates
 /// are looked at, so that there are at most 256 chains to choose from.
 #[must_use]
-pub fn compose(requests: &[Request], author: &str) -> Vec<ChainProposal> {
+pub fn compose(requests: &[ChainRequest], author: &str) -> Vec<ChainProposal> {
     if !(2..=MAX_STEPS).contains(&requests.len()) {
         return Vec::new();
     }
-    let parts: Vec<Vec<(Part<'_>, f64)>> = requests.iter().map(parts_of).collect();
-    let references: Vec<_> = requests.iter().map(|r| References::of(&r.text)).collect();
-    let chains = choices(&parts);
-    let mut drafts: Vec<Draft<'_, '_>> =
-        chains.iter().filter_map(|chain| Draft::of(chain, &references)).collect();
+    let parts: Vec<Vec<(ChainMember<'_>, f64)>> = requests.iter().map(members_of).collect();
+    let references: Vec<_> = requests.iter().map(|r| Coreferences::from_text(&r.text)).collect();
+    let chains = candidate_chains(&parts);
+    let mut drafts: Vec<ChainDraft<'_, '_>> =
+        chains.iter().filter_map(|chain| ChainDraft::infer(chain, &references)).collect();
     drafts.sort_by(|a, b| b.score.total_cmp(&a.score));
-    drafts.into_iter().filter_map(|draft| draft.write(author)).take(MOST_PROPOSALS).collect()
+    drafts.into_iter().filter_map(|draft| draft.to_proposal(author)).take(MAX_PROPOSALS).collect()
 }
 
-fn parts_of(request: &Request) -> Vec<(Part<'_>, f64)> {
+fn members_of(request: &ChainRequest) -> Vec<(ChainMember<'_>, f64)> {
     let best = request.candidates.iter().map(|c| c.similarity).fold(0.0, f64::max);
-    let near = request.candidates.iter().filter(|c| c.similarity >= NEAR_ENOUGH * best);
+    let near = request.candidates.iter().filter(|c| c.similarity >= MIN_RELATIVE_SIMILARITY * best);
     let part = |candidate| {
-        let Candidate { document, similarity }: &Candidate = candidate;
-        (Part { text: &request.text, document }, *similarity)
+        let ChainCandidate { document, similarity }: &ChainCandidate = candidate;
+        (ChainMember { text: &request.text, document }, *similarity)
     };
-    near.take(MOST_CANDIDATES).map(part).collect()
+    near.take(MAX_CANDIDATES).map(part).collect()
 }
 
 /// Every way to choose one candidate for each request, and no capability twice.
-fn choices<'p, 'r>(parts: &'p [Vec<(Part<'r>, f64)>]) -> Vec<Vec<&'p (Part<'r>, f64)>> {
-    let mut chains: Vec<Vec<&(Part<'_>, f64)>> = vec![Vec::new()];
+fn candidate_chains<'p, 'r>(
+    parts: &'p [Vec<(ChainMember<'r>, f64)>],
+) -> Vec<Vec<&'p (ChainMember<'r>, f64)>> {
+    let mut chains: Vec<Vec<&(ChainMember<'_>, f64)>> = vec![Vec::new()];
     for candidates in parts {
         let longer = chains.iter().flat_map(|chain| {
             let fresh = candidates
@@ -166,25 +170,30 @@ fn choices<'p, 'r>(parts: &'p [Vec<(Part<'r>, f64)>]) -> Vec<Vec<&'p (Part<'r>, 
 }
 
 /// A chain in which something links each capability to those before it.
-struct Draft<'p, 'r> {
-    parts: Vec<&'p Part<'r>>,
+struct ChainDraft<'p, 'r> {
+    parts: Vec<&'p ChainMember<'r>>,
     steps: Vec<ChainStep<'r>>,
-    links: Vec<Link>,
+    links: Vec<ProposalLink>,
     score: f64,
 }
 
-impl<'p, 'r> Draft<'p, 'r> {
-    fn of(chain: &[&'p (Part<'r>, f64)], references: &[References]) -> Option<Self> {
-        let parts: Vec<&Part<'_>> = chain.iter().map(|(part, _)| part).collect();
+impl<'p, 'r> ChainDraft<'p, 'r> {
+    fn infer(chain: &[&'p (ChainMember<'r>, f64)], references: &[Coreferences]) -> Option<Self> {
+        let parts: Vec<&ChainMember<'_>> = chain.iter().map(|(part, _)| part).collect();
         let mut steps: Vec<ChainStep<'_>> = Vec::with_capacity(parts.len());
         let mut links = Vec::new();
         for (at, part) in parts.iter().enumerate() {
             let mut feeds = BTreeMap::new();
             if at > 0 {
-                let found = find_inputs(part.text, &part.interface().inputs);
+                let found = extract_inputs(part.text, &part.interface().inputs);
                 let refers = references.get(at)?;
-                let judge = Judge { earlier: parts.get(..at)?, part, found: &found, refers };
-                let judged = judge.links();
+                let judge = LinkInference {
+                    earlier: parts.get(..at)?,
+                    member: part,
+                    found: &found,
+                    coreferences: refers,
+                };
+                let judged = judge.infer_links();
                 if judged.is_empty() {
                     return None;
                 }
@@ -192,24 +201,24 @@ impl<'p, 'r> Draft<'p, 'r> {
                     feeds.insert(link.input.clone(), feed);
                     links.push(link);
                 }
-                for (input, feed) in judge.shared(&steps) {
+                for (input, feed) in judge.shared_inputs(&steps) {
                     feeds.entry(input).or_insert(feed);
                 }
             }
-            steps.push(ChainStep { document: part.document, feeds });
+            steps.push(ChainStep { document: part.document, bindings: feeds });
         }
         let fit = chain.iter().map(|(_, similarity)| similarity).sum::<f64>() / chain.len() as f64;
         let sure = links.iter().map(|link| link.sure).fold(1.0, f64::min);
         let open = parts.iter().zip(&steps).flat_map(|(part, step)| {
             let inputs = part.interface().inputs.iter();
-            inputs.filter(|field| field.required && !step.feeds.contains_key(&field.name))
+            inputs.filter(|field| field.required && !step.bindings.contains_key(&field.name))
         });
         let open = i32::try_from(open.count()).unwrap_or(i32::MAX);
-        Some(Self { parts, steps, links, score: fit * sure * OPEN.powi(open) })
+        Some(Self { parts, steps, links, score: fit * sure * OPEN_INPUT_FACTOR.powi(open) })
     }
 
     /// The proposal, when the compiler takes its document.
-    fn write(self, author: &str) -> Option<ChainProposal> {
+    fn to_proposal(self, author: &str) -> Option<ChainProposal> {
         let written = write_chain(&self.steps, author).ok()?;
         let capability = written.document.capability();
         let pins = self.parts.iter().map(|part| {

@@ -1,7 +1,7 @@
 //! Errors of requests to an agent: one table of kinds with code and HTTP status.
 
 use a2s::api::Problem;
-use a2s::{Code, Refusal};
+use a2s::{AuthError, ErrorCode};
 
 use crate::client::Error as ClientError;
 
@@ -14,7 +14,7 @@ macro_rules! table {
         }
 
         /// Every code of this crate, in order: A2S600 to A2S699.
-        pub const CODES: &[Code] = &[$(Code { id: $id, title: $title, remedy: $remedy }),*];
+        pub const CODES: &[ErrorCode] = &[$(ErrorCode { id: $id, title: $title, remedy: $remedy }),*];
 
         impl Kind {
             const ALL: &[Self] = &[$(Self::$kind),*];
@@ -35,7 +35,7 @@ table! {
 }
 
 impl Kind {
-    pub(crate) fn code(self) -> Code {
+    pub(crate) fn code(self) -> ErrorCode {
         // The table is in the order of the enum.
         let at = Self::ALL.iter().position(|kind| *kind == self).unwrap_or_default();
         CODES[at]
@@ -50,7 +50,7 @@ pub enum Error {
     BadRequest(String),
     /// The token that was shown does not open this.
     #[error("{0}")]
-    Shut(Refusal),
+    Auth(AuthError),
     /// A registry or an executor does not answer, or not as one would.
     #[error(transparent)]
     Service(#[from] ClientError),
@@ -63,10 +63,10 @@ impl Error {
     pub(crate) fn kind(&self) -> Kind {
         match self {
             Self::BadRequest(_) => Kind::BadRequest,
-            Self::Shut(Refusal::Missing | Refusal::Unknown) => Kind::Unauthorized,
-            Self::Shut(Refusal::Lacks { .. }) => Kind::Forbidden,
-            Self::Shut(Refusal::BadEndUser(_)) => Kind::BadRequest,
-            Self::Shut(Refusal::Unavailable(_)) => Kind::Unreachable,
+            Self::Auth(AuthError::MissingToken | AuthError::UnknownToken) => Kind::Unauthorized,
+            Self::Auth(AuthError::MissingScope { .. }) => Kind::Forbidden,
+            Self::Auth(AuthError::InvalidEndUser(_)) => Kind::BadRequest,
+            Self::Auth(AuthError::Unavailable(_)) => Kind::Unreachable,
             Self::Service(_) => Kind::Unreachable,
             Self::Busy(_) => Kind::Busy,
         }

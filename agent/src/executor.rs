@@ -1,22 +1,22 @@
 //! The executor at the other end of HTTP: plans, runs and their events.
 
-use a2s::api::{Event, EventKind, ExecutionRequest, PlanRequest, PlanResponse, Run};
+use a2s::api::{EventKind, ExecutionRequest, PlanRequest, PlanResponse, Run, RunEvent};
 use reqwest::header::ACCEPT;
 use reqwest::{Method, StatusCode};
 use uuid::Uuid;
 
-use crate::client::{Client, Error, Next, Sse};
+use crate::client::{Error, ServiceClient, SseItem, SseStream};
 
 /// Runs capabilities: the `CapabilityExecutor` of the A2S text.
 #[derive(Debug, Clone)]
-pub struct Executor {
-    client: Client,
+pub struct RemoteExecutor {
+    client: ServiceClient,
 }
 
-impl Executor {
+impl RemoteExecutor {
     /// The executor that `client` reaches.
     #[must_use]
-    pub fn new(client: Client) -> Self {
+    pub fn new(client: ServiceClient) -> Self {
         Self { client }
     }
 
@@ -40,7 +40,7 @@ impl Executor {
     ///
     /// # Errors
     /// When the executor refuses or does not answer.
-    pub async fn start_attended(&self, request: &ExecutionRequest) -> Result<RunGuard, Error> {
+    pub async fn start_guarded(&self, request: &ExecutionRequest) -> Result<RunGuard, Error> {
         let run = self.start(request).await?;
         let events = self.follow(run.id, 0);
         Ok(RunGuard { executor: self.clone(), id: run.id, events, over: run.status.is_final() })
@@ -66,8 +66,8 @@ impl Executor {
 
     /// The events of a run behind number `seen`; 0 for all of them.
     #[must_use]
-    pub fn follow(&self, id: Uuid, seen: u64) -> Events {
-        Events { client: self.client.clone(), id, seen, open: None, over: false }
+    pub fn follow(&self, id: Uuid, seen: u64) -> RunEventStream {
+        RunEventStream { client: self.client.clone(), id, seen, open: None, over: false }
     }
 }
 
@@ -75,9 +75,9 @@ impl Executor {
 /// cancelled.
 #[derive(Debug)]
 pub struct RunGuard {
-    executor: Executor,
+    executor: RemoteExecutor,
     id: Uuid,
-    events: Events,
+    events: RunEventStream,
     over: bool,
 }
 
@@ -92,7 +92,7 @@ impl RunGuard {
     ///
     /// # Errors
     /// As [`Events::next`].
-    pub async fn next(&mut self) -> Result<Option<Event>, Error> {
+    pub async fn next(&mut self) -> Result<Option<RunEvent>, Error> {
         let event = self.events.next().await?;
         self.over |= event.is_none();
         Ok(event)
@@ -124,16 +124,16 @@ impl Drop for RunGuard {
 /// The events of a run as they happen, until it has ended or waits. A stream that breaks is taken up
 /// again behind the last event that was seen.
 #[derive(Debug)]
-pub struct Events {
-    client: Client,
+pub struct RunEventStream {
+    client: ServiceClient,
     id: Uuid,
     seen: u64,
-    open: Option<Sse>,
+    open: Option<SseStream>,
     /// Whether the last event was one behind which nothing more happens, or not for now.
     over: bool,
 }
 
-impl Events {
+impl RunEventStream {
     /// The number of the last event that was given.
     #[must_use]
     pub fn seen(&self) -> u64 {
@@ -144,7 +144,7 @@ impl Events {
     ///
     /// # Errors
     /// When the executor refuses, does not answer, or sends what is no event.
-    pub async fn next(&mut self) -> Result<Option<Event>, Error> {
+    pub async fn next(&mut self) -> Result<Option<RunEvent>, Error> {
         loop {
             let Some(open) = &mut self.open else {
                 self.open = connect(&self.client, self.id, self.seen).await?;
@@ -154,16 +154,16 @@ impl Events {
                 continue;
             };
             let block = match open.next(&self.client).await? {
-                Next::Block(block) => block,
+                SseItem::Event(block) => block,
                 // Behind a run that waited more may have happened: the end of the stream tells.
-                Next::End if self.over => return Ok(None),
-                Next::End | Next::Broken(_) => {
+                SseItem::End if self.over => return Ok(None),
+                SseItem::End | SseItem::Broken(_) => {
                     self.open = None;
                     continue;
                 }
             };
-            let event: Event = serde_json::from_str(&block.data).map_err(|error| {
-                self.client.bad(format!("sent an event that is not understood: {error}"))
+            let event: RunEvent = serde_json::from_str(&block.data).map_err(|error| {
+                self.client.bad_response(format!("sent an event that is not understood: {error}"))
             })?;
             self.over =
                 matches!(event.kind, EventKind::RunFinished { .. } | EventKind::RunWaiting { .. });
@@ -174,7 +174,7 @@ impl Events {
 }
 
 /// None when everything was told before, and nothing more will be.
-async fn connect(client: &Client, run: Uuid, seen: u64) -> Result<Option<Sse>, Error> {
+async fn connect(client: &ServiceClient, run: Uuid, seen: u64) -> Result<Option<SseStream>, Error> {
     let run = run.to_string();
     let request = client
         .request(Method::GET, &["v1", "executions", &run, "events"])
@@ -182,5 +182,5 @@ async fn connect(client: &Client, run: Uuid, seen: u64) -> Result<Option<Sse>, E
         .header("last-event-id", seen.to_string());
     let response = client.send(request).await?;
     let is_over = response.status() == StatusCode::NO_CONTENT;
-    Ok((!is_over).then(|| Sse::of(response)))
+    Ok((!is_over).then(|| SseStream::from_response(response)))
 }

@@ -7,28 +7,28 @@
 mod redacted_inputs;
 
 use a2s::api::{DecisionSource, GuardianDecision, SearchHit};
-use a2s::one_line;
+use a2s::to_single_line;
 use aos::message::{
-    A2aAgent, A2aContext, A2aMethod, A2aParty, A2aRole, A2aStep, Agent, AgentProvider, Call,
+    A2aAgent, A2aContext, A2aMethod, A2aParty, A2aRole, A2aStep, Agent, AgentProvider, ContentPart,
     KnowledgeResult, KnowledgeRetrievalStep, KnowledgeStep, McpStep, Message, MessageStep, Method,
-    Object, Part, Request, Role, Session, StepContext, TextPart, User,
+    MethodCall, Object, Request, Role, Session, StepContext, TextPart, User,
 };
-use aos::{GuardianChain, Outcome, Verdict, VerdictSource};
+use aos::{GuardianChain, GuardianOutcome, Verdict, VerdictSource};
 use reqwest::header::HeaderMap;
 use serde_json::json;
 
-pub(crate) use self::redacted_inputs::Hidden;
+pub(crate) use self::redacted_inputs::RedactedInputs;
 use crate::clock_and_ids::ClockAndIds;
 use crate::requester::Requester;
 
 /// The longest words of a guardian that are told, in characters.
-const MAX_WORDS: usize = 500;
+const MAX_MESSAGE_CHARS: usize = 500;
 /// The most reasons that are told, and the longest of them.
 const MAX_REASONS: usize = 20;
 const MAX_REASON: usize = 100;
 /// Why a guardian's word is not taken for that of a person. It may change what was answered, and take
 /// a yes away; one that was not given it cannot give.
-pub(crate) const NOBODY_ELSE: &str = "it wants a yes that the user did not give";
+pub(crate) const ADDED_CONSENT: &str = "it wants a yes that the user did not give";
 
 /// Where something happens, as the guardian sees it.
 #[derive(Debug, Clone, Copy)]
@@ -43,20 +43,20 @@ pub struct GuardContext<'a> {
 
 /// Which way an A2A message goes.
 #[derive(Debug, Clone, Copy)]
-pub enum Direction<'a> {
+pub enum MessageDirection<'a> {
     /// It asks this agent.
-    Asked,
+    InboundRequest,
     /// It is the answer of this agent.
-    Answers,
+    OutboundResponse,
     /// It asks another agent.
-    Asks {
+    OutboundRequest {
         /// What that agent calls itself.
         name: &'a str,
         /// Where it is.
         url: &'a str,
     },
     /// It is the answer of another agent.
-    Answered {
+    InboundResponse {
         /// What that agent calls itself.
         name: &'a str,
         /// Where it is.
@@ -70,13 +70,13 @@ pub struct GuardOutcome<T> {
     /// What each that was asked has decided, in order.
     pub decisions: Vec<GuardianDecision>,
     /// What may be used: as it was, or as they want it. Else nothing of it may.
-    pub outcome: Result<T, Denied>,
+    pub outcome: Result<T, GuardDenial>,
 }
 
 /// Why something may not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Denied {
+pub struct GuardDenial {
     /// The guardian's words, or why it could not be asked.
     pub message: String,
     /// Whether a guardian said no. Else it did not answer, or wants what cannot be done.
@@ -88,7 +88,7 @@ pub struct Denied {
 pub struct Guard {
     guardians: Option<GuardianChain>,
     agent: Agent,
-    outside: ClockAndIds,
+    clock: ClockAndIds,
     /// The party that all of it is done for.
     requester: Requester,
 }
@@ -97,7 +97,12 @@ impl Guard {
     /// Asks `guardians`, or nobody: then everything may pass, and is told as `unguarded`.
     #[must_use]
     pub fn new(guardians: Option<GuardianChain>, outside: ClockAndIds) -> Self {
-        Self { guardians, agent: identity(), outside, requester: Requester::anonymous() }
+        Self {
+            guardians,
+            agent: agent_identity(),
+            clock: outside,
+            requester: Requester::anonymous(),
+        }
     }
 
     /// The same guardians, who are shown this requester as the user.
@@ -108,18 +113,18 @@ impl Guard {
 
     /// A message of the user, before it is acted on, or of the agent, before it is shown
     /// (`steps/message`): the text that is used instead, when the guardians want another.
-    pub async fn message(
+    pub async fn check_message(
         &self,
         scene: GuardContext<'_>,
         role: Role,
         text: String,
     ) -> GuardOutcome<String> {
-        let content = vec![Part::Text(TextPart::new(text.as_str()))];
-        let message = Message::new(self.outside.new_id().to_string(), role, content);
-        let step = MessageStep::new(self.context(scene), message);
+        let content = vec![ContentPart::Text(TextPart::new(text.as_str()))];
+        let message = Message::new(self.clock.new_id().to_string(), role, content);
+        let step = MessageStep::new(self.step_context(scene), message);
         let mut used = text;
         let guarded = self.ask(step, |modified| {
-            let Call::Message(step) = &modified.call else { return Err(other_hook()) };
+            let MethodCall::Message(step) = &modified.call else { return Err(other_hook()) };
             used = text_of(&step.message.content)?;
             Ok(())
         });
@@ -128,7 +133,7 @@ impl Guard {
 
     /// What a search found, before it is used (`steps/knowledgeRetrieval`). A guardian may take
     /// hits away and change what is said of them, and add none.
-    pub async fn knowledge(
+    pub async fn check_search_hits(
         &self,
         scene: GuardContext<'_>,
         query: &str,
@@ -138,16 +143,18 @@ impl Guard {
         let results = hits.iter().map(|hit| KnowledgeResult::new(id(hit), hit.description.clone()));
         let mut found = KnowledgeStep::new(results.collect::<Vec<_>>());
         found.query = Some(query.to_owned());
-        let step = KnowledgeRetrievalStep::new(self.context(scene), found);
+        let step = KnowledgeRetrievalStep::new(self.step_context(scene), found);
         let mut used = hits;
         let guarded = self.ask(step, |modified| {
-            let Call::KnowledgeRetrieval(step) = &modified.call else { return Err(other_hook()) };
+            let MethodCall::KnowledgeRetrieval(step) = &modified.call else {
+                return Err(other_hook());
+            };
             let wanted = &step.knowledge_step.results;
             let mut kept = Vec::with_capacity(wanted.len());
             for result in wanted {
                 let hit = used.iter().find(|hit| id(hit) == result.id);
                 let hit = hit.ok_or_else(|| {
-                    format!("`{}` is none of the results", one_line(&result.id, MAX_REASON))
+                    format!("`{}` is none of the results", to_single_line(&result.id, MAX_REASON))
                 })?;
                 kept.push(SearchHit { description: result.content.clone(), ..hit.clone() });
             }
@@ -159,12 +166,16 @@ impl Guard {
 
     /// An MCP message that has come in, before it is acted on, or one that goes out, before it is
     /// sent (`protocols/MCP`): the message that is used instead, when the guardians want another.
-    pub async fn mcp(&self, scene: GuardContext<'_>, message: Object) -> GuardOutcome<Object> {
-        let context = Some(self.context(scene));
+    pub async fn check_mcp(
+        &self,
+        scene: GuardContext<'_>,
+        message: Object,
+    ) -> GuardOutcome<Object> {
+        let context = Some(self.step_context(scene));
         let step = McpStep { context, ..McpStep::new(message.clone()) };
         let mut used = message;
         let guarded = self.ask(step, |modified| {
-            let Call::Mcp(step) = &modified.call else { return Err(other_hook()) };
+            let MethodCall::Mcp(step) = &modified.call else { return Err(other_hook()) };
             used.clone_from(&step.message);
             Ok(())
         });
@@ -174,17 +185,17 @@ impl Guard {
     /// An A2A message that has come in, before it is acted on, or one that goes out, before it is
     /// sent: the message that is used instead, when the guardians want another. `fits` says why what
     /// they want cannot be used.
-    pub async fn a2a(
+    pub async fn check_a2a(
         &self,
         method: A2aMethod,
-        way: Direction<'_>,
+        way: MessageDirection<'_>,
         message: Object,
         fits: impl Fn(&Object) -> Result<(), String>,
     ) -> GuardOutcome<Object> {
-        let step = A2aStep::new(message.clone(), self.between(way));
+        let step = A2aStep::new(message.clone(), self.a2a_context(way));
         let mut used = message;
         let guarded = self.ask((method, step), |modified| {
-            let Call::A2a(_, step) = &modified.call else { return Err(other_hook()) };
+            let MethodCall::A2a(_, step) = &modified.call else { return Err(other_hook()) };
             fits(&step.payload)?;
             used.clone_from(&step.payload);
             Ok(())
@@ -193,7 +204,7 @@ impl Guard {
     }
 
     /// Between whom an A2A message travels. The schema wants agents that are less than complete.
-    fn between(&self, way: Direction<'_>) -> A2aContext {
+    fn a2a_context(&self, way: MessageDirection<'_>) -> A2aContext {
         let party = |agent, role| A2aParty { agent, role: Some(role), ..A2aParty::default() };
         let own = A2aAgent {
             name: Some(self.agent.name.clone()),
@@ -208,16 +219,16 @@ impl Guard {
         // The schema knows a party without an agent as two things at once, and so refuses it.
         let unnamed = A2aAgent::default();
         let (from, to) = match way {
-            Direction::Asked => {
+            MessageDirection::InboundRequest => {
                 (party(Some(unnamed), A2aRole::Client), party(Some(own), A2aRole::Server))
             }
-            Direction::Answers => {
+            MessageDirection::OutboundResponse => {
                 (party(Some(own), A2aRole::Server), party(Some(unnamed), A2aRole::Client))
             }
-            Direction::Asks { name, url } => {
+            MessageDirection::OutboundRequest { name, url } => {
                 (party(Some(own), A2aRole::Client), party(Some(peer(name, url)), A2aRole::Server))
             }
-            Direction::Answered { name, url } => {
+            MessageDirection::InboundResponse { name, url } => {
                 (party(Some(peer(name, url)), A2aRole::Server), party(Some(own), A2aRole::Client))
             }
         };
@@ -232,23 +243,23 @@ impl Guard {
     /// Asks about anything. `follow` does what a guardian wants instead, or says why it cannot.
     async fn ask(
         &self,
-        call: impl Into<Call>,
+        call: impl Into<MethodCall>,
         follow: impl FnMut(&Request) -> Result<(), String>,
     ) -> GuardOutcome<()> {
-        let question = Request::new(self.outside.new_id().to_string(), call);
+        let question = Request::new(self.clock.new_id().to_string(), call);
         let method = question.method();
         let Some(guardians) = &self.guardians else {
             return GuardOutcome { decisions: vec![unguarded(method)], outcome: Ok(()) };
         };
-        let consultation = guardians.ask_following(&question, &HeaderMap::new(), follow).await;
+        let consultation = guardians.ask_and_apply(&question, &HeaderMap::new(), follow).await;
         let decisions = consultation
             .outcomes
             .iter()
             .map(|(name, outcome)| decision(method, name, outcome))
             .collect();
         let outcome = match (consultation.verdict, consultation.outcomes.last()) {
-            (Verdict::Deny, last) => Err(Denied {
-                message: last.map_or_else(String::new, |(_, last)| words(&last.message)),
+            (Verdict::Deny, last) => Err(GuardDenial {
+                message: last.map_or_else(String::new, |(_, last)| shorten_message(&last.message)),
                 decided: last.is_some_and(|(_, last)| last.origin == VerdictSource::Guardian),
             }),
             (Verdict::Allow | Verdict::Modify(_), _) => Ok(()),
@@ -256,9 +267,9 @@ impl Guard {
         GuardOutcome { decisions, outcome }
     }
 
-    fn context(&self, scene: GuardContext<'_>) -> StepContext {
+    fn step_context(&self, scene: GuardContext<'_>) -> StepContext {
         let session = Session::new(scene.session.to_owned());
-        let now = self.outside.now();
+        let now = self.clock.now();
         let mut context =
             StepContext::new(self.agent.clone(), session, scene.turn, scene.step, now);
         context.user = Some(User::new(self.requester.user_id().to_owned()));
@@ -272,10 +283,10 @@ impl Guard {
 
 impl<T> GuardOutcome<T> {
     /// The same, unless what may be used `adds_a_yes` that a person did not give.
-    pub(crate) fn without_a_new_yes(self, adds_a_yes: impl FnOnce(&T) -> bool) -> Self {
+    pub(crate) fn without_added_consent(self, adds_a_yes: impl FnOnce(&T) -> bool) -> Self {
         match &self.outcome {
             Ok(used) if adds_a_yes(used) => {
-                let denial = Denied { message: NOBODY_ELSE.to_owned(), decided: false };
+                let denial = GuardDenial { message: ADDED_CONSENT.to_owned(), decided: false };
                 Self { outcome: Err(denial), ..self }
             }
             _ => self,
@@ -293,19 +304,19 @@ fn other_hook() -> String {
 }
 
 /// The text of a message that a guardian has changed.
-fn text_of(content: &[Part]) -> Result<String, String> {
+fn text_of(content: &[ContentPart]) -> Result<String, String> {
     let parts = content.iter().map(|part| match part {
-        Part::Text(part) => Ok(part.text.as_str()),
+        ContentPart::Text(part) => Ok(part.text.as_str()),
         _ => Err("the content is more than text".to_owned()),
     });
     Ok(parts.collect::<Result<Vec<_>, _>>()?.join("\n"))
 }
 
-fn words(text: &str) -> String {
-    one_line(text, MAX_WORDS)
+fn shorten_message(text: &str) -> String {
+    to_single_line(text, MAX_MESSAGE_CHARS)
 }
 
-fn decision(method: Method, name: &str, outcome: &Outcome) -> GuardianDecision {
+fn decision(method: Method, name: &str, outcome: &GuardianOutcome) -> GuardianDecision {
     let reasons = outcome.reason_codes.iter().take(MAX_REASONS);
     GuardianDecision {
         hook: method.as_str().to_owned(),
@@ -316,8 +327,8 @@ fn decision(method: Method, name: &str, outcome: &Outcome) -> GuardianDecision {
             VerdictSource::FailedClosed(_) => DecisionSource::FailedClosed,
             VerdictSource::FailedOpen(_) => DecisionSource::FailedOpen,
         },
-        message: words(&outcome.message),
-        reason_codes: reasons.map(|code| one_line(code, MAX_REASON)).collect(),
+        message: shorten_message(&outcome.message),
+        reason_codes: reasons.map(|code| to_single_line(code, MAX_REASON)).collect(),
     }
 }
 
@@ -333,7 +344,7 @@ fn unguarded(method: Method) -> GuardianDecision {
 }
 
 /// This agent. It is not hosted under one address: the schema wants a URL, and a URN is one.
-fn identity() -> Agent {
+fn agent_identity() -> Agent {
     let provider = AgentProvider::new("A2S".to_owned(), "urn:a2s".to_owned());
     Agent::new(
         "a2s-agent".to_owned(),

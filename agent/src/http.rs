@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::api::{AgentEvent, AgentRequest, AgentResponse, PROBLEM_JSON, Problem};
-use a2s::{CallerHeaders, Door, Identified, Identify, Scope, Secret};
+use a2s::{AuthGuard, AuthenticatedCaller, CallerHeaders, Secret, TokenIntrospector, TokenScope};
 use axum::Json;
 use axum::Router;
 use axum::body::Bytes;
@@ -24,7 +24,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::a2a_server::Desk;
+use crate::a2a_server::A2aServer;
 use crate::agent::Agent;
 use crate::error::Error;
 use crate::requester::Requester;
@@ -42,17 +42,17 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub struct App {
     agent: Arc<Agent>,
     /// What callers have to show.
-    door: Door,
+    auth_guard: AuthGuard,
     turns: Arc<Semaphore>,
     /// Where other agents are served.
-    desk: Arc<Desk>,
+    a2a_server: Arc<A2aServer>,
     /// Where others reach this service, when it is not where they say.
     url: Option<Url>,
 }
 
 #[derive(OpenApi)]
 #[openapi(components(schemas(AgentEvent, Problem)))]
-struct Document;
+struct AgentApiDoc;
 
 impl App {
     /// The agent for callers who show `token`. Sources that are shared see the credentials of each
@@ -60,27 +60,27 @@ impl App {
     /// what those may.
     #[must_use]
     pub fn new(agent: Agent, token: Option<Secret>) -> Self {
-        let door = Door::new(token);
+        let door = AuthGuard::new(token);
         let turns = Arc::new(Semaphore::new(MAX_TURNS));
-        let desk = Arc::new(Desk::new(agent.clone(), Arc::clone(&turns)));
-        Self { agent: Arc::new(agent), door, turns, desk, url: None }
+        let desk = Arc::new(A2aServer::new(agent.clone(), Arc::clone(&turns)));
+        Self { agent: Arc::new(agent), auth_guard: door, turns, a2a_server: desk, url: None }
     }
 
     /// The same, also for whoever shows a token that `others` knows and that opens runs.
     #[must_use]
-    pub fn open_to(self, others: Arc<dyn Identify>) -> Self {
-        Self { door: self.door.with(others), ..self }
+    pub fn with_introspector(self, others: Arc<dyn TokenIntrospector>) -> Self {
+        Self { auth_guard: self.auth_guard.with_introspector(others), ..self }
     }
 
     /// Says on the agent's card that it is reached at `url`, as others see it. Else the card says
     /// what they asked for.
     #[must_use]
-    pub fn reached_at(self, url: Option<Url>) -> Self {
+    pub fn with_public_url(self, url: Option<Url>) -> Self {
         Self { url, ..self }
     }
 
-    pub(crate) fn desk(&self) -> &Arc<Desk> {
-        &self.desk
+    pub(crate) fn a2a_server(&self) -> &Arc<A2aServer> {
+        &self.a2a_server
     }
 
     pub(crate) fn public_url(&self) -> Option<&Url> {
@@ -100,31 +100,31 @@ impl App {
     #[must_use]
     pub fn openapi() -> utoipa::openapi::OpenApi {
         let mut openapi = routes().into_openapi().merge_from(a2a::openapi());
-        a2s::api::add_refusals(&mut openapi);
+        a2s::api::add_error_responses(&mut openapi);
         openapi
     }
 
-    fn admit(&self) -> Result<OwnedSemaphorePermit, Error> {
+    fn reserve_turn(&self) -> Result<OwnedSemaphorePermit, Error> {
         Arc::clone(&self.turns).try_acquire_owned().map_err(|_| Error::Busy(MAX_TURNS))
     }
 }
 
 fn routes() -> OpenApiRouter<App> {
-    let router = OpenApiRouter::with_openapi(Document::openapi()).routes(routes!(ask_agent));
+    let router = OpenApiRouter::with_openapi(AgentApiDoc::openapi()).routes(routes!(ask_agent));
     router.merge(a2a::routes())
 }
 
 async fn require_token(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let headers = request.headers();
-    let shown = CallerHeaders::read(|name| headers.get(name).map(HeaderValue::as_bytes));
-    let known = request.extensions().get::<Identified>();
-    match app.door.admit(known, shown, Scope::Execute).await {
+    let shown = CallerHeaders::from_headers(|name| headers.get(name).map(HeaderValue::as_bytes));
+    let known = request.extensions().get::<AuthenticatedCaller>();
+    match app.auth_guard.authorize(known, shown, TokenScope::Execute).await {
         Ok(caller) => {
-            let requester = Requester::of(&caller, shown);
+            let requester = Requester::from_caller(&caller, shown);
             request.extensions_mut().insert(requester);
             next.run(request).await
         }
-        Err(refusal) => Error::Shut(refusal).into_response(),
+        Err(refusal) => Error::Auth(refusal).into_response(),
     }
 }
 
@@ -163,7 +163,7 @@ async fn ask_agent(
 ) -> Result<Response, Error> {
     let request: AgentRequest =
         serde_json::from_slice(&body).map_err(|error| Error::BadRequest(error.to_string()))?;
-    let permit = app.admit()?;
+    let permit = app.reserve_turn()?;
     let agent = app.agent.acting_for(&requester);
     let wants = |value: &str| value.contains("text/event-stream");
     if !headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).is_some_and(wants) {
@@ -182,7 +182,7 @@ async fn ask_agent(
         answered.err()
     };
     let told = futures::stream::poll_fn(move |context| events.poll_recv(context));
-    let told = told.map(|event| message(&event));
+    let told = told.map(|event| to_sse_event(&event));
     let ended = futures::stream::once(turn).filter_map(async |error: Option<Error>| {
         let problem = error?.to_problem();
         Event::default().event("problem").json_data(problem).ok().map(Ok::<_, Infallible>)
@@ -193,7 +193,7 @@ async fn ask_agent(
 }
 
 /// An event as it is sent.
-fn message(event: &AgentEvent) -> Option<Event> {
+fn to_sse_event(event: &AgentEvent) -> Option<Event> {
     let value = serde_json::to_value(event).ok()?;
     let kind = value.get("type")?.as_str()?.to_owned();
     Some(Event::default().event(kind).data(value.to_string()))

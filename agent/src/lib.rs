@@ -44,15 +44,17 @@ mod state_store;
 mod token_introspection;
 
 pub use agent::{Agent, Backend, MAX_MESSAGE, MAX_SESSION};
-pub use client::{Client, Error as ClientError, ServiceClients, in_words, is_loopback, root_cause};
+pub use client::{
+    Error as ClientError, ServiceClient, ServiceClients, describe_os_error, is_loopback, root_cause,
+};
 pub use clock_and_ids::ClockAndIds;
 pub use error::{CODES, Error};
-pub use executor::{Events, Executor, RunGuard};
-pub use guard::{Denied, Direction, Guard, GuardContext, GuardOutcome};
+pub use executor::{RemoteExecutor, RunEventStream, RunGuard};
+pub use guard::{Guard, GuardContext, GuardDenial, GuardOutcome, MessageDirection};
 pub use http::App;
-pub use model::{Error as ModelError, Model};
-pub use registry::{Changes, Registry};
+pub use model::{Error as ModelError, LanguageModel};
+pub use registry::{RegistryChangeStream, RemoteRegistry};
 pub use remote_agent::{RemoteAgent, RemoteTurn};
 pub use requester::Requester;
 pub use state_store::{EmptyState, StateStore};
-pub use token_introspection::RegistryTokens;
+pub use token_introspection::RegistryTokenIntrospector;

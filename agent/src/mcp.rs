@@ -23,7 +23,7 @@ mod tools;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::{CallerHeaders, Door, Identified, Refusal};
+use a2s::{AuthError, AuthGuard, AuthenticatedCaller, CallerHeaders};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::HeaderValue;
@@ -34,10 +34,10 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 
-use self::capability_cache::Facts;
-use self::capability_tools::Listing;
-use self::server::{Server, Shared};
-use self::session_liveness::Presence;
+use self::capability_cache::CapabilityCache;
+use self::capability_tools::ToolListing;
+use self::server::{McpServer, McpServerState};
+use self::session_liveness::SessionLiveness;
 use crate::client::ServiceClients;
 use crate::clock_and_ids::ClockAndIds;
 use crate::error::Error;
@@ -102,32 +102,38 @@ pub struct Config {
 /// are checked by whoever serves this.
 pub fn routes(
     clients: &ServiceClients,
-    door: Door,
+    door: AuthGuard,
     guard: Guard,
     outside: ClockAndIds,
     config: Config,
     stop: CancellationToken,
 ) -> Router {
-    let facts = Facts::default();
+    let facts = CapabilityCache::default();
     let listing =
-        Listing::start(config.listed, clients.registry.clone(), facts.clone(), stop.clone());
-    let shared = Shared::new(clients.with_token(None), guard, outside, facts, listing);
+        ToolListing::start(config.listed, clients.registry.clone(), facts.clone(), stop.clone());
+    let shared = McpServerState::new(clients.with_token(None), guard, outside, facts, listing);
     let shared = if config.consent_off { shared.without_consent() } else { shared };
     let shared = Arc::new(shared);
-    over_http(move || Server::new(Arc::clone(&shared)), config.limits, stop)
-        .layer(from_fn_with_state(door, identify))
+    over_http(move || McpServer::new(Arc::clone(&shared)), config.limits, stop)
+        .layer(from_fn_with_state(door, find_requester))
 }
 
 /// Finds the requester. The services decide what it may do, so a caller without a known token is
 /// anonymous here.
-async fn identify(State(door): State<Door>, mut request: Request, next: Next) -> Response {
+async fn find_requester(
+    State(door): State<AuthGuard>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let headers = request.headers();
-    let shown = CallerHeaders::read(|name| headers.get(name).map(HeaderValue::as_bytes));
-    let known = request.extensions().get::<Identified>();
-    let requester = match door.identify(known, shown).await {
-        Ok(caller) => Requester::of(&caller, shown),
-        Err(Refusal::Missing | Refusal::Unknown) => Requester::unknown(shown),
-        Err(refusal) => return Error::Shut(refusal).into_response(),
+    let shown = CallerHeaders::from_headers(|name| headers.get(name).map(HeaderValue::as_bytes));
+    let known = request.extensions().get::<AuthenticatedCaller>();
+    let requester = match door.authenticate(known, shown).await {
+        Ok(caller) => Requester::from_caller(&caller, shown),
+        Err(AuthError::MissingToken | AuthError::UnknownToken) => {
+            Requester::from_unknown_caller(shown)
+        }
+        Err(refusal) => return Error::Auth(refusal).into_response(),
     };
     request.extensions_mut().insert(requester);
     next.run(request).await
@@ -142,7 +148,7 @@ pub fn over_http<S: ServerHandler + Send + 'static>(
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(limits.idle);
     let sessions = Arc::new(sessions);
-    let presence = Presence::new(Arc::clone(&sessions), limits);
+    let presence = SessionLiveness::new(Arc::clone(&sessions), limits);
     let transport = StreamableHttpServerConfig::default()
         // Who serves this checks both, for every route alike.
         .disable_allowed_hosts()
@@ -152,5 +158,5 @@ pub fn over_http<S: ServerHandler + Send + 'static>(
     let service = StreamableHttpService::new(move || Ok(server()), sessions, transport);
     Router::new()
         .route_service("/mcp", service)
-        .layer(from_fn_with_state(presence, session_liveness::watch))
+        .layer(from_fn_with_state(presence, session_liveness::track_session))
 }

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use a2s::{InputField, Secret, one_line};
+use a2s::{InputField, Secret, to_single_line};
 use futures::StreamExt as _;
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -36,7 +36,7 @@ const PHRASE: &str = "You tell a user in one to four plain sentences what came o
 
 /// A model at an endpoint.
 #[derive(Clone)]
-pub struct Model {
+pub struct LanguageModel {
     http: reqwest::Client,
     url: Url,
     name: String,
@@ -51,13 +51,13 @@ pub struct Error {
     what: String,
 }
 
-impl fmt::Debug for Model {
+impl fmt::Debug for LanguageModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Model").field("url", &self.url.as_str()).field("name", &self.name).finish()
     }
 }
 
-impl Model {
+impl LanguageModel {
     /// The model called `name` at `base`, the address that ends in `/v1`. Nothing is sent yet.
     ///
     /// # Errors
@@ -87,16 +87,16 @@ impl Model {
 
     /// The things that somebody wants.
     pub(crate) async fn read_intents(&self, query: &str) -> Result<Vec<String>, Error> {
-        let answer = self.ask_json(READ_INTENTS, query.to_owned()).await?;
+        let answer = self.complete_json(READ_INTENTS, query.to_owned()).await?;
         let intents = answer.get("intents").and_then(Value::as_array);
         let intents = intents.ok_or_else(|| self.error("gave no list of intents"))?;
         let intents = intents.iter().take(MAX_INTENTS).filter_map(Value::as_str);
-        let intents: Vec<_> = intents.map(|intent| one_line(intent, MAX_INTENT)).collect();
+        let intents: Vec<_> = intents.map(|intent| to_single_line(intent, MAX_INTENT)).collect();
         Ok(intents.into_iter().filter(|intent| !intent.is_empty()).collect())
     }
 
     /// Values for some of `fields`, by name.
-    pub(crate) async fn fill(
+    pub(crate) async fn read_inputs(
         &self,
         query: &str,
         fields: &[&InputField],
@@ -109,7 +109,7 @@ impl Model {
             (field.name.clone(), about)
         });
         let inputs: Map<String, Value> = each.collect();
-        let answer = self.ask_json(FILL, json!({"wish": query, "inputs": inputs}).to_string());
+        let answer = self.complete_json(FILL, json!({"wish": query, "inputs": inputs}).to_string());
         let Value::Object(values) = answer.await? else {
             return Err(self.error("gave no object of inputs"));
         };
@@ -118,24 +118,29 @@ impl Model {
     }
 
     /// What came of a wish, in words.
-    pub(crate) async fn phrase(&self, query: &str, results: &Value) -> Result<String, Error> {
+    pub(crate) async fn write_summary(
+        &self,
+        query: &str,
+        results: &Value,
+    ) -> Result<String, Error> {
         let results = results.to_string();
         if results.len() > MAX_RESULTS {
             return Err(self.error("is not shown results of this size"));
         }
-        let text = self.ask(PHRASE, format!("Wish: {query}\nResults: {results}"), false).await?;
+        let text =
+            self.complete(PHRASE, format!("Wish: {query}\nResults: {results}"), false).await?;
         let text: String = text.trim().chars().take(MAX_TEXT).collect();
         if text.is_empty() { Err(self.error("wrote nothing")) } else { Ok(text) }
     }
 
-    async fn ask_json(&self, system: &str, user: String) -> Result<Value, Error> {
-        let text = self.ask(system, user, true).await?;
+    async fn complete_json(&self, system: &str, user: String) -> Result<Value, Error> {
+        let text = self.complete(system, user, true).await?;
         // Some models put a fence around it whatever they are told.
         let text = text.trim().trim_start_matches("```json").trim_matches('`');
         serde_json::from_str(text).map_err(|_| self.error("gave no JSON"))
     }
 
-    async fn ask(&self, system: &str, user: String, json: bool) -> Result<String, Error> {
+    async fn complete(&self, system: &str, user: String, json: bool) -> Result<String, Error> {
         let mut body = json!({
             "model": self.name,
             "temperature": 0,
@@ -149,7 +154,7 @@ impl Model {
         }
         let mut request = self.http.post(self.url.clone()).json(&body);
         if let Some(key) = &self.key {
-            request = request.bearer_auth(key.reveal());
+            request = request.bearer_auth(key.expose_secret());
         }
         let unreachable =
             |error: &reqwest::Error| self.error(format!("does not answer: {}", root_cause(error)));

@@ -11,27 +11,27 @@ use reqwest::{Method, RequestBuilder};
 use semver::Version;
 use url::Url;
 
-use crate::client::{Client, Error, Next, Sse};
+use crate::client::{Error, ServiceClient, SseItem, SseStream};
 
 /// Knows capabilities: the `A2SRegistry` of the A2S text.
 #[derive(Debug, Clone)]
-pub struct Registry {
-    client: Client,
+pub struct RemoteRegistry {
+    client: ServiceClient,
     /// The registry that is copied into this one.
     source: Option<String>,
 }
 
-impl Registry {
+impl RemoteRegistry {
     /// The registry that `client` reaches.
     #[must_use]
-    pub fn new(client: Client) -> Self {
+    pub fn new(client: ServiceClient) -> Self {
         Self { client, source: None }
     }
 
     /// The same registry, written to by a mirror of `source`. It then refuses changes of what the mirror
     /// has not copied from there.
     #[must_use]
-    pub fn mirroring(self, source: &Url) -> Self {
+    pub fn with_mirror_source(self, source: &Url) -> Self {
         let mut source = source.clone();
         // Neither is a part of which registry it is. An address that can have none has none.
         let _ = source.set_username("");
@@ -41,7 +41,7 @@ impl Registry {
 
     /// A request that changes something, with the source of a mirror and the checksum of the version
     /// that it is about.
-    fn change(&self, path: &[&str], checksum: Option<Digest>) -> RequestBuilder {
+    fn change_request(&self, path: &[&str], checksum: Option<Digest>) -> RequestBuilder {
         let mut request = self.client.request(Method::POST, path);
         if let Some(source) = &self.source {
             request = request.header(MIRROR, source);
@@ -113,7 +113,7 @@ impl Registry {
         let document = Document::open(&source).map_err(|diagnostics| {
             let first = diagnostics.first().map(|found| found.message.as_str());
             let why = first.unwrap_or("it has errors");
-            Error::BadAnswer {
+            Error::BadResponse {
                 url: Box::new(self.url().clone()),
                 what: format!("gave a document of `{name}` that is not valid: {why}"),
                 diagnostics,
@@ -122,12 +122,12 @@ impl Registry {
         let (capability, digest) = (document.capability(), document.digest());
         if capability.name != *name {
             let message = format!("gave `{}` when it was asked for `{name}`", capability.name);
-            return Err(self.client.bad(message));
+            return Err(self.client.bad_response(message));
         }
         if let Some(wanted) = wanted.filter(|wanted| *wanted != digest) {
             let message =
                 format!("gave `{name}` with {digest}, and not {wanted}: its data was changed");
-            return Err(self.client.bad(message));
+            return Err(self.client.bad_response(message));
         }
         Ok((document, source))
     }
@@ -154,7 +154,7 @@ impl Registry {
         let verb = if yanked { "yank" } else { "unyank" };
         let version = version.to_string();
         let path = ["v1", "capabilities", name.as_str(), &version, verb];
-        self.client.json(self.change(&path, checksum)).await
+        self.client.json(self.change_request(&path, checksum)).await
     }
 
     /// Deprecates a version, or takes that back. A mirror names the checksum that its source knows it
@@ -171,7 +171,7 @@ impl Registry {
     ) -> Result<LifecycleResponse, Error> {
         let version = version.to_string();
         let path = ["v1", "capabilities", name.as_str(), &version, "deprecate"];
-        self.client.json(self.change(&path, checksum).json(request)).await
+        self.client.json(self.change_request(&path, checksum).json(request)).await
     }
 
     /// A page of what changed behind a number, in order.
@@ -187,11 +187,14 @@ impl Registry {
     ///
     /// # Errors
     /// When the registry refuses or does not answer.
-    pub async fn follow(&self, since: u64) -> Result<Changes, Error> {
+    pub async fn follow(&self, since: u64) -> Result<RegistryChangeStream, Error> {
         let request = self.client.request(Method::GET, &["v1", "changes"]);
         let request = request.query(&[("since", since)]).header(ACCEPT, "text/event-stream");
         let response = self.client.send(request).await?;
-        Ok(Changes { client: self.client.clone(), events: Sse::of(response) })
+        Ok(RegistryChangeStream {
+            client: self.client.clone(),
+            events: SseStream::from_response(response),
+        })
     }
 
     /// Publishes a document, with the owner's token.
@@ -200,19 +203,19 @@ impl Registry {
     /// When the registry refuses, with everything that is wrong in the problem's `diagnostics`, or
     /// does not answer.
     pub async fn publish(&self, source: Vec<u8>) -> Result<PublishResponse, Error> {
-        let request = self.change(&["v1", "capabilities"], None);
+        let request = self.change_request(&["v1", "capabilities"], None);
         self.client.json(request.header(CONTENT_TYPE, YAML).body(source)).await
     }
 }
 
 /// Changes as they happen.
 #[derive(Debug)]
-pub struct Changes {
-    client: Client,
-    events: Sse,
+pub struct RegistryChangeStream {
+    client: ServiceClient,
+    events: SseStream,
 }
 
-impl Changes {
+impl RegistryChangeStream {
     /// The next change; none when the stream has ended or broke off, so that one goes on by asking
     /// again behind the last number.
     ///
@@ -220,10 +223,10 @@ impl Changes {
     /// When the stream has what no registry sends.
     pub async fn next(&mut self) -> Result<Option<RegistryChange>, Error> {
         match self.events.next(&self.client).await? {
-            Next::Block(block) => serde_json::from_str(&block.data).map(Some).map_err(|error| {
-                self.client.bad(format!("sent a change that is not understood: {error}"))
+            SseItem::Event(block) => serde_json::from_str(&block.data).map(Some).map_err(|error| {
+                self.client.bad_response(format!("sent a change that is not understood: {error}"))
             }),
-            Next::End | Next::Broken(_) => Ok(None),
+            SseItem::End | SseItem::Broken(_) => Ok(None),
         }
     }
 }

@@ -4,26 +4,26 @@ use a2s::api::{AgentEvent, AgentRequest, AgentResponse, Problem};
 use reqwest::Method;
 use reqwest::header::ACCEPT;
 
-use crate::client::{Client, Error, Next, Sse};
+use crate::client::{Error, ServiceClient, SseItem, SseStream};
 
 /// Takes turns with an agent that runs elsewhere.
 #[derive(Debug, Clone)]
 pub struct RemoteAgent {
-    client: Client,
+    client: ServiceClient,
 }
 
 /// A turn that is under way. When it is dropped, the agent stops what it runs.
 #[derive(Debug)]
 pub struct RemoteTurn {
-    client: Client,
-    events: Sse,
+    client: ServiceClient,
+    events: SseStream,
     over: bool,
 }
 
 impl RemoteAgent {
     /// The agent that `client` reaches.
     #[must_use]
-    pub fn new(client: Client) -> Self {
+    pub fn new(client: ServiceClient) -> Self {
         Self { client }
     }
 
@@ -42,7 +42,11 @@ impl RemoteAgent {
     pub async fn take_turn(&self, request: &AgentRequest) -> Result<RemoteTurn, Error> {
         let sent = self.client.request(Method::POST, &["v1", "agent"]).json(request);
         let response = self.client.send(sent.header(ACCEPT, "text/event-stream")).await?;
-        Ok(RemoteTurn { client: self.client.clone(), events: Sse::of(response), over: false })
+        Ok(RemoteTurn {
+            client: self.client.clone(),
+            events: SseStream::from_response(response),
+            over: false,
+        })
     }
 }
 
@@ -56,11 +60,12 @@ impl RemoteTurn {
             return Ok(None);
         }
         let block = match self.events.next(&self.client).await? {
-            Next::Block(block) => block,
-            Next::Broken(error) => return Err(self.client.unreachable(&error)),
-            Next::End => return Err(self.client.bad("ended a turn without an answer")),
+            SseItem::Event(block) => block,
+            SseItem::Broken(error) => return Err(self.client.unreachable(&error)),
+            SseItem::End => return Err(self.client.bad_response("ended a turn without an answer")),
         };
-        let unreadable = |error| self.client.bad(format!("sent what is not understood: {error}"));
+        let unreadable =
+            |error| self.client.bad_response(format!("sent what is not understood: {error}"));
         if block.event.as_deref() == Some("problem") {
             let problem: Problem = serde_json::from_str(&block.data).map_err(unreadable)?;
             return Err(Error::Refused { problem: Box::new(problem) });

@@ -29,7 +29,7 @@ impl Requester {
 
     /// The caller that a door has let in, with the headers that it has shown.
     #[must_use]
-    pub fn of(caller: &Caller, shown: CallerHeaders<'_>) -> Self {
+    pub fn from_caller(caller: &Caller, shown: CallerHeaders<'_>) -> Self {
         Self {
             principal: Some(caller.principal()),
             token: shown.token().map(Secret::new),
@@ -39,7 +39,7 @@ impl Requester {
 
     /// A caller whom no door knows, with the headers that it has shown. They are passed on, so that
     /// the services refuse them in their own words.
-    pub(crate) fn unknown(shown: CallerHeaders<'_>) -> Self {
+    pub(crate) fn from_unknown_caller(shown: CallerHeaders<'_>) -> Self {
         Self { token: shown.token().map(Secret::new), ..Self::default() }
     }
 

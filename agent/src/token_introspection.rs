@@ -8,40 +8,40 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use a2s::api::{IntrospectionRequest, IntrospectionResponse};
-use a2s::{Caller, Digest, Identify, Later, Scope, Secret, Subject};
+use a2s::{BoxFuture, Caller, Digest, Secret, TokenIntrospector, TokenScope, TokenSubject};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::client::{Client, Error};
+use crate::client::{Error, ServiceClient};
 use crate::clock_and_ids::ClockAndIds;
 
 /// How long an answer of the registry is believed.
-const BELIEVED: SignedDuration = SignedDuration::from_secs(10);
+const CACHE_TIME: SignedDuration = SignedDuration::from_secs(10);
 /// How many callers are remembered at once.
-const MOST: usize = 1_024;
+const MAX_CALLERS: usize = 1_024;
 /// The most bytes of an answer.
 const MAX_ANSWER: usize = 16 << 10;
 /// What a registry says to whoever may not ask it, or that knows of no tokens: the tokens of its
 /// callers are not known to it either.
-const KNOWS_NOTHING: [u16; 4] = [401, 403, 404, 405];
+const NO_INTROSPECTION: [u16; 4] = [401, 403, 404, 405];
 
 /// Asks a registry whose tokens these are.
 #[derive(Debug)]
-pub struct RegistryTokens {
-    client: Client,
-    outside: ClockAndIds,
+pub struct RegistryTokenIntrospector {
+    client: ServiceClient,
+    clock: ClockAndIds,
     /// Who shows the token with this digest, and how long that is believed.
     known: Mutex<BTreeMap<Digest, (Caller, Timestamp)>>,
     /// Whether the owner of the registry is a caller as well.
     with_owner: bool,
 }
 
-impl RegistryTokens {
+impl RegistryTokenIntrospector {
     /// Asks the registry that `client` reaches, with the token that `client` shows.
     #[must_use]
-    pub fn new(client: Client, outside: ClockAndIds) -> Self {
+    pub fn new(client: ServiceClient, outside: ClockAndIds) -> Self {
         Self {
-            client: client.up_to(MAX_ANSWER),
-            outside,
+            client: client.with_max_bytes(MAX_ANSWER),
+            clock: outside,
             known: Mutex::default(),
             with_owner: false,
         }
@@ -54,9 +54,9 @@ impl RegistryTokens {
         Self { with_owner: true, ..self }
     }
 
-    async fn find(&self, token: &Secret) -> Result<Option<Caller>, String> {
-        let key = Digest::of_bytes(token.reveal().as_bytes());
-        let now = self.outside.now();
+    async fn introspect_cached(&self, token: &Secret) -> Result<Option<Caller>, String> {
+        let key = Digest::of_bytes(token.expose_secret().as_bytes());
+        let now = self.clock.now();
         let remembered = self.known().get(&key).cloned();
         if let Some((caller, _)) = remembered.filter(|(_, until)| now < *until) {
             return Ok(Some(caller));
@@ -65,7 +65,7 @@ impl RegistryTokens {
         let answer: IntrospectionResponse =
             match self.client.post(&["v1", "tokens", "introspect"], &request).await {
                 Ok(answer) => answer,
-                Err(Error::Refused { problem }) if KNOWS_NOTHING.contains(&problem.status) => {
+                Err(Error::Refused { problem }) if NO_INTROSPECTION.contains(&problem.status) => {
                     tracing::warn!(%problem, "the registry tells this service of no tokens");
                     IntrospectionResponse::default()
                 }
@@ -75,8 +75,9 @@ impl RegistryTokens {
         let mut known = self.known();
         // The owner of the registry is not the owner of this service, and the other reserved names
         // stand for callers that each service knows by itself.
-        let is_caller =
-            |subject: &Subject| !subject.is_reserved() || (self.with_owner && subject.is_owner());
+        let is_caller = |subject: &TokenSubject| {
+            !subject.is_reserved() || (self.with_owner && subject.is_owner())
+        };
         let subject = sub.filter(|_| active).filter(is_caller);
         let Some(subject) = subject else {
             known.remove(&key);
@@ -85,14 +86,14 @@ impl RegistryTokens {
         // Scopes that this version does not know open nothing in it.
         let scope = scope.unwrap_or_default();
         let scopes = scope.split_whitespace().filter_map(|scope| scope.parse().ok());
-        let scopes = scopes.collect::<BTreeSet<Scope>>();
+        let scopes = scopes.collect::<BTreeSet<TokenScope>>();
         let caller = Caller { subject, end_user: None, scopes };
-        let until = now.checked_add(BELIEVED).unwrap_or(now);
+        let until = now.checked_add(CACHE_TIME).unwrap_or(now);
         let end = exp.and_then(|end| Timestamp::from_second(end).ok());
-        if known.len() >= MOST {
+        if known.len() >= MAX_CALLERS {
             known.retain(|_, (_, until)| now < *until);
         }
-        if known.len() >= MOST {
+        if known.len() >= MAX_CALLERS {
             known.clear();
         }
         known.insert(key, (caller.clone(), end.map_or(until, |end| until.min(end))));
@@ -105,9 +106,12 @@ impl RegistryTokens {
     }
 }
 
-impl Identify for RegistryTokens {
-    fn identify<'a>(&'a self, token: &'a Secret) -> Later<'a, Result<Option<Caller>, String>> {
-        Box::pin(self.find(token))
+impl TokenIntrospector for RegistryTokenIntrospector {
+    fn introspect<'a>(
+        &'a self,
+        token: &'a Secret,
+    ) -> BoxFuture<'a, Result<Option<Caller>, String>> {
+        Box::pin(self.introspect_cached(token))
     }
 }
 
@@ -165,13 +169,14 @@ mod tests {
         let clock = Arc::clone(&now);
         let time = move || Timestamp::from_second(clock.load(Ordering::Relaxed)).unwrap();
         let outside = ClockAndIds::new(time, uuid::Uuid::nil);
-        let callers = RegistryTokens::new(Client::new(&url, None).unwrap(), outside);
-        let ask = async |token: &str| callers.identify(&Secret::new(token)).await;
+        let callers =
+            RegistryTokenIntrospector::new(ServiceClient::new(&url, None).unwrap(), outside);
+        let ask = async |token: &str| callers.introspect(&Secret::new(token)).await;
         let times = || asked.times.swap(0, Ordering::Relaxed);
 
         let caller = ask("good").await.unwrap().unwrap();
         // A scope of another version opens nothing here.
-        assert_eq!((caller.subject.as_str(), caller.scopes), ("ci", [Scope::Execute].into()));
+        assert_eq!((caller.subject.as_str(), caller.scopes), ("ci", [TokenScope::Execute].into()));
         now.fetch_add(9, Ordering::Relaxed);
         asked.revoked.store(1, Ordering::Relaxed);
         assert!(ask("good").await.unwrap().is_some());
@@ -198,12 +203,13 @@ mod tests {
         }
         let forged = Secret::new("forged");
         let with_owner =
-            RegistryTokens::new(callers.client.clone(), callers.outside.clone()).with_owner();
-        let owner = with_owner.identify(&forged).await.unwrap().unwrap();
+            RegistryTokenIntrospector::new(callers.client.clone(), callers.clock.clone())
+                .with_owner();
+        let owner = with_owner.introspect(&forged).await.unwrap().unwrap();
         assert!(owner.subject.is_owner(), "a service without an owner takes the registry's");
-        assert_eq!(with_owner.identify(&Secret::new("service")).await, Ok(None));
+        assert_eq!(with_owner.introspect(&Secret::new("service")).await, Ok(None));
         let root = ask("root").await.unwrap().unwrap();
-        assert!(!root.subject.is_owner() && root.may(Scope::Admin));
+        assert!(!root.subject.is_owner() && root.has_scope(TokenScope::Admin));
 
         // A registry that fails is no registry that knows nothing.
         for (status, is_known) in [(401, true), (404, true), (500, false), (503, false)] {
@@ -215,12 +221,12 @@ mod tests {
         asked.status.store(0, Ordering::Relaxed);
         let caller =
             Caller { subject: "ci".parse().unwrap(), end_user: None, scopes: BTreeSet::new() };
-        for number in 0..MOST {
+        for number in 0..MAX_CALLERS {
             let key = Digest::of_bytes(&number.to_le_bytes());
             callers.known().insert(key, (caller.clone(), Timestamp::MAX));
         }
         asked.revoked.store(0, Ordering::Relaxed);
         ask("good").await.unwrap();
-        assert!(callers.known().len() <= MOST);
+        assert!(callers.known().len() <= MAX_CALLERS);
     }
 }

@@ -15,16 +15,17 @@ use tokio::time::Instant;
 use url::Url;
 
 use crate::message::{
-    Body, Call, Decision, Id, Limits, Method, Ping, Pong, Request, Response, ResponseError, code,
+    Decision, Limits, Method, MethodCall, Ping, Pong, Request, RequestId, Response, ResponseBody,
+    ResponseError, code,
 };
 pub use guardian_chain::{ChainVerdict, GuardianChain};
-pub use in_process::{InProcess, VerdictFuture};
-pub use tls::{Identity, TrustRoots};
-pub use verdict::{FailMode, Failure, Outcome, Verdict, VerdictSource};
+pub use in_process::{InProcessGuardian, VerdictFuture};
+pub use tls::{ClientIdentity, TrustRoots};
+pub use verdict::{FailMode, GuardianError, GuardianOutcome, Verdict, VerdictSource};
 
 /// The pause before a guardian that is away is asked again. It doubles, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// How a guardian is asked.
 #[derive(Clone, Debug)]
@@ -41,13 +42,13 @@ pub struct Options {
     /// What happens when the guardian cannot be asked.
     pub fail_mode: FailMode,
     /// The fail mode of single methods, where it differs from `fail_mode`.
-    pub fail_mode_of: BTreeMap<Method, FailMode>,
+    pub fail_mode_by_method: BTreeMap<Method, FailMode>,
     /// A token for guardians that ask who is asking.
-    pub bearer: Option<BearerToken>,
+    pub bearer_token: Option<BearerToken>,
     /// A certificate for guardians that ask who is asking that way (mutual TLS).
-    pub identity: Option<Identity>,
+    pub identity: Option<ClientIdentity>,
     /// Who vouches for the guardian, if not those whom the system trusts.
-    pub authorities: Option<TrustRoots>,
+    pub trust_roots: Option<TrustRoots>,
 }
 
 impl Default for Options {
@@ -60,10 +61,10 @@ impl Default for Options {
             retry_for: Duration::ZERO,
             limits: Limits::default(),
             fail_mode: FailMode::Closed,
-            fail_mode_of: BTreeMap::new(),
-            bearer: None,
+            fail_mode_by_method: BTreeMap::new(),
+            bearer_token: None,
             identity: None,
-            authorities: None,
+            trust_roots: None,
         }
     }
 }
@@ -98,7 +99,7 @@ pub enum BuildError {
     Identity,
     /// The certificates of those who vouch for the guardian.
     #[error("the authorities for the guardian are not certificates as PEM")]
-    Authorities,
+    TrustRoots,
 }
 
 /// Asks one guardian; [`GuardianChain`] asks several. Cloning it is cheap and shares its connections.
@@ -110,15 +111,15 @@ pub enum BuildError {
 /// [`in_process`](Self::in_process).
 #[derive(Clone, Debug)]
 pub struct GuardianClient {
-    way: Way,
+    transport: GuardianTransport,
     options: Options,
 }
 
 /// How messages travel.
 #[derive(Clone, Debug)]
-enum Way {
+enum GuardianTransport {
     Http { endpoint: Url, client: reqwest::Client },
-    InProcess(Arc<dyn InProcess>),
+    InProcess(Arc<dyn InProcessGuardian>),
 }
 
 impl GuardianClient {
@@ -130,14 +131,14 @@ impl GuardianClient {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if let Some(BearerToken(value)) = &options.bearer {
+        if let Some(BearerToken(value)) = &options.bearer_token {
             headers.insert(AUTHORIZATION, value.clone());
         }
         let mut builder = reqwest::Client::builder();
-        if let Some(Identity(identity)) = &options.identity {
+        if let Some(ClientIdentity(identity)) = &options.identity {
             builder = builder.identity(identity.clone());
         }
-        if let Some(TrustRoots(authorities)) = &options.authorities {
+        if let Some(TrustRoots(authorities)) = &options.trust_roots {
             builder = builder.tls_certs_only(authorities.iter().cloned());
         }
         let client = builder
@@ -149,14 +150,14 @@ impl GuardianClient {
             .timeout(options.timeout)
             .build()
             .map_err(BuildError::Http)?;
-        Ok(Self { way: Way::Http { endpoint, client }, options })
+        Ok(Self { transport: GuardianTransport::Http { endpoint, client }, options })
     }
 
     /// A client for a guardian of this process. It is asked with the very messages that would travel,
     /// and judged by the same rules: of `options`, timeout, limits and fail modes count, and nothing
     /// that is about connections.
-    pub fn in_process(guardian: Arc<dyn InProcess>, options: Options) -> Self {
-        Self { way: Way::InProcess(guardian), options }
+    pub fn in_process(guardian: Arc<dyn InProcessGuardian>, options: Options) -> Self {
+        Self { transport: GuardianTransport::InProcess(guardian), options }
     }
 
     /// The same with connections of its own. A connection is served by the runtime that it was opened
@@ -164,32 +165,34 @@ impl GuardianClient {
     ///
     /// # Errors
     /// The HTTP client cannot be made.
-    pub fn apart(&self) -> Result<Self, BuildError> {
-        match &self.way {
-            Way::Http { endpoint, .. } => Self::new(endpoint.clone(), self.options.clone()),
-            Way::InProcess(_) => Ok(self.clone()),
+    pub fn with_own_pool(&self) -> Result<Self, BuildError> {
+        match &self.transport {
+            GuardianTransport::Http { endpoint, .. } => {
+                Self::new(endpoint.clone(), self.options.clone())
+            }
+            GuardianTransport::InProcess(_) => Ok(self.clone()),
         }
     }
 
     /// Ask about one step. Whatever happens, there is an outcome: a guardian that does not give a
     /// usable answer is turned into a verdict by the fail mode, and [`Outcome::origin`] says so.
-    pub async fn ask(&self, question: &Request) -> Outcome {
+    pub async fn ask(&self, question: &Request) -> GuardianOutcome {
         self.ask_with(question, HeaderMap::new()).await
     }
 
     /// The same with headers for this question alone, such as those of a trace.
-    pub async fn ask_with(&self, question: &Request, headers: HeaderMap) -> Outcome {
-        match self.consult_patiently(question, headers).await {
+    pub async fn ask_with(&self, question: &Request, headers: HeaderMap) -> GuardianOutcome {
+        match self.ask_with_retries(question, headers).await {
             Ok(outcome) => outcome,
             Err(failure) => {
                 let method = question.method();
                 let mode = self
                     .options
-                    .fail_mode_of
+                    .fail_mode_by_method
                     .get(&method)
                     .copied()
                     .unwrap_or(self.options.fail_mode);
-                Outcome::of_failure(failure, mode)
+                GuardianOutcome::from_failure(failure, mode)
             }
         }
     }
@@ -198,51 +201,57 @@ impl GuardianClient {
     ///
     /// # Errors
     /// It does not answer, or not to this question.
-    pub async fn ping(&self, id: impl Into<Id>, ping: Ping) -> Result<Pong, Failure> {
-        let question = Request { id: id.into(), call: Call::Ping(ping) };
+    pub async fn ping(&self, id: impl Into<RequestId>, ping: Ping) -> Result<Pong, GuardianError> {
+        let question = Request { id: id.into(), call: MethodCall::Ping(ping) };
         match self.send(&question, HeaderMap::new()).await? {
-            Body::Pong(pong) => Ok(pong),
-            Body::Error(error) => Err(Failure::of_error(error)),
-            Body::Decision(_) => {
-                Err(Failure::Unusable("a decision is no answer to a ping".to_owned()))
+            ResponseBody::Pong(pong) => Ok(pong),
+            ResponseBody::Error(error) => Err(GuardianError::from_error_object(error)),
+            ResponseBody::Decision(_) => {
+                Err(GuardianError::Unusable("a decision is no answer to a ping".to_owned()))
             }
         }
     }
 
     /// Asks again while the guardian is away.
-    async fn consult_patiently(
+    async fn ask_with_retries(
         &self,
         question: &Request,
         headers: HeaderMap,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<GuardianOutcome, GuardianError> {
         let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
         loop {
-            let result = self.consult(question, headers.clone()).await;
-            let is_away = matches!(&result, Err(failure) if failure.is_away());
+            let result = self.ask_once(question, headers.clone()).await;
+            let is_away = matches!(&result, Err(failure) if failure.is_unavailable());
             if !is_away || began.elapsed() + pause > self.options.retry_for {
                 return result;
             }
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_PAUSE);
         }
     }
 
-    async fn consult(&self, question: &Request, headers: HeaderMap) -> Result<Outcome, Failure> {
+    async fn ask_once(
+        &self,
+        question: &Request,
+        headers: HeaderMap,
+    ) -> Result<GuardianOutcome, GuardianError> {
         let answer = match self.send(question, headers).await? {
-            Body::Decision(answer) => answer,
-            Body::Pong(_) => return Err(Failure::Unusable("a pong is no decision".to_owned())),
-            Body::Error(error) => return Err(Failure::of_error(error)),
+            ResponseBody::Decision(answer) => answer,
+            ResponseBody::Pong(_) => {
+                return Err(GuardianError::Unusable("a pong is no decision".to_owned()));
+            }
+            ResponseBody::Error(error) => return Err(GuardianError::from_error_object(error)),
         };
         let verdict = match answer.decision {
             Decision::Allow => Verdict::Allow,
             Decision::Deny => Verdict::Deny,
             Decision::Modify(modified) => {
                 let request =
-                    question.with_modification(*modified).map_err(Failure::Modification)?;
+                    question.with_modification(*modified).map_err(GuardianError::Modification)?;
                 Verdict::Modify(Box::new(request))
             }
         };
-        Ok(Outcome {
+        Ok(GuardianOutcome {
             verdict,
             message: answer.message,
             reasoning: answer.reasoning,
@@ -253,60 +262,69 @@ impl GuardianClient {
     }
 
     /// One exchange, up to a response that carries the id of the question.
-    async fn send(&self, question: &Request, headers: HeaderMap) -> Result<Body, Failure> {
-        let body = match &self.way {
-            Way::Http { endpoint, client } => {
+    async fn send(
+        &self,
+        question: &Request,
+        headers: HeaderMap,
+    ) -> Result<ResponseBody, GuardianError> {
+        let body = match &self.transport {
+            GuardianTransport::Http { endpoint, client } => {
                 let request = client.post(endpoint.clone()).headers(headers);
                 self.exchange(request.body(question.to_vec())).await?
             }
-            Way::InProcess(guardian) => {
-                let answer = guardian.answer(question.to_vec());
+            GuardianTransport::InProcess(guardian) => {
+                let answer = guardian.respond(question.to_vec());
                 let answer = tokio::time::timeout(self.options.timeout, answer).await;
-                answer.map_err(|_| Failure::Timeout)?
+                answer.map_err(|_| GuardianError::Timeout)?
             }
         };
         let limit = self.options.limits.bytes;
         if limit < body.len() {
-            return Err(Failure::TooLarge { limit });
+            return Err(GuardianError::TooLarge { limit });
         }
         let response =
             Response::from_slice(&body, self.options.limits).map_err(|error| match error {
                 ResponseError::Syntax(_) | ResponseError::NotAResponse(_) => {
-                    Failure::Malformed(error.to_string())
+                    GuardianError::Malformed(error.to_string())
                 }
-                ResponseError::UnknownDecision(decision) => Failure::UnknownDecision(decision),
-                ResponseError::UnusableModification(reason) => Failure::Modification(reason),
-                ResponseError::Invalid(reason) => Failure::Unusable(reason.to_string()),
+                ResponseError::UnknownDecision(decision) => {
+                    GuardianError::UnknownDecision(decision)
+                }
+                ResponseError::UnusableModification(reason) => GuardianError::Modification(reason),
+                ResponseError::Invalid(reason) => GuardianError::Unusable(reason.to_string()),
             })?;
         match (&response.id, &response.body) {
             // A guardian that could not read the id has to answer `null`, and then it is an error.
-            (None, Body::Error(error))
+            (None, ResponseBody::Error(error))
                 if error.code == code::PARSE_ERROR || error.code == code::INVALID_REQUEST => {}
             (Some(id), _) if *id == question.id => {}
-            _ => return Err(Failure::WrongId),
+            _ => return Err(GuardianError::WrongId),
         }
         Ok(response.body)
     }
 
     /// One HTTP exchange, up to the body of a response that may be read.
-    async fn exchange(&self, request: reqwest::RequestBuilder) -> Result<Vec<u8>, Failure> {
-        let response = request.send().await.map_err(|e| Failure::of_transport(&e))?;
+    async fn exchange(&self, request: reqwest::RequestBuilder) -> Result<Vec<u8>, GuardianError> {
+        let response = request.send().await.map_err(|e| GuardianError::from_transport(&e))?;
         if !response.status().is_success() {
-            return Err(Failure::Status(response.status().as_u16()));
+            return Err(GuardianError::Status(response.status().as_u16()));
         }
         let content_type =
             response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
         if !is_json(content_type) {
-            return Err(Failure::ContentType(String::from_utf8_lossy(content_type).into_owned()));
+            return Err(GuardianError::ContentType(
+                String::from_utf8_lossy(content_type).into_owned(),
+            ));
         }
         self.read_body(response).await
     }
 
     /// The body, up to the chunk with which it is too large.
-    async fn read_body(&self, mut response: reqwest::Response) -> Result<Vec<u8>, Failure> {
+    async fn read_body(&self, mut response: reqwest::Response) -> Result<Vec<u8>, GuardianError> {
         let mut body = Vec::new();
         while body.len() <= self.options.limits.bytes
-            && let Some(chunk) = response.chunk().await.map_err(|e| Failure::of_transport(&e))?
+            && let Some(chunk) =
+                response.chunk().await.map_err(|e| GuardianError::from_transport(&e))?
         {
             body.extend_from_slice(&chunk);
         }

@@ -88,6 +88,7 @@ pub mod message;
 mod client;
 
 pub use client::{
-    BearerToken, BuildError, ChainVerdict, FailMode, Failure, GuardianChain, GuardianClient,
-    Identity, InProcess, Options, Outcome, TrustRoots, Verdict, VerdictFuture, VerdictSource,
+    BearerToken, BuildError, ChainVerdict, ClientIdentity, FailMode, GuardianChain, GuardianClient,
+    GuardianError, GuardianOutcome, InProcessGuardian, Options, TrustRoots, Verdict, VerdictFuture,
+    VerdictSource,
 };

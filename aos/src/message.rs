@@ -18,19 +18,20 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Number, Value};
 
-pub use codec::{Invalid, Limits, Object, SyntaxError, parse_json};
+pub use codec::{InvalidMember, Limits, Object, SyntaxError, parse_json};
 pub use content::{
-    Data, DataPart, FileContent, FilePart, FileSource, FileWithBytes, FileWithUri, Part,
-    SiteSource, Source, TextPart,
+    CitationSource, ContentPart, DataContent, DataPart, FileContent, FilePart, FileSource,
+    FileWithBytes, FileWithUri, SiteSource, TextPart,
 };
 pub use context::{
     Agent, AgentProvider, LlmProvider, McpServer, Model, ModelKind, Organization, Resource,
     Session, StepContext, ToolArgumentDefinition, ToolDefinition, ToolOutputDefinition, User,
     ValueKind,
 };
-pub use error::{Rejection, RequestError, code};
+pub use error::{RequestError, RequestRejection, code};
 pub use response::{
-    Answer, Body, Decision, ErrorObject, Pong, PongStatus, Response, ResponseError,
+    Decision, DecisionResponse, ErrorObject, Pong, PongStatus, Response, ResponseBody,
+    ResponseError,
 };
 pub use step::{
     A2aAgent, A2aContext, A2aParty, A2aRole, A2aStep, AgentTrigger, AgentTriggerEvent,
@@ -39,21 +40,21 @@ pub use step::{
     ToolCallResultStep, ToolResult, TriggerKind,
 };
 
-use codec::{Members, Read, words, write_optional};
-use step::Wrapped;
+use codec::{ObjectMembers, ReadJson, words, write_optional};
+use step::WrappedA2aStep;
 
 /// One question to a guardian.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// The id; the answer carries the same.
-    pub id: Id,
+    pub id: RequestId,
     /// What is asked.
-    pub call: Call,
+    pub call: MethodCall,
 }
 
 /// The id of a question: a string or an integer. `null` and fractions are refused.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Id {
+pub enum RequestId {
     /// A string, for instance a UUID.
     Text(String),
     /// An integer.
@@ -65,7 +66,7 @@ pub enum Id {
 /// The variants are boxed, and made with `From`: `Call::from(step)`, for A2A from the method and the
 /// step. Two hooks are about memory: [`Call::memory_store`] and [`Call::memory_context_retrieval`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Call {
+pub enum MethodCall {
     /// `steps/agentTrigger`: before an event starts the agent.
     AgentTrigger(Box<AgentTriggerStep>),
     /// `steps/message`: before a message of a person reaches the agent, or one of the agent leaves.
@@ -178,7 +179,7 @@ impl From<A2aMethod> for Method {
 
 impl Request {
     /// A question.
-    pub fn new(id: impl Into<Id>, call: impl Into<Call>) -> Self {
+    pub fn new(id: impl Into<RequestId>, call: impl Into<MethodCall>) -> Self {
         Self { id: id.into(), call: call.into() }
     }
 
@@ -198,10 +199,10 @@ impl Request {
     ///
     /// # Errors
     /// [`Rejection`] says what is wrong and where, and makes the response that tells so.
-    pub fn from_slice(bytes: &[u8], limits: Limits) -> Result<Self, Rejection> {
+    pub fn from_slice(bytes: &[u8], limits: Limits) -> Result<Self, RequestRejection> {
         match parse_json(bytes, limits) {
             Ok(value) => Self::from_value(value),
-            Err(error) => Err(Rejection { id: None, error: error.into() }),
+            Err(error) => Err(RequestRejection { id: None, error: error.into() }),
         }
     }
 
@@ -209,16 +210,16 @@ impl Request {
     ///
     /// # Errors
     /// See [`Request::from_slice`].
-    pub fn from_value(value: Value) -> Result<Self, Rejection> {
-        let invalid = |id: Option<Id>, reason: &str| {
-            Err(Rejection { id, error: RequestError::InvalidRequest(reason.to_owned()) })
+    pub fn from_value(value: Value) -> Result<Self, RequestRejection> {
+        let invalid = |id: Option<RequestId>, reason: &str| {
+            Err(RequestRejection { id, error: RequestError::InvalidRequest(reason.to_owned()) })
         };
         let mut envelope = match value {
             Value::Object(envelope) => envelope,
             Value::Array(_) => return invalid(None, "batches are not supported, send one request"),
             _ => return invalid(None, "must be an object"),
         };
-        let id = envelope.get("id").and_then(Id::from_value);
+        let id = envelope.get("id").and_then(RequestId::from_value);
         if envelope.get("jsonrpc").is_none_or(|version| version != "2.0") {
             return invalid(id, "jsonrpc must be \"2.0\"");
         }
@@ -235,10 +236,10 @@ impl Request {
         {
             return invalid(Some(id), "params must be an object");
         }
-        let reject = |error| Rejection { id: Some(id.clone()), error };
+        let reject = |error| RequestRejection { id: Some(id.clone()), error };
         let method =
             Method::from_name(&name).ok_or_else(|| reject(RequestError::MethodNotFound(name)))?;
-        let call = Call::read(method, params, envelope)
+        let call = MethodCall::read(method, params, envelope)
             .map_err(|e| reject(RequestError::InvalidParams(e)))?;
         Ok(Self { id, call })
     }
@@ -261,16 +262,16 @@ impl Request {
         let differs = |what: &str| Err(format!("{what} differs from the one that was asked about"));
         let mut call = self.call.clone();
         match (&mut call, modified.call) {
-            (Call::AgentTrigger(mine), Call::AgentTrigger(theirs)) => {
+            (MethodCall::AgentTrigger(mine), MethodCall::AgentTrigger(theirs)) => {
                 mine.trigger.content = theirs.trigger.content
             }
-            (Call::Message(mine), Call::Message(theirs))
+            (MethodCall::Message(mine), MethodCall::Message(theirs))
                 if mine.message.role == theirs.message.role =>
             {
                 mine.message.content = theirs.message.content;
             }
-            (Call::Message(_), Call::Message(_)) => return differs("the role"),
-            (Call::ToolCallRequest(mine), Call::ToolCallRequest(theirs)) => {
+            (MethodCall::Message(_), MethodCall::Message(_)) => return differs("the role"),
+            (MethodCall::ToolCallRequest(mine), MethodCall::ToolCallRequest(theirs)) => {
                 let (mine, theirs) = (&mut mine.tool_call_request, theirs.tool_call_request);
                 if mine.execution_id != theirs.execution_id {
                     return differs("executionId");
@@ -280,21 +281,24 @@ impl Request {
                 }
                 mine.inputs = theirs.inputs;
             }
-            (Call::ToolCallResult(mine), Call::ToolCallResult(theirs)) => {
+            (MethodCall::ToolCallResult(mine), MethodCall::ToolCallResult(theirs)) => {
                 if mine.execution_id != theirs.execution_id {
                     return differs("executionId");
                 }
                 mine.result = theirs.result;
             }
-            (Call::KnowledgeRetrieval(mine), Call::KnowledgeRetrieval(theirs)) => {
+            (MethodCall::KnowledgeRetrieval(mine), MethodCall::KnowledgeRetrieval(theirs)) => {
                 mine.knowledge_step.results = theirs.knowledge_step.results;
             }
-            (Call::MemoryStore(mine), Call::MemoryStore(theirs))
-            | (Call::MemoryContextRetrieval(mine), Call::MemoryContextRetrieval(theirs)) => {
+            (MethodCall::MemoryStore(mine), MethodCall::MemoryStore(theirs))
+            | (
+                MethodCall::MemoryContextRetrieval(mine),
+                MethodCall::MemoryContextRetrieval(theirs),
+            ) => {
                 mine.memory = theirs.memory;
             }
-            (Call::Mcp(mine), Call::Mcp(theirs)) => mine.message = theirs.message,
-            (Call::A2a(was, mine), Call::A2a(is, theirs)) if *was == is => {
+            (MethodCall::Mcp(mine), MethodCall::Mcp(theirs)) => mine.message = theirs.message,
+            (MethodCall::A2a(was, mine), MethodCall::A2a(is, theirs)) if *was == is => {
                 mine.payload = theirs.payload
             }
             _ if was == is => return Err(format!("{was} has nothing to modify")),
@@ -310,37 +314,40 @@ impl Serialize for Request {
         map.serialize_entry("jsonrpc", "2.0")?;
         map.serialize_entry("id", &self.id)?;
         map.serialize_entry("method", &self.method())?;
-        if let Call::Ping(ping) = &self.call {
+        if let MethodCall::Ping(ping) = &self.call {
             write_optional(&mut map, "timestamp", ping.timestamp.as_ref())?;
         }
-        map.serialize_entry("params", &Params { call: &self.call, extent: codec::Extent::Whole })?;
+        map.serialize_entry(
+            "params",
+            &CallParams { call: &self.call, extent: codec::WriteExtent::Whole },
+        )?;
         map.end()
     }
 }
 
-struct Params<'a> {
-    call: &'a Call,
-    extent: codec::Extent,
+struct CallParams<'a> {
+    call: &'a MethodCall,
+    extent: codec::WriteExtent,
 }
 
-impl Serialize for Params<'_> {
+impl Serialize for CallParams<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let extent = self.extent;
         match self.call {
-            Call::AgentTrigger(step) => codec::serialize(&**step, serializer, extent),
-            Call::Message(step) => codec::serialize(&**step, serializer, extent),
-            Call::ToolCallRequest(step) => codec::serialize(&**step, serializer, extent),
-            Call::ToolCallResult(step) => codec::serialize(&**step, serializer, extent),
-            Call::KnowledgeRetrieval(step) => codec::serialize(&**step, serializer, extent),
-            Call::MemoryStore(step) | Call::MemoryContextRetrieval(step) => {
+            MethodCall::AgentTrigger(step) => codec::serialize(&**step, serializer, extent),
+            MethodCall::Message(step) => codec::serialize(&**step, serializer, extent),
+            MethodCall::ToolCallRequest(step) => codec::serialize(&**step, serializer, extent),
+            MethodCall::ToolCallResult(step) => codec::serialize(&**step, serializer, extent),
+            MethodCall::KnowledgeRetrieval(step) => codec::serialize(&**step, serializer, extent),
+            MethodCall::MemoryStore(step) | MethodCall::MemoryContextRetrieval(step) => {
                 codec::serialize(&**step, serializer, extent)
             }
-            Call::Mcp(step) => codec::serialize(&**step, serializer, extent),
-            Call::A2a(A2aMethod::Wrapped, step) => {
-                codec::serialize(&Wrapped(step), serializer, extent)
+            MethodCall::Mcp(step) => codec::serialize(&**step, serializer, extent),
+            MethodCall::A2a(A2aMethod::Wrapped, step) => {
+                codec::serialize(&WrappedA2aStep(step), serializer, extent)
             }
-            Call::A2a(_, step) => codec::serialize(&**step, serializer, extent),
-            Call::Ping(ping) => PingParams(ping).serialize(serializer),
+            MethodCall::A2a(_, step) => codec::serialize(&**step, serializer, extent),
+            MethodCall::Ping(ping) => PingParams(ping).serialize(serializer),
         }
     }
 }
@@ -357,7 +364,7 @@ impl Serialize for PingParams<'_> {
     }
 }
 
-impl Call {
+impl MethodCall {
     /// The method of this call.
     pub fn method(&self) -> Method {
         match self {
@@ -376,17 +383,17 @@ impl Call {
 
     /// The `params` of its message, as JSON.
     pub fn to_params(&self) -> Value {
-        self.to_value(codec::Extent::Whole)
+        self.to_value(codec::WriteExtent::Whole)
     }
 
     /// The same without the context: what is done, and not who does it where.
-    pub fn to_act(&self) -> Value {
-        self.to_value(codec::Extent::WithoutContext)
+    pub fn to_params_without_context(&self) -> Value {
+        self.to_value(codec::WriteExtent::WithoutContext)
     }
 
-    fn to_value(&self, extent: codec::Extent) -> Value {
+    fn to_value(&self, extent: codec::WriteExtent) -> Value {
         // Plain data can always be written.
-        serde_json::to_value(Params { call: self, extent }).unwrap_or_default()
+        serde_json::to_value(CallParams { call: self, extent }).unwrap_or_default()
     }
 
     /// Who acts, where and when. A ping and an A2A message have no such context, an MCP message may.
@@ -403,7 +410,11 @@ impl Call {
         }
     }
 
-    fn read(method: Method, params: Option<Value>, mut envelope: Object) -> Result<Self, Invalid> {
+    fn read(
+        method: Method,
+        params: Option<Value>,
+        mut envelope: Object,
+    ) -> Result<Self, InvalidMember> {
         let a2a = match method {
             Method::AgentTrigger => return read_step(params, Self::AgentTrigger),
             Method::Message => return read_step(params, Self::Message),
@@ -424,8 +435,8 @@ impl Call {
             Method::A2aPushConfigSet => A2aMethod::PushConfigSet,
             Method::A2aPushConfigGet => A2aMethod::PushConfigGet,
             Method::A2aWrapped => {
-                let step =
-                    A2aStep::read_wrapped(given(params)?).map_err(|e| e.in_member("params"))?;
+                let step = A2aStep::read_wrapped(require_params(params)?)
+                    .map_err(|e| e.in_member("params"))?;
                 return Ok(Self::A2a(A2aMethod::Wrapped, Box::new(step)));
             }
         };
@@ -439,34 +450,34 @@ impl Call {
     }
 }
 
-fn given(params: Option<Value>) -> Result<Value, Invalid> {
-    params.ok_or_else(|| Invalid::new("is missing").in_member("params"))
+fn require_params(params: Option<Value>) -> Result<Value, InvalidMember> {
+    params.ok_or_else(|| InvalidMember::new("is missing").in_member("params"))
 }
 
-fn read_step<T: Read>(
+fn read_step<T: ReadJson>(
     params: Option<Value>,
-    call: impl FnOnce(Box<T>) -> Call,
-) -> Result<Call, Invalid> {
-    let step = T::read(given(params)?).map_err(|e| e.in_member("params"))?;
+    call: impl FnOnce(Box<T>) -> MethodCall,
+) -> Result<MethodCall, InvalidMember> {
+    let step = T::read(require_params(params)?).map_err(|e| e.in_member("params"))?;
     Ok(call(Box::new(step)))
 }
 
-fn read_ping(params: Option<Value>, envelope: Object) -> Result<Ping, Invalid> {
-    let outer = Members::of(Value::Object(envelope))?.optional("timestamp")?;
+fn read_ping(params: Option<Value>, envelope: Object) -> Result<Ping, InvalidMember> {
+    let outer = ObjectMembers::from_value(Value::Object(envelope))?.optional("timestamp")?;
     let params =
         params.filter(|params| !params.is_null()).unwrap_or_else(|| Value::Object(Object::new()));
     let read = |params| {
-        let mut params = Members::of(params)?;
+        let mut params = ObjectMembers::from_value(params)?;
         Ok(Ping {
             timestamp: params.optional("timestamp")?.or(outer),
             timeout: params.optional("timeout")?,
             metadata: params.optional("metadata")?,
         })
     };
-    read(params).map_err(|e: Invalid| e.in_member("params"))
+    read(params).map_err(|e: InvalidMember| e.in_member("params"))
 }
 
-impl Id {
+impl RequestId {
     fn from_value(value: &Value) -> Option<Self> {
         match value {
             Value::String(text) => Some(Self::Text(text.clone())),
@@ -476,7 +487,7 @@ impl Id {
     }
 }
 
-impl fmt::Display for Id {
+impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) => f.write_str(text),
@@ -485,7 +496,7 @@ impl fmt::Display for Id {
     }
 }
 
-impl Serialize for Id {
+impl Serialize for RequestId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Text(text) => serializer.serialize_str(text),
@@ -494,25 +505,25 @@ impl Serialize for Id {
     }
 }
 
-impl From<String> for Id {
+impl From<String> for RequestId {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<&str> for Id {
+impl From<&str> for RequestId {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<i64> for Id {
+impl From<i64> for RequestId {
     fn from(number: i64) -> Self {
         Self::Number(number)
     }
 }
 
-impl Call {
+impl MethodCall {
     /// Memory is about to be written.
     pub fn memory_store(step: MemoryStep) -> Self {
         Self::MemoryStore(Box::new(step))
@@ -524,49 +535,49 @@ impl Call {
     }
 }
 
-impl From<(A2aMethod, A2aStep)> for Call {
+impl From<(A2aMethod, A2aStep)> for MethodCall {
     fn from((method, step): (A2aMethod, A2aStep)) -> Self {
         Self::A2a(method, Box::new(step))
     }
 }
 
-impl From<AgentTriggerStep> for Call {
+impl From<AgentTriggerStep> for MethodCall {
     fn from(step: AgentTriggerStep) -> Self {
         Self::AgentTrigger(Box::new(step))
     }
 }
 
-impl From<MessageStep> for Call {
+impl From<MessageStep> for MethodCall {
     fn from(step: MessageStep) -> Self {
         Self::Message(Box::new(step))
     }
 }
 
-impl From<ToolCallRequestStep> for Call {
+impl From<ToolCallRequestStep> for MethodCall {
     fn from(step: ToolCallRequestStep) -> Self {
         Self::ToolCallRequest(Box::new(step))
     }
 }
 
-impl From<ToolCallResultStep> for Call {
+impl From<ToolCallResultStep> for MethodCall {
     fn from(step: ToolCallResultStep) -> Self {
         Self::ToolCallResult(Box::new(step))
     }
 }
 
-impl From<KnowledgeRetrievalStep> for Call {
+impl From<KnowledgeRetrievalStep> for MethodCall {
     fn from(step: KnowledgeRetrievalStep) -> Self {
         Self::KnowledgeRetrieval(Box::new(step))
     }
 }
 
-impl From<McpStep> for Call {
+impl From<McpStep> for MethodCall {
     fn from(step: McpStep) -> Self {
         Self::Mcp(Box::new(step))
     }
 }
 
-impl From<Ping> for Call {
+impl From<Ping> for MethodCall {
     fn from(ping: Ping) -> Self {
         Self::Ping(ping)
     }

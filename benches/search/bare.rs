@@ -6,7 +6,7 @@ use qdrant_edge::{
     EdgeShard, NamedQuery, QueryEnum, QueryRequest, ScoringQuery, Vector, VectorInternal,
     WithPayloadInterface, WithVector,
 };
-use registry::retrieval::{CANDIDATES, SearchQuery};
+use registry::retrieval::{CANDIDATE_LIMIT, SearchQuery};
 use tempfile::TempDir;
 
 pub(crate) struct Bare {
@@ -44,7 +44,7 @@ impl Bare {
             query: Some(ScoringQuery::Vector(QueryEnum::Nearest(query))),
             filter: None,
             score_threshold: None,
-            limit: CANDIDATES,
+            limit: CANDIDATE_LIMIT,
             offset: 0,
             params: None,
             with_vector: WithVector::Bool(false),

@@ -12,7 +12,7 @@ const MAX_LOCK_FILE: u64 = 1024;
 
 /// The parts of a database that can be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
+pub enum DatabaseLoss {
     /// The database itself.
     Database,
     /// The log beside it, which the last process did not move into the database.
@@ -42,7 +42,7 @@ impl DatabaseLock {
     /// # Errors
     /// When the file cannot be opened or read.
     pub fn open(database: &Path) -> io::Result<Self> {
-        let (mut file, _) = create_private(&beside(database, ".lock"))?;
+        let (mut file, _) = create_private(&with_suffix(database, ".lock"))?;
         let is_alone = file.try_lock().is_ok();
         let mut text = String::new();
         (&mut file).take(MAX_LOCK_FILE).read_to_string(&mut text)?;
@@ -60,7 +60,7 @@ impl DatabaseLock {
 
     /// The path of the lock file.
     pub fn path(&self) -> PathBuf {
-        beside(&self.database, ".lock")
+        with_suffix(&self.database, ".lock")
     }
 
     /// The identity of the database that was last used at this path.
@@ -77,24 +77,24 @@ impl DatabaseLock {
     ///
     /// The log counts as lost only beside its index (`-shm`): another program that opens and closes the
     /// database after a crash moves the log into it, and removes the index before the log itself.
-    pub fn loss(&self) -> Option<Loss> {
-        let is_there = |suffix| beside(&self.database, suffix).exists();
-        if self.identity.is_some() && size(&self.database) == 0 {
-            return Some(Loss::Database);
+    pub fn find_loss(&self) -> Option<DatabaseLoss> {
+        let is_there = |suffix| with_suffix(&self.database, suffix).exists();
+        if self.identity.is_some() && file_size(&self.database) == 0 {
+            return Some(DatabaseLoss::Database);
         }
         let is_log_lost = self.is_alone && self.was_in_use && is_there("-shm") && !is_there("-wal");
-        is_log_lost.then_some(Loss::Log)
+        is_log_lost.then_some(DatabaseLoss::Log)
     }
 
     /// The message about a loss. `database` and `content` name the database and its content for a reader.
-    pub fn describe_loss(&self, loss: Loss, database: &str, content: &str) -> String {
+    pub fn describe_loss(&self, loss: DatabaseLoss, database: &str, content: &str) -> String {
         let path = self.database.display();
         let cause = match loss {
-            Loss::Database => "it is missing or empty".to_owned(),
-            Loss::Log => format!(
+            DatabaseLoss::Database => "it is missing or empty".to_owned(),
+            DatabaseLoss::Log => format!(
                 "its log (`{path}-wal`), which has the last {content}, is gone, though no process closed the database"
             ),
-            Loss::Identity => {
+            DatabaseLoss::Identity => {
                 format!("its log (`{path}-wal`) was lost, or it is another database")
             }
         };
@@ -163,7 +163,7 @@ pub fn create_private(path: &Path) -> io::Result<(File, bool)> {
         }
         for suffix in ["", "-wal", "-shm"] {
             let private = std::fs::Permissions::from_mode(0o600);
-            match std::fs::set_permissions(beside(path, suffix), private) {
+            match std::fs::set_permissions(with_suffix(path, suffix), private) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
@@ -175,13 +175,13 @@ pub fn create_private(path: &Path) -> io::Result<(File, bool)> {
 }
 
 /// The path of a file whose name has a suffix more.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
 }
 
-fn size(path: &Path) -> u64 {
+fn file_size(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |file| file.len())
 }
 
@@ -195,7 +195,7 @@ mod tests {
         let database = folder.path().join("a.sqlite");
         std::fs::write(&database, "pages").unwrap();
         for suffix in ["-wal", "-shm"] {
-            std::fs::write(beside(&database, suffix), "log").unwrap();
+            std::fs::write(with_suffix(&database, suffix), "log").unwrap();
         }
         (folder, database)
     }
@@ -207,7 +207,7 @@ mod tests {
     }
 
     fn text(database: &Path) -> String {
-        std::fs::read_to_string(beside(database, ".lock")).unwrap()
+        std::fs::read_to_string(with_suffix(database, ".lock")).unwrap()
     }
 
     #[test]
@@ -217,20 +217,20 @@ mod tests {
         let left = text(&database);
         drop(lock);
         assert_eq!(text(&database), "one\n");
-        let wal = beside(&database, "-wal");
+        let wal = with_suffix(&database, "-wal");
         std::fs::remove_file(&wal).unwrap();
-        assert_eq!(DatabaseLock::open(&database).unwrap().loss(), None, "it was closed");
-        std::fs::write(beside(&database, ".lock"), left).unwrap();
+        assert_eq!(DatabaseLock::open(&database).unwrap().find_loss(), None, "it was closed");
+        std::fs::write(with_suffix(&database, ".lock"), left).unwrap();
         for _ in 0..2 {
-            assert_eq!(DatabaseLock::open(&database).unwrap().loss(), Some(Loss::Log));
+            assert_eq!(DatabaseLock::open(&database).unwrap().find_loss(), Some(DatabaseLoss::Log));
         }
         std::fs::write(&wal, "log").unwrap();
-        assert_eq!(DatabaseLock::open(&database).unwrap().loss(), None);
+        assert_eq!(DatabaseLock::open(&database).unwrap().find_loss(), None);
         for suffix in ["-wal", "-shm"] {
-            std::fs::remove_file(beside(&database, suffix)).unwrap();
+            std::fs::remove_file(with_suffix(&database, suffix)).unwrap();
         }
         assert_eq!(
-            DatabaseLock::open(&database).unwrap().loss(),
+            DatabaseLock::open(&database).unwrap().find_loss(),
             None,
             "another program closed it"
         );
@@ -240,13 +240,13 @@ mod tests {
     fn a_database_is_lost_when_the_lock_file_knows_it() {
         let (_folder, database) = folder();
         drop(hold(&database));
-        assert_eq!(DatabaseLock::open(&database).unwrap().loss(), None);
+        assert_eq!(DatabaseLock::open(&database).unwrap().find_loss(), None);
         std::fs::write(&database, "").unwrap();
         let lock = DatabaseLock::open(&database).unwrap();
-        assert_eq!(lock.loss(), Some(Loss::Database));
+        assert_eq!(lock.find_loss(), Some(DatabaseLoss::Database));
         assert_eq!(lock.identity(), Some("one"));
-        std::fs::remove_file(beside(&database, ".lock")).unwrap();
-        assert_eq!(DatabaseLock::open(&database).unwrap().loss(), None);
+        std::fs::remove_file(with_suffix(&database, ".lock")).unwrap();
+        assert_eq!(DatabaseLock::open(&database).unwrap().find_loss(), None);
     }
 
     #[test]
@@ -255,10 +255,10 @@ mod tests {
         let (one, two) = (hold(&database), hold(&database));
         drop(one);
         assert_eq!(text(&database), "one\nin use\n");
-        std::fs::remove_file(beside(&database, "-wal")).unwrap();
+        std::fs::remove_file(with_suffix(&database, "-wal")).unwrap();
         let third = DatabaseLock::open(&database).unwrap();
         assert!(!third.is_alone());
-        assert_eq!(third.loss(), None, "another process has the log open");
+        assert_eq!(third.find_loss(), None, "another process has the log open");
         drop((two, third));
         assert!(text(&database).starts_with("one\n"));
     }
@@ -267,8 +267,8 @@ mod tests {
     fn a_lock_file_of_others_is_no_error() {
         let (_folder, database) = folder();
         for content in ["", "\n", "one", "one\nin use", "one\nelse\n"] {
-            std::fs::write(beside(&database, ".lock"), content).unwrap();
-            assert_eq!(DatabaseLock::open(&database).unwrap().loss(), None, "{content:?}");
+            std::fs::write(with_suffix(&database, ".lock"), content).unwrap();
+            assert_eq!(DatabaseLock::open(&database).unwrap().find_loss(), None, "{content:?}");
         }
     }
 
@@ -278,13 +278,13 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let (_folder, database) = folder();
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        for path in [&database, &beside(&database, "-wal")] {
+        for path in [&database, &with_suffix(&database, "-wal")] {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644)).unwrap();
         }
         assert!(create_private(&database).unwrap().1);
-        assert_eq!((mode(&database), mode(&beside(&database, "-wal"))), (0o600, 0o600));
+        assert_eq!((mode(&database), mode(&with_suffix(&database, "-wal"))), (0o600, 0o600));
         assert!(!create_private(&database).unwrap().1);
         drop(hold(&database));
-        assert_eq!(mode(&beside(&database, ".lock")), 0o600);
+        assert_eq!(mode(&with_suffix(&database, ".lock")), 0o600);
     }
 }

@@ -10,8 +10,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use a2s::{Action, Document, Place, Task};
-use executor::measure::Requests;
+use a2s::{Document, InputLocation, StepAction, Task};
+use executor::measure::RequestBench;
 use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
@@ -28,14 +28,14 @@ fn main() {
     measure("POST, 300 schemas, an order of 1,000 lines", &task, &inputs, rounds.min(100));
 }
 
-fn measure(name: &str, task: &Arc<Task>, inputs: &IndexMap<Place, Value>, rounds: usize) {
+fn measure(name: &str, task: &Arc<Task>, inputs: &IndexMap<InputLocation, Value>, rounds: usize) {
     let mut first: Vec<Duration> = (0..rounds.min(50))
         .map(|_| {
-            let requests = Requests::of(Arc::clone(task));
+            let requests = RequestBench::of(Arc::clone(task));
             time(&requests, inputs)
         })
         .collect();
-    let requests = Requests::of(Arc::clone(task));
+    let requests = RequestBench::of(Arc::clone(task));
     requests.make(inputs).unwrap();
     let mut again: Vec<Duration> = (0..rounds).map(|_| time(&requests, inputs)).collect();
     let microseconds = |times: &mut Vec<Duration>| {
@@ -46,7 +46,7 @@ fn measure(name: &str, task: &Arc<Task>, inputs: &IndexMap<Place, Value>, rounds
     println!("  {name:<44} {first:>7.1} µs {again:>7.1} µs");
 }
 
-fn time(requests: &Requests, inputs: &IndexMap<Place, Value>) -> Duration {
+fn time(requests: &RequestBench, inputs: &IndexMap<InputLocation, Value>) -> Duration {
     let begin = Instant::now();
     black_box(requests.make(black_box(inputs)).unwrap());
     begin.elapsed()
@@ -70,7 +70,7 @@ fn task(specification: &Value, mapping: &Value) -> Arc<Task> {
     let document = Document::open(document.to_string().as_bytes()).unwrap();
     let mut found = None;
     document.capability().for_each_step(|step| {
-        if let Action::Task { task, .. } = &step.action {
+        if let StepAction::Task { task, .. } = &step.action {
             found = Some(Arc::clone(task));
         }
     });
@@ -87,11 +87,11 @@ fn specification(path: &str, item: &Value, components: &Value) -> Value {
     })
 }
 
-fn inputs<const N: usize>(given: [(&str, Value); N]) -> IndexMap<Place, Value> {
+fn inputs<const N: usize>(given: [(&str, Value); N]) -> IndexMap<InputLocation, Value> {
     given.into_iter().map(|(place, value)| (place.parse().unwrap(), value)).collect()
 }
 
-fn small() -> (Arc<Task>, IndexMap<Place, Value>) {
+fn small() -> (Arc<Task>, IndexMap<InputLocation, Value>) {
     let parameters = json!([
         {"name": "city", "in": "path", "required": true, "schema": {"type": "string", "maxLength": 80}},
         {"name": "days", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": 16}},
@@ -106,7 +106,7 @@ fn small() -> (Arc<Task>, IndexMap<Place, Value>) {
 }
 
 /// An order whose lines refer to one another's schemas, three hundred of them.
-fn large(lines: usize) -> (Arc<Task>, IndexMap<Place, Value>) {
+fn large(lines: usize) -> (Arc<Task>, IndexMap<InputLocation, Value>) {
     let mut schemas = Map::new();
     for number in 0..299 {
         let next = format!("#/components/schemas/Part{}", (number + 1) % 299);

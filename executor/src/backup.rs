@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use a2s::api::{Event, EventKind};
+use a2s::api::{EventKind, RunEvent};
 use a2s::{Digest, Document};
 use futures::TryStreamExt as _;
 use sqlx::sqlite::SqliteSynchronous;
@@ -11,12 +11,12 @@ use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
 use uuid::Uuid;
 
 use crate::clock::Clock;
-use crate::config::{Database, Durability};
-use crate::database::{failed, options};
-use crate::error::{Error, Kind};
+use crate::config::{Durability, ExecutorDatabase};
+use crate::database::{options, to_store_error};
+use crate::error::{Error, ErrorKind};
 use crate::journal::EVENT_VERSION;
 use crate::journal::run_state::RunState;
-use crate::run::{Besides, RunFilter, Store};
+use crate::run::{RunFilter, RunStore, SealedChanges};
 
 const WHAT: &str = "the run database";
 /// How many runs and events are read at a time.
@@ -42,7 +42,7 @@ pub async fn copy_runs(from: &Path, to: &Path) -> Result<(), Error> {
         .bind(to.to_string_lossy())
         .execute(&mut connection)
         .await
-        .map_err(failed(WHAT))?;
+        .map_err(to_store_error(WHAT))?;
     Ok(())
 }
 
@@ -52,12 +52,12 @@ pub async fn copy_runs(from: &Path, to: &Path) -> Result<(), Error> {
 /// # Errors
 /// The database is damaged, was made by a newer version, or cannot be written.
 pub async fn restore_runs(path: &Path, clock: &dyn Clock) -> Result<RestoredRuns, Error> {
-    let store = Store::open(&Database::File(path.to_owned()), Durability::Full).await?;
+    let store = RunStore::open(&ExecutorDatabase::File(path.to_owned()), Durability::Full).await?;
     check_rows(&mut connect(path).await?).await?;
     let mut restored = RestoredRuns::default();
     let mut filter = RunFilter::default();
     loop {
-        let lives = store.read_lives(&filter, PAGE).await?;
+        let lives = store.read_summary_events(&filter, PAGE).await?;
         let ids: Vec<Uuid> =
             lives.iter().filter_map(|life| life.events.first()).map(|event| event.run).collect();
         for run in &ids {
@@ -73,14 +73,14 @@ pub async fn restore_runs(path: &Path, clock: &dyn Clock) -> Result<RestoredRuns
     // What was written last is in the file itself afterwards.
     let mut connection = connect(path).await?;
     let checkpoint = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await;
-    checkpoint.map_err(failed(WHAT))?;
-    connection.close().await.map_err(failed(WHAT))?;
+    checkpoint.map_err(to_store_error(WHAT))?;
+    connection.close().await.map_err(to_store_error(WHAT))?;
     Ok(restored)
 }
 
 async fn connect(path: &Path) -> Result<SqliteConnection, Error> {
     let options = options(path, SqliteSynchronous::Full).create_if_missing(false);
-    options.connect().await.map_err(failed(WHAT))
+    options.connect().await.map_err(to_store_error(WHAT))
 }
 
 /// Checks the pages of the database, that no run has lost its journal, and every document that runs use
@@ -89,7 +89,7 @@ async fn check_rows(connection: &mut SqliteConnection) -> Result<(), Error> {
     let said: String = sqlx::query_scalar("PRAGMA integrity_check(1)")
         .fetch_one(&mut *connection)
         .await
-        .map_err(failed(WHAT))?;
+        .map_err(to_store_error(WHAT))?;
     if said != "ok" {
         return Err(damaged(&said));
     }
@@ -97,13 +97,13 @@ async fn check_rows(connection: &mut SqliteConnection) -> Result<(), Error> {
     let count: i64 = sqlx::query_scalar(without_events)
         .fetch_one(&mut *connection)
         .await
-        .map_err(failed(WHAT))?;
+        .map_err(to_store_error(WHAT))?;
     if count != 0 {
         return Err(damaged("a run has no journal"));
     }
     let mut rows = sqlx::query_as::<_, (String, Vec<u8>)>("SELECT digest, source FROM document")
         .fetch(connection);
-    while let Some((digest, source)) = rows.try_next().await.map_err(failed(WHAT))? {
+    while let Some((digest, source)) = rows.try_next().await.map_err(to_store_error(WHAT))? {
         let is_whole = digest.parse::<Digest>().is_ok_and(|digest| {
             Document::open(&source).is_ok_and(|document| document.digest() == digest)
         });
@@ -115,12 +115,16 @@ async fn check_rows(connection: &mut SqliteConnection) -> Result<(), Error> {
 }
 
 /// Checks the journal of a run. Makes the run wait for a person, unless it is over, and tells whether.
-async fn suspend_unless_over(store: &Store, run: Uuid, clock: &dyn Clock) -> Result<bool, Error> {
+async fn suspend_unless_over(
+    store: &RunStore,
+    run: Uuid,
+    clock: &dyn Clock,
+) -> Result<bool, Error> {
     let events = store.read_all_events(run, PAGE).await?;
     let row = store.read_run(run).await?;
     let row = row.ok_or_else(|| damaged(&format!("run {run} has no row")))?;
     let has_gap = (1..).zip(&events).any(|(seq, event)| event.seq != seq);
-    let state = RunState::of(&events).filter(|_| !has_gap);
+    let state = RunState::from_events(&events).filter(|_| !has_gap);
     let status = state.map(|state| state.to_run().status);
     if status != Some(row.status) {
         return Err(damaged(&format!("the journal of run {run} does not lead to its status")));
@@ -130,18 +134,18 @@ async fn suspend_unless_over(store: &Store, run: Uuid, clock: &dyn Clock) -> Res
     }
     let message = "the run was restored from a backup; what it has sent since the backup was taken is \
                    not known";
-    let error = Error::new(Kind::RestoredFromBackup, message).to_run_error(None, None, false);
-    let event = Event {
+    let error = Error::new(ErrorKind::RestoredFromBackup, message).to_run_error(None, None, false);
+    let event = RunEvent {
         v: EVENT_VERSION,
         seq: events.last().map_or(1, |event| event.seq + 1),
         run,
         at: clock.now(),
         kind: EventKind::RunWaiting { error },
     };
-    store.append(event, row.epoch, Besides::default(), Arc::default()).await?;
+    store.append(event, row.epoch, SealedChanges::default(), Arc::default()).await?;
     Ok(true)
 }
 
 fn damaged(why: &str) -> Error {
-    Error::new(Kind::Store, format!("{WHAT} is damaged: {why}"))
+    Error::new(ErrorKind::Store, format!("{WHAT} is damaged: {why}"))
 }

@@ -13,16 +13,16 @@ pub trait Clock: Debug + Send + Sync {
 }
 
 /// Where randomness for ids comes from.
-pub trait Ids: Debug + Send + Sync {
+pub trait RandomSource: Debug + Send + Sync {
     /// 16 bytes that nobody has seen before, and nobody can guess: keys are made of them, too.
-    fn random(&self) -> [u8; 16];
+    fn random_bytes(&self) -> [u8; 16];
 }
 
 /// A new run's id: `UUIDv7` (RFC 9562, 5.7), so that ids sort by time.
-pub(crate) fn new_run_id(clock: &Arc<dyn Clock>, ids: &Arc<dyn Ids>) -> Uuid {
+pub(crate) fn new_run_id(clock: &Arc<dyn Clock>, ids: &Arc<dyn RandomSource>) -> Uuid {
     let milliseconds = u64::try_from(clock.now().as_millisecond()).unwrap_or(0);
     let mut random = [0; 10];
-    random.copy_from_slice(&ids.random()[..10]);
+    random.copy_from_slice(&ids.random_bytes()[..10]);
     Builder::from_unix_timestamp_millis(milliseconds, &random).into_uuid()
 }
 

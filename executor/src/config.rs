@@ -6,24 +6,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::{Domain, Identify, Secret, Subject};
+use a2s::{Domain, Secret, TokenIntrospector, TokenSubject};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 
 mod guardian;
 mod span;
 
 pub use guardian::{
-    FailMode, FailModes, Guardian, GuardianConfig, GuardianEndpoint, Hook, HttpEndpoint, Identity,
+    ExecutorCertificate, FailMode, FailModes, GuardianConfig, GuardianEndpoint, GuardianHook,
+    GuardianSettings, HttpEndpoint,
 };
 
 /// The settings of one executor.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Where runs, credentials and remembered values are kept.
-    pub database: Database,
+    pub database: ExecutorDatabase,
     /// How safely events are written.
     pub durability: Durability,
     /// Where capabilities come from.
@@ -32,20 +33,20 @@ pub struct Config {
     /// where the registry asks for a token, and without any where it does not.
     pub registry_token: Option<Secret>,
     /// Who is asked before and after every tool step.
-    pub guardian: Guardian,
+    pub guardian: GuardianSettings,
     /// Where connections for a host are sent instead: scheme, host and port.
     pub upstreams: BTreeMap<Domain, Url>,
     /// Private, loopback and link-local targets that may be reached all the same: an IP address
     /// or a network such as `127.0.0.0/8`.
     pub allowed_addresses: Vec<String>,
     /// What happens when an answer is not as its operation declares it.
-    pub check_answers: ResponseValidation,
+    pub response_validation: ResponseValidation,
     /// The bounds of a run.
     pub limits: Limits,
     /// Tenants that have other limits than all have in common: those whose tokens stand for these names.
-    pub tenants: BTreeMap<Subject, TenantLimits>,
+    pub tenants: BTreeMap<TokenSubject, TenantLimits>,
     /// How politely the hosts of services are treated.
-    pub hosts: Hosts,
+    pub hosts: HostLimitSet,
     /// Where the key for stored credentials comes from.
     pub secret_key: SecretKeySource,
     /// The certificates that this executor shows to hosts (mutual TLS).
@@ -53,9 +54,9 @@ pub struct Config {
     /// The token that opens everything about runs; without one nobody needs any.
     pub token: Option<Secret>,
     /// Who knows other tokens, and what they open; without it there are none.
-    pub others: Option<Arc<dyn Identify>>,
+    pub introspector: Option<Arc<dyn TokenIntrospector>>,
     /// Who learns of runs, as traces and as security events.
-    pub telemetry: Telemetry,
+    pub telemetry: TelemetryConfig,
 }
 
 impl Config {
@@ -63,10 +64,10 @@ impl Config {
     /// upstreams, no private targets, no certificates, no token, and a key file `secrets.key` beside
     /// the database.
     #[must_use]
-    pub fn new(database: PathBuf, registry: Url, guardian: Guardian) -> Self {
+    pub fn new(database: PathBuf, registry: Url, guardian: GuardianSettings) -> Self {
         let secret_key = SecretKeySource::File(database.with_file_name("secrets.key"));
         Self {
-            database: Database::File(database),
+            database: ExecutorDatabase::File(database),
             secret_key,
             client_certificates: BTreeMap::new(),
             durability: Durability::default(),
@@ -75,20 +76,20 @@ impl Config {
             guardian,
             upstreams: BTreeMap::new(),
             allowed_addresses: Vec::new(),
-            check_answers: ResponseValidation::default(),
+            response_validation: ResponseValidation::default(),
             limits: Limits::default(),
             tenants: BTreeMap::new(),
-            hosts: Hosts::default(),
+            hosts: HostLimitSet::default(),
             token: None,
-            others: None,
-            telemetry: Telemetry::default(),
+            introspector: None,
+            telemetry: TelemetryConfig::default(),
         }
     }
 }
 
 /// Where an executor keeps runs, credentials and remembered values.
 #[derive(Debug, Clone)]
-pub enum Database {
+pub enum ExecutorDatabase {
     /// An SQLite file; made when it is missing, as are its folders.
     File(PathBuf),
     /// The `postgres:` or `postgresql:` URL of a database, which has to be there and which several
@@ -96,12 +97,12 @@ pub enum Database {
     Postgres(Secret),
 }
 
-impl Database {
+impl ExecutorDatabase {
     /// Reads an address: a `postgres:` or `postgresql:` URL, the path of an SQLite file, or that
     /// behind `sqlite:`.
     ///
     /// # Errors
-    /// [`Kind::Configuration`] for a URL of another kind.
+    /// [`ErrorKind::Configuration`] for a URL of another kind.
     pub fn parse(address: &str) -> Result<Self, Error> {
         let path = match address.split_once(':') {
             Some(("postgres" | "postgresql", _)) => {
@@ -111,7 +112,7 @@ impl Database {
             // A letter alone is a drive, not a scheme.
             Some((scheme, _)) if scheme.len() > 1 && !scheme.contains(['/', '\\', '.']) => {
                 let message = format!("no database is known for `{scheme}:`");
-                return Err(Error::new(Kind::Configuration, message));
+                return Err(Error::new(ErrorKind::Configuration, message));
             }
             _ => address,
         };
@@ -121,10 +122,10 @@ impl Database {
 
 /// Who learns of runs: as traces (OpenTelemetry), and as security events (OCSF).
 #[derive(Debug, Clone)]
-pub struct Telemetry {
+pub struct TelemetryConfig {
     /// Where the spans of runs are sent when they are over, by OTLP over HTTP, in protobuf; nowhere
     /// without it. Its whole address: `http://127.0.0.1:4318/v1/traces`.
-    pub export: Option<OtlpExport>,
+    pub spans: Option<OtlpExport>,
     /// The file that security events are written to; none without it.
     pub ocsf_file: Option<OcsfFile>,
     /// Where security events are sent as JSON arrays; nowhere without it.
@@ -139,11 +140,11 @@ pub struct Telemetry {
     pub propagate: bool,
 }
 
-impl Default for Telemetry {
+impl Default for TelemetryConfig {
     /// Nothing is exported, and no service learns of a trace.
     fn default() -> Self {
         Self {
-            export: None,
+            spans: None,
             ocsf_file: None,
             ocsf_endpoint: None,
             alarm: None,
@@ -234,12 +235,12 @@ pub enum Durability {
 
 /// How politely hosts are treated.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Hosts {
+pub struct HostLimitSet {
     /// Every host, unless it is named below. A host that is an upstream of the configuration has no
     /// rate then: what stands there is the operator's own.
     pub default: HostLimits,
     /// Hosts with limits of their own.
-    pub own: BTreeMap<Domain, HostLimits>,
+    pub by_host: BTreeMap<Domain, HostLimits>,
 }
 
 /// How politely one host is treated, by all runs of an executor together.

@@ -7,28 +7,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use a2s::api::{
-    ClientAuthentication, Credential, CredentialKind, CredentialUsers, KeyPlace, PlannedCredential,
-    StoredCredential,
+    ClientAuthentication, Credential, CredentialKind, CredentialUsers, KeyLocation,
+    PlannedCredential, StoredCredential,
 };
-use a2s::{CapabilityName, Domain, Principal, SecurityRequirement, SecurityScheme, Subject, Task};
+use a2s::{
+    CapabilityName, Domain, Principal, SecurityRequirement, SecurityScheme, Task, TokenSubject,
+};
 use jiff::Timestamp;
 use url::Url;
 
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 
 /// The credentials that there are.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Held {
-    stored: BTreeMap<(Domain, String), Stored>,
+pub(crate) struct AvailableCredentials {
+    stored: BTreeMap<(Domain, String), CredentialInfo>,
     /// Hosts that this executor has a client certificate for.
-    certified: BTreeSet<Domain>,
+    hosts_with_certificate: BTreeSet<Domain>,
     /// The owners of capabilities, as far as grants to publishers make them matter.
-    publishers: BTreeMap<CapabilityName, Vec<Subject>>,
+    owners: BTreeMap<CapabilityName, Vec<TokenSubject>>,
 }
 
 /// What is known of a credential without opening it.
 #[derive(Debug, Clone)]
-struct Stored {
+struct CredentialInfo {
     kind: CredentialKind,
     set_at: Timestamp,
     users: CredentialUsers,
@@ -43,7 +45,7 @@ pub(crate) struct CredentialUser {
     pub(crate) capability: CapabilityName,
 }
 
-impl Held {
+impl AvailableCredentials {
     /// What is stored, and the hosts with a client certificate.
     pub(crate) fn new(
         stored: Vec<StoredCredential>,
@@ -51,22 +53,22 @@ impl Held {
     ) -> Self {
         let stored = stored.into_iter().map(|row| {
             let StoredCredential { host, scheme, kind, set_at, users } = row;
-            ((host, scheme), Stored { kind, set_at, users })
+            ((host, scheme), CredentialInfo { kind, set_at, users })
         });
         Self {
             stored: stored.collect(),
-            certified: certified.into_iter().collect(),
-            publishers: BTreeMap::new(),
+            hosts_with_certificate: certified.into_iter().collect(),
+            owners: BTreeMap::new(),
         }
     }
 
     /// The capabilities whose owners decide whether one of these requests may use a credential.
     pub(crate) fn unknown_publishers<'a>(
         &self,
-        accesses: impl IntoIterator<Item = &'a Access>,
+        accesses: impl IntoIterator<Item = &'a CredentialRequirement>,
     ) -> BTreeSet<CapabilityName> {
-        let depends = |access: &&Access| {
-            let mut wanted = access.ways.iter().flatten();
+        let depends = |access: &&CredentialRequirement| {
+            let mut wanted = access.alternatives.iter().flatten();
             wanted.any(|wanted| {
                 let stored = self.stored.get(&(access.host.clone(), wanted.name.clone()));
                 stored.is_some_and(|stored| {
@@ -79,25 +81,25 @@ impl Held {
     }
 
     /// The same, with the owners of a capability's name.
-    pub(crate) fn add_publishers(&mut self, capability: CapabilityName, owners: Vec<Subject>) {
-        self.publishers.insert(capability, owners);
+    pub(crate) fn add_owners(&mut self, capability: CapabilityName, owners: Vec<TokenSubject>) {
+        self.owners.insert(capability, owners);
     }
 
-    fn allows(&self, stored: &Stored, user: &CredentialUser) -> bool {
-        let publishers = self.publishers.get(&user.capability).map_or(&[][..], Vec::as_slice);
-        stored.users.allow(&user.principal, &user.capability, publishers)
+    fn allows(&self, stored: &CredentialInfo, user: &CredentialUser) -> bool {
+        let publishers = self.owners.get(&user.capability).map_or(&[][..], Vec::as_slice);
+        stored.users.allows(&user.principal, &user.capability, publishers)
     }
 }
 
 /// What a document says about who is let in to one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Access {
+pub(crate) struct CredentialRequirement {
     /// The host, as credentials are stored for it.
     host: Domain,
     /// The ways to be let in.
-    ways: Vec<Vec<SecurityRequirement>>,
+    alternatives: Vec<Vec<SecurityRequirement>>,
     /// Where tokens are got, by the name of the scheme.
-    tokens: BTreeMap<String, TokenUrls>,
+    token_urls: BTreeMap<String, TokenUrls>,
     /// The only hosts that the document addresses.
     domains: Vec<Domain>,
     /// The user of the credentials.
@@ -113,7 +115,7 @@ struct TokenUrls {
 
 /// How a token is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Grant {
+pub(crate) enum GrantType {
     /// With nothing but the client's own credentials (RFC 6749, section 4.4).
     Client,
     /// With a refresh token (RFC 6749, section 6).
@@ -122,21 +124,21 @@ pub(crate) enum Grant {
 
 /// Credentials that are not there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Lack {
+pub(crate) struct MissingCredentials {
     host: Domain,
-    missing: Vec<Missing>,
+    missing: Vec<MissingCredential>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Missing {
+struct MissingCredential {
     scheme: String,
-    want: Want,
+    required: RequiredCredential,
 }
 
 /// What would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Want {
-    Stored(CredentialKind, Option<KeyPlace>),
+enum RequiredCredential {
+    Stored(CredentialKind, Option<KeyLocation>),
     Certificate,
     /// A grant for this user: the credential itself is stored.
     Grant(CredentialUser),
@@ -144,9 +146,9 @@ enum Want {
     Unsupported(String),
 }
 
-impl Access {
+impl CredentialRequirement {
     /// What the task of a document with these `domains` says; none when everybody is let in.
-    pub(crate) fn of(task: &Task, domains: &[Domain], user: CredentialUser) -> Option<Self> {
+    pub(crate) fn from_task(task: &Task, domains: &[Domain], user: CredentialUser) -> Option<Self> {
         let ways = task.security();
         if ways.iter().all(Vec::is_empty) {
             return None;
@@ -166,8 +168,8 @@ impl Access {
         Some(Self {
             // Publishing has seen to it that the host is one of `domains`.
             host: Domain::new(&host).ok()?,
-            ways: ways.to_vec(),
-            tokens,
+            alternatives: ways.to_vec(),
+            token_urls: tokens,
             domains: domains.to_vec(),
             user,
         })
@@ -184,12 +186,12 @@ impl Access {
     }
 
     /// Where a token for one of the own requirements is got.
-    pub(crate) fn token_url(&self, wanted: &SecurityRequirement, grant: Grant) -> Option<&Url> {
-        self.ways.iter().flatten().find(|requirement| *requirement == wanted)?;
-        let urls = self.tokens.get(&wanted.name)?;
+    pub(crate) fn token_url(&self, wanted: &SecurityRequirement, grant: GrantType) -> Option<&Url> {
+        self.alternatives.iter().flatten().find(|requirement| *requirement == wanted)?;
+        let urls = self.token_urls.get(&wanted.name)?;
         match grant {
-            Grant::Client => urls.client.as_ref(),
-            Grant::Refresh => urls.refresh.as_ref(),
+            GrantType::Client => urls.client.as_ref(),
+            GrantType::Refresh => urls.refresh.as_ref(),
         }
     }
 
@@ -198,48 +200,57 @@ impl Access {
     ///
     /// # Errors
     /// What is missing of the first way that could be made complete.
-    pub(crate) fn choose(&self, held: &Held) -> Result<&[SecurityRequirement], Lack> {
+    pub(crate) fn choose_alternative(
+        &self,
+        held: &AvailableCredentials,
+    ) -> Result<&[SecurityRequirement], MissingCredentials> {
         let complete = |way: &&Vec<SecurityRequirement>| {
-            !way.is_empty() && way.iter().all(|requirement| self.is_held(requirement, held))
+            !way.is_empty() && way.iter().all(|requirement| self.is_available(requirement, held))
         };
-        if let Some(way) = self.ways.iter().find(complete) {
+        if let Some(way) = self.alternatives.iter().find(complete) {
             return Ok(way);
         }
-        if self.ways.iter().any(Vec::is_empty) {
+        if self.alternatives.iter().any(Vec::is_empty) {
             return Ok(&[]);
         }
         let can_be_met = |way: &&Vec<SecurityRequirement>| {
-            way.iter().all(|wanted| !matches!(want(wanted), Want::Unsupported(_)))
+            way.iter().all(|wanted| {
+                !matches!(required_credential(wanted), RequiredCredential::Unsupported(_))
+            })
         };
-        let way = self.ways.iter().find(can_be_met).or_else(|| self.ways.first());
-        let missing = way.into_iter().flatten().filter(|wanted| !self.is_held(wanted, held));
+        let way = self.alternatives.iter().find(can_be_met).or_else(|| self.alternatives.first());
+        let missing = way.into_iter().flatten().filter(|wanted| !self.is_available(wanted, held));
         let missing = missing
             .map(|wanted| {
-                let want = match self.stored(wanted, held) {
-                    Some(_) => Want::Grant(self.user.clone()),
-                    None => want(wanted),
+                let want = match self.find_stored(wanted, held) {
+                    Some(_) => RequiredCredential::Grant(self.user.clone()),
+                    None => required_credential(wanted),
                 };
-                Missing { scheme: wanted.name.clone(), want }
+                MissingCredential { scheme: wanted.name.clone(), required: want }
             })
             .collect();
-        Err(Lack { host: self.host.clone(), missing })
+        Err(MissingCredentials { host: self.host.clone(), missing })
     }
 
-    fn is_held(&self, wanted: &SecurityRequirement, held: &Held) -> bool {
+    fn is_available(&self, wanted: &SecurityRequirement, held: &AvailableCredentials) -> bool {
         if wanted.scheme == Some(SecurityScheme::MutualTls) {
-            return held.certified.contains(&self.host);
+            return held.hosts_with_certificate.contains(&self.host);
         }
-        self.stored(wanted, held).is_some_and(|stored| held.allows(stored, &self.user))
+        self.find_stored(wanted, held).is_some_and(|stored| held.allows(stored, &self.user))
     }
 
     /// The credential that is stored for a requirement, whoever may use it.
-    fn stored<'h>(&self, wanted: &SecurityRequirement, held: &'h Held) -> Option<&'h Stored> {
+    fn find_stored<'h>(
+        &self,
+        wanted: &SecurityRequirement,
+        held: &'h AvailableCredentials,
+    ) -> Option<&'h CredentialInfo> {
         let stored = held.stored.get(&(self.host.clone(), wanted.name.clone()))?;
         wanted.kinds().contains(&stored.kind).then_some(stored)
     }
 
     /// The credentials that a request would go with, or lack, for a plan.
-    pub(crate) fn plan(&self, held: &Held) -> Vec<PlannedCredential> {
+    pub(crate) fn plan_credentials(&self, held: &AvailableCredentials) -> Vec<PlannedCredential> {
         let entry = |scheme: &str, kind: &str, hint: Option<String>| PlannedCredential {
             host: self.host.to_string(),
             scheme: scheme.to_owned(),
@@ -249,7 +260,7 @@ impl Access {
             set_at: None,
             hint,
         };
-        match self.choose(held) {
+        match self.choose_alternative(held) {
             Ok(way) => way
                 .iter()
                 .map(|wanted| {
@@ -266,36 +277,40 @@ impl Access {
                 .missing
                 .iter()
                 .map(|missing| {
-                    entry(&missing.scheme, missing.want.as_str(), Some(lack.next_action(missing)))
+                    entry(
+                        &missing.scheme,
+                        missing.required.as_str(),
+                        Some(lack.next_action(missing)),
+                    )
                 })
                 .collect(),
         }
     }
 }
 
-impl Lack {
+impl MissingCredentials {
     /// What to do about one of the missing credentials.
-    fn next_action(&self, missing: &Missing) -> String {
+    fn next_action(&self, missing: &MissingCredential) -> String {
         let Self { host, .. } = self;
-        match &missing.want {
-            Want::Stored(kind, place) => {
-                let mut command = command(host, &missing.scheme, *kind);
+        match &missing.required {
+            RequiredCredential::Stored(kind, place) => {
+                let mut command = store_command(host, &missing.scheme, *kind);
                 if let Some(place) = place {
-                    command.extend([" --in ", &Quoted(&place.to_string()).to_string()]);
+                    command.extend([" --in ", &ShellWord(&place.to_string()).to_string()]);
                 }
                 format!("Store it: `{command}`.")
             }
-            Want::Grant(CredentialUser { principal, capability }) => format!(
+            RequiredCredential::Grant(CredentialUser { principal, capability }) => format!(
                 "It is stored, and this run may not use it. Whoever administers the executor can \
                  allow it: `a2s secrets allow {host} {scheme} --subject {principal}`, or \
                  `--capability {capability}`.",
-                scheme = Quoted(&missing.scheme),
-                principal = Quoted(&principal.to_string()),
+                scheme = ShellWord(&missing.scheme),
+                principal = ShellWord(&principal.to_string()),
             ),
-            Want::Certificate => format!(
+            RequiredCredential::Certificate => format!(
                 "Start the executor with `--client-certificate {host}=CERTIFICATE.pem,KEY.pem`."
             ),
-            Want::Unsupported(what) => {
+            RequiredCredential::Unsupported(what) => {
                 format!(
                     "Nothing can be stored for it: {what} is not sent; ask the author of the capability for another way in."
                 )
@@ -305,11 +320,15 @@ impl Lack {
 
     /// The error of a step or run that lacks them.
     pub(crate) fn into_error(self) -> Error {
-        let named: Vec<String> =
-            self.missing.iter().map(|missing| format!("`{}`", shown(&missing.scheme))).collect();
-        let granted = |missing: &Missing| matches!(missing.want, Want::Grant(_));
+        let named: Vec<String> = self
+            .missing
+            .iter()
+            .map(|missing| format!("`{}`", display_name(&missing.scheme)))
+            .collect();
+        let granted =
+            |missing: &MissingCredential| matches!(missing.required, RequiredCredential::Grant(_));
         let message = match self.missing.iter().find(|missing| granted(missing)) {
-            Some(Missing { want: Want::Grant(user), .. }) => format!(
+            Some(MissingCredential { required: RequiredCredential::Grant(user), .. }) => format!(
                 "runs of `{}` may not use the credential {} for {}",
                 user.principal,
                 named.join(", "),
@@ -319,11 +338,11 @@ impl Lack {
         };
         let hints: Vec<String> =
             self.missing.iter().map(|missing| self.next_action(missing)).collect();
-        Error::new(Kind::CredentialMissing, message).hint(hints.join(" "))
+        Error::new(ErrorKind::CredentialMissing, message).with_hint(hints.join(" "))
     }
 }
 
-impl Want {
+impl RequiredCredential {
     fn as_str(&self) -> &'static str {
         match self {
             Self::Stored(kind, _) => kind.as_str(),
@@ -334,32 +353,32 @@ impl Want {
     }
 }
 
-fn want(wanted: &SecurityRequirement) -> Want {
+fn required_credential(wanted: &SecurityRequirement) -> RequiredCredential {
     match (wanted.kinds().first(), &wanted.scheme) {
         (Some(kind), Some(SecurityScheme::ApiKey { place, name })) => {
-            Want::Stored(*kind, Some(KeyPlace::new(*place, name)))
+            RequiredCredential::Stored(*kind, Some(KeyLocation::new(*place, name)))
         }
-        (Some(kind), _) => Want::Stored(*kind, None),
-        (None, Some(SecurityScheme::MutualTls)) => Want::Certificate,
-        (None, Some(scheme)) => Want::Unsupported(scheme.describe()),
-        (None, None) => Want::Unsupported("a scheme that is not defined".to_owned()),
+        (Some(kind), _) => RequiredCredential::Stored(*kind, None),
+        (None, Some(SecurityScheme::MutualTls)) => RequiredCredential::Certificate,
+        (None, Some(scheme)) => RequiredCredential::Unsupported(scheme.describe()),
+        (None, None) => RequiredCredential::Unsupported("a scheme that is not defined".to_owned()),
     }
 }
 
 /// The command that stores a credential. Names come from documents, so they are quoted.
-pub(crate) fn command(host: &Domain, scheme: &str, kind: CredentialKind) -> String {
+pub(crate) fn store_command(host: &Domain, scheme: &str, kind: CredentialKind) -> String {
     let kind = match kind {
         CredentialKind::ApiKey => "api-key",
         CredentialKind::Basic => "basic --user USER",
         CredentialKind::Bearer => "bearer",
         CredentialKind::Oauth2 => "oauth2 --client-id ID",
     };
-    format!("a2s secrets set {host} {} --kind {kind}", Quoted(scheme))
+    format!("a2s secrets set {host} {} --kind {kind}", ShellWord(scheme))
 }
 
 /// The command that stores a credential like this one in its place.
-pub(crate) fn client_command(host: &Domain, scheme: &str, like: &Credential) -> String {
-    let mut command = command(host, scheme, like.kind());
+pub(crate) fn replace_command(host: &Domain, scheme: &str, like: &Credential) -> String {
+    let mut command = store_command(host, scheme, like.kind());
     if let Credential::Oauth2 { refresh_token, token_hosts, client_authentication, .. } = like {
         for host in token_hosts {
             command.extend([" --token-host ", host.as_str()]);
@@ -375,9 +394,9 @@ pub(crate) fn client_command(host: &Domain, scheme: &str, like: &Credential) -> 
 }
 
 /// A word as a POSIX shell takes it.
-struct Quoted<'t>(&'t str);
+struct ShellWord<'t>(&'t str);
 
-impl fmt::Display for Quoted<'_> {
+impl fmt::Display for ShellWord<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
         if !self.0.is_empty() && self.0.chars().all(plain) {
@@ -388,8 +407,8 @@ impl fmt::Display for Quoted<'_> {
 }
 
 /// A name as an error shows it.
-fn shown(name: &str) -> String {
-    a2s::one_line(name, 100)
+fn display_name(name: &str) -> String {
+    a2s::to_single_line(name, 100)
 }
 
 #[cfg(test)]
@@ -406,10 +425,16 @@ mod tests {
         requirement(name, SecurityScheme::Http { scheme, bearer_format: None })
     }
 
-    fn access(ways: Vec<Vec<SecurityRequirement>>) -> Access {
+    fn access(ways: Vec<Vec<SecurityRequirement>>) -> CredentialRequirement {
         let host = Domain::new("api.example").unwrap();
         let user = user("owner");
-        Access { domains: vec![host.clone()], host, ways, tokens: BTreeMap::new(), user }
+        CredentialRequirement {
+            domains: vec![host.clone()],
+            host,
+            alternatives: ways,
+            token_urls: BTreeMap::new(),
+            user,
+        }
     }
 
     fn user(principal: &str) -> CredentialUser {
@@ -419,7 +444,7 @@ mod tests {
         }
     }
 
-    fn held(stored: &[(&str, CredentialKind)]) -> Held {
+    fn held(stored: &[(&str, CredentialKind)]) -> AvailableCredentials {
         let host = Domain::new("api.example").unwrap();
         let stored = stored.iter().map(|(name, kind)| StoredCredential {
             host: host.clone(),
@@ -428,12 +453,15 @@ mod tests {
             set_at: Timestamp::UNIX_EPOCH,
             users: CredentialUsers::default(),
         });
-        Held::new(stored.collect(), [])
+        AvailableCredentials::new(stored.collect(), [])
     }
 
-    fn chosen(access: &Access, held: &Held) -> Result<Vec<String>, String> {
+    fn chosen(
+        access: &CredentialRequirement,
+        held: &AvailableCredentials,
+    ) -> Result<Vec<String>, String> {
         let names = |way: &[SecurityRequirement]| way.iter().map(|r| r.name.clone()).collect();
-        access.choose(held).map(names).map_err(|lack| lack.into_error().hint)
+        access.choose_alternative(held).map(names).map_err(|lack| lack.into_error().hint)
     }
 
     #[test]
@@ -445,7 +473,7 @@ mod tests {
         let open = access(ways.clone());
         assert_eq!(chosen(&open, &both).unwrap(), ["login", "token"]);
         assert_eq!(chosen(&open, &token).unwrap(), ["token"]);
-        assert_eq!(chosen(&open, &Held::default()).unwrap(), [""; 0]);
+        assert_eq!(chosen(&open, &AvailableCredentials::default()).unwrap(), [""; 0]);
         ways.remove(0);
         let closed = access(ways);
         assert_eq!(
@@ -453,7 +481,7 @@ mod tests {
             ["token"],
             "the way before it lacks one of its two"
         );
-        let hint = chosen(&closed, &Held::default()).unwrap_err();
+        let hint = chosen(&closed, &AvailableCredentials::default()).unwrap_err();
         assert_eq!(
             hint,
             "Store it: `a2s secrets set api.example login --kind basic --user USER`. \
@@ -465,17 +493,22 @@ mod tests {
         // A way that cannot be met is not what a person is sent to.
         let digest = http("digest", HttpScheme::Other("digest".to_owned()));
         let either = access(vec![vec![digest.clone()], vec![basic]]);
-        assert!(chosen(&either, &Held::default()).unwrap_err().contains("set api.example login"));
-        let never = chosen(&access(vec![vec![digest]]), &Held::default()).unwrap_err();
+        assert!(
+            chosen(&either, &AvailableCredentials::default())
+                .unwrap_err()
+                .contains("set api.example login")
+        );
+        let never =
+            chosen(&access(vec![vec![digest]]), &AvailableCredentials::default()).unwrap_err();
         assert!(never.contains("HTTP digest is not sent"), "{never}");
     }
 
     #[test]
     fn a_credential_is_lacking_for_a_run_that_may_not_use_it() {
         let bearer = http("token", HttpScheme::Bearer);
-        let access = Access { user: user("bob"), ..access(vec![vec![bearer]]) };
+        let access = CredentialRequirement { user: user("bob"), ..access(vec![vec![bearer]]) };
         let mut held = held(&[("token", CredentialKind::Bearer)]);
-        let error = access.choose(&held).unwrap_err().into_error();
+        let error = access.choose_alternative(&held).unwrap_err().into_error();
         assert_eq!(
             error.message,
             "runs of `bob` may not use the credential `token` for api.example"
@@ -492,7 +525,7 @@ mod tests {
         let unknown = held.unknown_publishers([&access]);
         assert_eq!(unknown, BTreeSet::from([access.user.capability.clone()]));
         assert!(chosen(&access, &held).is_err(), "an owner who is not known has no grant");
-        held.add_publishers(access.user.capability.clone(), vec!["ann".parse().unwrap()]);
+        held.add_owners(access.user.capability.clone(), vec!["ann".parse().unwrap()]);
         assert_eq!(chosen(&access, &held).unwrap(), ["token"]);
         assert!(held.unknown_publishers([&access]).is_empty());
     }
@@ -500,9 +533,10 @@ mod tests {
     #[test]
     fn a_certificate_meets_mutual_tls_on_its_host() {
         let access = access(vec![vec![requirement("card", SecurityScheme::MutualTls)]]);
-        let hint = chosen(&access, &Held::default()).unwrap_err();
+        let hint = chosen(&access, &AvailableCredentials::default()).unwrap_err();
         assert!(hint.contains("--client-certificate api.example="), "{hint}");
-        let certified = |host: &str| Held::new(Vec::new(), [Domain::new(host).unwrap()]);
+        let certified =
+            |host: &str| AvailableCredentials::new(Vec::new(), [Domain::new(host).unwrap()]);
         assert!(chosen(&access, &certified("other.example")).is_err());
         assert_eq!(chosen(&access, &certified("api.example")).unwrap(), ["card"]);
     }
@@ -512,11 +546,11 @@ mod tests {
         let host = Domain::new("api.example").unwrap();
         let kind = CredentialKind::ApiKey;
         assert_eq!(
-            command(&host, "a'; rm -rf ~; echo '$(b)", kind),
+            store_command(&host, "a'; rm -rf ~; echo '$(b)", kind),
             r"a2s secrets set api.example 'a'\''; rm -rf ~; echo '\''$(b)' --kind api-key"
         );
         assert_eq!(
-            command(&host, "key_1", kind),
+            store_command(&host, "key_1", kind),
             "a2s secrets set api.example key_1 --kind api-key"
         );
     }

@@ -14,13 +14,13 @@ use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
 
-use self::postgres::Server;
-use crate::config::Database;
-use crate::error::{Error, Kind};
+use self::postgres::PostgresServer;
+use crate::config::ExecutorDatabase;
+use crate::error::{Error, ErrorKind};
 
 /// Connections to a database of either engine.
 #[derive(Debug, Clone)]
-pub(crate) enum Pool {
+pub(crate) enum DatabasePool {
     Sqlite(SqlitePool),
     Postgres(PgPool),
 }
@@ -29,8 +29,8 @@ pub(crate) enum Pool {
 macro_rules! on {
     ($pool:expr, |$connections:ident| $query:expr) => {
         match $pool {
-            $crate::database::Pool::Sqlite($connections) => $query,
-            $crate::database::Pool::Postgres($connections) => $query,
+            $crate::database::DatabasePool::Sqlite($connections) => $query,
+            $crate::database::DatabasePool::Postgres($connections) => $query,
         }
     };
 }
@@ -56,61 +56,63 @@ pub(crate) fn options(path: &Path, synchronous: SqliteSynchronous) -> SqliteConn
 ///
 /// # Errors
 /// When it cannot be opened.
-pub(crate) async fn open(database: &Database) -> Result<Pool, Error> {
+pub(crate) async fn open(database: &ExecutorDatabase) -> Result<DatabasePool, Error> {
     match database {
-        Database::File(path) => {
+        ExecutorDatabase::File(path) => {
             let options = options(path, SqliteSynchronous::Full);
             let pool = SqlitePoolOptions::new().max_connections(CONNECTIONS);
             let pool = pool.connect_with(options).await;
-            pool.map(Pool::Sqlite).map_err(failed("the database"))
+            pool.map(DatabasePool::Sqlite).map_err(to_store_error("the database"))
         }
-        Database::Postgres(address) => {
-            Ok(Pool::Postgres(Server::read(address)?.pool(CONNECTIONS, false)))
+        ExecutorDatabase::Postgres(address) => {
+            Ok(DatabasePool::Postgres(PostgresServer::parse(address)?.pool(CONNECTIONS, false)))
         }
     }
 }
 
 /// A schema with changes that this program does not know.
-pub(crate) fn newer() -> Error {
+pub(crate) fn newer_schema_error() -> Error {
     let message = "a newer version of `a2s` has changed the schema of the run database";
-    Error::new(Kind::DatabaseNewer, message)
+    Error::new(ErrorKind::DatabaseNewer, message)
 }
 
 /// What PostgreSQL reports of connections, transactions that met another, resources, an operator who
 /// stops or starts the server or a time-out that ends a statement, and its disk.
-const PASSING_CLASSES: [&str; 5] = ["08", "40", "53", "57", "58"];
+const TRANSIENT_CLASSES: [&str; 5] = ["08", "40", "53", "57", "58"];
 /// The same in classes that are not passing: a server that only reads, as after a failover, the
 /// time-outs of idle transactions and sessions, and a lock that was not given in time.
-const PASSING_STATES: [&str; 4] = ["25006", "25P03", "25P04", "55P03"];
+const TRANSIENT_STATES: [&str; 4] = ["25006", "25P03", "25P04", "55P03"];
 /// What SQLite reports of a file that is locked, of memory, and of a disk that fails, is full, or is
 /// read-only: BUSY, LOCKED, NOMEM, READONLY, IOERR, FULL, CANTOPEN and PROTOCOL.
-const PASSING_RESULTS: [i32; 8] = [5, 6, 7, 8, 10, 13, 14, 15];
+const TRANSIENT_RESULTS: [i32; 8] = [5, 6, 7, 8, 10, 13, 14, 15];
 
 /// Turns a failure into the error that callers get. The database's own words go to the log; there
 /// are no values in them.
-pub(crate) fn failed<E: std::error::Error + 'static>(what: &'static str) -> impl Fn(E) -> Error {
+pub(crate) fn to_store_error<E: std::error::Error + 'static>(
+    what: &'static str,
+) -> impl Fn(E) -> Error {
     move |error| {
         tracing::error!(%error, "{what} could not be read or written");
         let cause: &(dyn std::error::Error + 'static) = &error;
-        if cause.downcast_ref().is_some_and(is_away) {
-            return Error::new(Kind::StoreAway, "the run database cannot be read or written now");
+        if cause.downcast_ref().is_some_and(is_unavailable) {
+            return Error::new(ErrorKind::StoreAway, "the run database cannot be read or written now");
         }
-        Error::new(Kind::Store, format!("{what} could not be read or written"))
+        Error::new(ErrorKind::Store, format!("{what} could not be read or written"))
     }
 }
 
 /// Whether the database may answer again by itself.
-fn is_away(error: &sqlx::Error) -> bool {
+fn is_unavailable(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut => true,
         sqlx::Error::Database(error) => {
             let Some(code) = error.code() else { return false };
             if error.try_downcast_ref::<PgDatabaseError>().is_some() {
-                PASSING_CLASSES.iter().any(|class| code.starts_with(class))
-                    || PASSING_STATES.contains(&&*code)
+                TRANSIENT_CLASSES.iter().any(|class| code.starts_with(class))
+                    || TRANSIENT_STATES.contains(&&*code)
             } else {
                 // The lower byte of a code is what all of its kind share.
-                code.parse().is_ok_and(|code: i32| PASSING_RESULTS.contains(&(code & 0xff)))
+                code.parse().is_ok_and(|code: i32| TRANSIENT_RESULTS.contains(&(code & 0xff)))
             }
         }
         _ => false,
@@ -125,8 +127,8 @@ mod tests {
     use super::*;
     use crate::tests::database::told;
 
-    fn kind(error: sqlx::Error) -> Kind {
-        failed("the database")(error).kind
+    fn kind(error: sqlx::Error) -> ErrorKind {
+        to_store_error("the database")(error).kind
     }
 
     #[tokio::test]
@@ -135,8 +137,8 @@ mod tests {
         let mut connection = PgConnection::connect(&server).await.unwrap();
         for (states, expected) in [
             // Idle transactions, statements, locks, deadlocks, a failover, the disk, a stop.
-            (&["25P03", "57014", "55P03", "40P01", "25006", "53100", "57P01"][..], Kind::StoreAway),
-            (&["23505", "42601", "25001", "XX001"][..], Kind::Store),
+            (&["25P03", "57014", "55P03", "40P01", "25006", "53100", "57P01"][..], ErrorKind::StoreAway),
+            (&["23505", "42601", "25001", "XX001"][..], ErrorKind::Store),
         ] {
             for state in states {
                 let raise =
@@ -159,14 +161,14 @@ mod tests {
 
         one.execute("BEGIN IMMEDIATE").await.unwrap();
         let busy = other.execute("BEGIN IMMEDIATE").await.unwrap_err();
-        assert_eq!(kind(busy), Kind::StoreAway);
+        assert_eq!(kind(busy), ErrorKind::StoreAway);
         one.execute("ROLLBACK").await.unwrap();
         let read_only = reader.execute("INSERT INTO t VALUES (2)").await.unwrap_err();
-        assert_eq!(kind(read_only), Kind::StoreAway);
+        assert_eq!(kind(read_only), ErrorKind::StoreAway);
         one.execute("PRAGMA max_page_count = 1").await.unwrap();
         let full = one.execute("INSERT INTO t VALUES (randomblob(100000))").await.unwrap_err();
-        assert_eq!(kind(full), Kind::StoreAway);
+        assert_eq!(kind(full), ErrorKind::StoreAway);
         let twice = other.execute("INSERT INTO t VALUES (1)").await.unwrap_err();
-        assert_eq!(kind(twice), Kind::Store);
+        assert_eq!(kind(twice), ErrorKind::Store);
     }
 }

@@ -4,12 +4,12 @@
 //! decision in the journal first. A run that was left in the middle is walked again from the
 //! start: steps whose end is recorded give their outputs back without doing anything.
 
+mod approval_poll;
 mod block;
 mod cancellation;
 mod canned_answers;
 mod evaluation;
 mod for_each;
-mod inquiry;
 mod redirect;
 mod run_budget;
 mod step;
@@ -20,32 +20,34 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use a2s::api::RunError;
-use a2s::{Action, Output, OutputSource, Principal, Step, Template, Variables as _};
+use a2s::{
+    OutputMapping, OutputSource, Principal, Step, StepAction, Template, VariableSource as _,
+};
 use http::HeaderMap;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::clock::{Clock, Ids};
+use crate::clock::{Clock, RandomSource};
 use crate::config::ResponseValidation;
-use crate::error::{Error, Kind};
-use crate::gate::Gate;
+use crate::error::{Error, ErrorKind};
+use crate::gate::GuardianGate;
 use crate::journal::Journal;
-use crate::journal::run_state::{Progress, failed_status};
+use crate::journal::run_state::{RunProgress, failed_status};
 use crate::metrics::Metrics;
-use crate::outbound::{Outbound, Retries};
-use crate::plan::{Plan, Unit};
-use crate::request::Contracts;
-use crate::scope::Scope;
-use crate::secrets::{Secrets, hidden};
+use crate::outbound::{OutboundClient, RetrySchedule};
+use crate::plan::{ExecutionPlan, PlanUnit};
+use crate::request::ContractCache;
+use crate::scope::VariableScope;
+use crate::secrets::{RunSecrets, secret_placeholder};
 use crate::telemetry::{RunTrace, SpanId};
 
-pub(crate) use crate::step_result::{Answer, Head};
-pub(crate) use cancellation::{Halt, Why};
-pub(crate) use canned_answers::{Answers, Question};
+pub(crate) use crate::step_result::{ResponseHead, StepResult};
+pub(crate) use approval_poll::{ApprovalPoll, PollResult};
+pub(crate) use cancellation::{CancelReason, CancelToken};
+pub(crate) use canned_answers::{CannedResponses, TaskRequest};
 pub(crate) use evaluation::EvaluationPool;
-pub(crate) use inquiry::{Inquiry, Standing};
-pub(crate) use run_budget::Budget;
+pub(crate) use run_budget::RunBudget;
 use step::is_catchable;
 
 /// What walking one run needs.
@@ -56,29 +58,29 @@ pub(crate) struct Engine<'r> {
     /// Its session.
     pub(crate) session: &'r str,
     /// What is walked.
-    pub(crate) plan: &'r Plan,
+    pub(crate) plan: &'r ExecutionPlan,
     /// How far the run had come when the walk began.
-    pub(crate) progress: &'r Progress,
+    pub(crate) progress: &'r RunProgress,
     /// Requests that may have changed something, those before the walk included.
     pub(crate) effects: AtomicUsize,
     /// What the run may take in all.
-    pub(crate) budget: Budget,
+    pub(crate) budget: RunBudget,
     /// What is told to nobody.
-    pub(crate) secrets: &'r Secrets,
+    pub(crate) secrets: &'r RunSecrets,
     /// Where everything is recorded.
     pub(crate) journal: &'r Journal,
     /// Who answers the requests of its steps.
-    pub(crate) services: Services<'r>,
+    pub(crate) transport: ServiceTransport<'r>,
     /// The clock.
     pub(crate) clock: &'r Arc<dyn Clock>,
     /// Randomness, for the jitter of pauses.
-    pub(crate) ids: &'r Arc<dyn Ids>,
+    pub(crate) ids: &'r Arc<dyn RandomSource>,
     /// The tasks with their schemas, as far as they were needed.
-    pub(crate) contracts: Contracts,
+    pub(crate) contracts: ContractCache,
     /// The permits for expensive evaluations.
     pub(crate) evaluations: &'r EvaluationPool,
     /// What happens when an answer is not as declared.
-    pub(crate) check_answers: ResponseValidation,
+    pub(crate) response_validation: ResponseValidation,
     /// What is counted.
     pub(crate) metrics: &'r Metrics,
     /// Children of one parallel step, or iterations of one step, at the same time.
@@ -91,33 +93,33 @@ pub(crate) struct Engine<'r> {
 
 /// Who answers the requests of task steps.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Services<'r> {
+pub(crate) enum ServiceTransport<'r> {
     /// The services themselves.
-    Real(Way<'r>),
+    Live(LiveTransport<'r>),
     /// Somebody who has the answers at hand. Nothing leaves, so nobody is asked for leave.
-    AtHand(&'r dyn Answers),
+    Canned(&'r dyn CannedResponses),
 }
 
 /// The way to the services.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Way<'r> {
+pub(crate) struct LiveTransport<'r> {
     /// The principal that the run belongs to.
     pub(crate) principal: &'r Principal,
     /// Who is asked.
-    pub(crate) gate: &'r Gate,
+    pub(crate) gate: &'r GuardianGate,
     /// The way out.
-    pub(crate) outbound: &'r Arc<Outbound>,
+    pub(crate) outbound: &'r Arc<OutboundClient>,
     /// When to try again.
-    pub(crate) retries: &'r Retries,
+    pub(crate) retries: &'r RetrySchedule,
     /// The trace that guardians are told of.
     pub(crate) trace: Option<&'r RunTrace>,
     /// Whether services are told of it as well.
     pub(crate) propagate: bool,
     /// Where the walk keeps what guardians say now, when it asks them and sends nothing.
-    pub(crate) inquiry: Option<&'r Inquiry>,
+    pub(crate) approval_poll: Option<&'r ApprovalPoll>,
 }
 
-impl Way<'_> {
+impl LiveTransport<'_> {
     /// What tells somebody who is asked for which span it is; nothing when nobody is told.
     fn trace_headers(&self, span: impl Fn(&RunTrace) -> SpanId) -> HeaderMap {
         self.trace.map(|trace| trace.headers(span(trace))).unwrap_or_default()
@@ -126,19 +128,19 @@ impl Way<'_> {
 
 /// Why a walk does not go on.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum StepError {
     /// A step failed, or was denied.
     Failed(RunError),
     /// The outcome of a request is not known, and repeating it is not safe.
     Waiting(RunError),
     /// It was told to stop.
-    Halted(Why),
+    Cancelled(CancelReason),
     /// Nothing can be recorded any more.
     Broken(Error),
 }
 
 /// What a step set.
-type Outputs<'r> = Vec<(&'r Output, Value)>;
+type Outputs<'r> = Vec<(&'r OutputMapping, Value)>;
 
 impl<'r> Engine<'r> {
     /// Walks the plan and gives its result.
@@ -148,42 +150,44 @@ impl<'r> Engine<'r> {
     pub(crate) async fn walk(
         &self,
         inputs: &Map<String, Value>,
-        halt: &Halt,
-    ) -> Result<Value, Stop> {
+        halt: &CancelToken,
+    ) -> Result<Value, StepError> {
         self.run_unit(&self.plan.root, "", inputs, halt).await
     }
 
     /// Runs a capability in a scope of its own.
     async fn run_unit(
         &self,
-        unit: &'r Unit,
+        unit: &'r PlanUnit,
         path: &str,
         inputs: &Map<String, Value>,
-        halt: &Halt,
-    ) -> Result<Value, Stop> {
+        halt: &CancelToken,
+    ) -> Result<Value, StepError> {
         let capability = unit.document.capability();
-        if let Some(name) = unit.missing(inputs).first() {
+        if let Some(name) = unit.missing_inputs(inputs).first() {
             let message = format!("`{}` has no value for its input `{name}`", capability.name);
             let hint = "Set it in a step before this one, or map it in `input_mapping`.";
-            return Err(self.failed(path, Error::new(Kind::MissingInput, message).hint(hint)));
+            return Err(
+                self.fail_step(path, Error::new(ErrorKind::MissingInput, message).with_hint(hint))
+            );
         }
-        self.check_types(unit, inputs).map_err(|error| self.failed(path, error))?;
-        let inputs = unit.complete(inputs);
-        self.learn(path, unit, &inputs)?;
-        let mut scope = Scope::enter(capability, &inputs);
+        self.check_types(unit, inputs).map_err(|error| self.fail_step(path, error))?;
+        let inputs = unit.with_defaults(inputs);
+        self.learn_secrets(path, unit, &inputs)?;
+        let mut scope = VariableScope::from_capability(capability, &inputs);
         self.run_block(unit, path, &capability.execution, false, &mut scope, halt).await?;
         match &capability.output {
-            None => Ok(scope.result(capability)),
+            None => Ok(scope.to_result(capability)),
             Some(output) => self.render_result(unit, path, output, &scope),
         }
     }
 
     /// Refuses inputs that do not fit, as far as they are known: what was recorded tells no secrets.
-    fn check_types(&self, unit: &Unit, inputs: &Map<String, Value>) -> Result<(), Error> {
-        match self.services {
-            Services::Real(_) => unit.check_types(inputs),
-            Services::AtHand(_) => {
-                let known = inputs.iter().filter(|(_, value)| **value != hidden());
+    fn check_types(&self, unit: &PlanUnit, inputs: &Map<String, Value>) -> Result<(), Error> {
+        match self.transport {
+            ServiceTransport::Live(_) => unit.check_types(inputs),
+            ServiceTransport::Canned(_) => {
+                let known = inputs.iter().filter(|(_, value)| **value != secret_placeholder());
                 let known = known.map(|(name, value)| (name.clone(), value.clone()));
                 unit.check_types(&known.collect())
             }
@@ -192,47 +196,47 @@ impl<'r> Engine<'r> {
 
     fn render_result(
         &self,
-        unit: &Unit,
+        unit: &PlanUnit,
         path: &str,
         output: &Template,
-        scope: &Scope<'_>,
-    ) -> Result<Value, Stop> {
-        let rendered = self.budget.check_bytes(scope.weigh(output)).and_then(|()| {
+        scope: &VariableScope<'_>,
+    ) -> Result<Value, StepError> {
+        let rendered = self.budget.check_bytes(scope.estimate_size(output)).and_then(|()| {
             scope
-                .render_whole(output)
-                .map_err(|missing| Error::new(Kind::TemplateError, missing.to_string()))
+                .render_required(output)
+                .map_err(|missing| Error::new(ErrorKind::TemplateError, missing.to_string()))
         });
         let place = format_args!("`output` of `{}`", unit.pin.name);
-        rendered.map_err(|error| self.failed(path, error.at(place)))
+        rendered.map_err(|error| self.fail_step(path, error.with_context(place)))
     }
 
     /// Does what a step is for, once, and takes its outputs from the answer.
-    async fn act(
+    async fn perform_step(
         &self,
-        unit: &'r Unit,
+        unit: &'r PlanUnit,
         path: &str,
         step: &'r Step,
-        scope: &mut Scope<'r>,
-        halt: &Halt,
-    ) -> Result<Outputs<'r>, Stop> {
+        scope: &mut VariableScope<'r>,
+        halt: &CancelToken,
+    ) -> Result<Outputs<'r>, StepError> {
         // Boxed: what one kind of step needs would make the future of every step as large.
         let (mut answer, outputs) = match &step.action {
-            Action::Block(block) => {
+            StepAction::Block(block) => {
                 Box::pin(self.run_child_block(unit, path, step, block, scope, halt)).await?;
                 return Ok(Vec::new());
             }
-            Action::Task { outputs, .. } => {
+            StepAction::Task { outputs, .. } => {
                 let task = Box::pin(self.run_task(unit, path, step, scope, halt));
                 (task.await?, outputs)
             }
-            Action::Capability { capability, inputs, outputs } => {
+            StepAction::Capability { capability, inputs, outputs } => {
                 let Some(child) = unit.uses.get(capability) else {
                     let message = format!("`{capability}` is not part of the plan");
-                    return Err(self.failed(path, Error::new(Kind::Internal, message)));
+                    return Err(self.fail_step(path, Error::new(ErrorKind::Internal, message)));
                 };
                 let given = self.render_inputs(path, child, inputs, scope)?;
                 let body = Box::pin(self.run_unit(child, path, &given, halt)).await?;
-                let answer = Answer { body, head: None };
+                let answer = StepResult { body, head: None };
                 let answer = self.learn_outputs(path, unit, outputs, answer, halt).await?;
                 (answer, outputs)
             }
@@ -240,8 +244,8 @@ impl<'r> Engine<'r> {
         let status = answer.head.as_ref().map(|head| head.status);
         let mut values = Vec::with_capacity(outputs.len());
         for output in outputs {
-            let taken = self.take_output(path, output, answer, halt).await?;
-            let value = taken.0.map_err(|error| self.failed_at(path, error, None, status))?;
+            let taken = self.extract_output(path, output, answer, halt).await?;
+            let value = taken.0.map_err(|error| self.fail_attempt(path, error, None, status))?;
             values.push((output, value));
             answer = taken.1;
         }
@@ -250,23 +254,23 @@ impl<'r> Engine<'r> {
 
     /// The value of one output, and the answer once more. An expensive query is evaluated on the
     /// pool, to which the answer moves meanwhile.
-    async fn take_output(
+    async fn extract_output(
         &self,
         path: &str,
-        output: &Output,
-        answer: Answer,
-        halt: &Halt,
-    ) -> Result<(Result<Value, Error>, Answer), Stop> {
+        output: &OutputMapping,
+        answer: StepResult,
+        halt: &CancelToken,
+    ) -> Result<(Result<Value, Error>, StepResult), StepError> {
         match &output.source {
             OutputSource::Body(query) if query.evaluation_cost(&answer.body).is_expensive() => {
                 let taken = output.clone();
                 let place = format!("the query `{}`", query.source());
-                let evaluation = move || (answer.take(&taken), answer);
+                let evaluation = move || (answer.extract_output(&taken), answer);
                 let evaluated = Box::pin(self.evaluate(path, place, halt, evaluation)).await?;
-                evaluated.map_err(|error| self.failed(path, error))
+                evaluated.map_err(|error| self.fail_step(path, error))
             }
             OutputSource::Body(_) | OutputSource::Header(_) | OutputSource::Status => {
-                Ok((answer.take(output), answer))
+                Ok((answer.extract_output(output), answer))
             }
         }
     }
@@ -276,23 +280,23 @@ impl<'r> Engine<'r> {
     fn render_inputs(
         &self,
         path: &str,
-        child: &Unit,
+        child: &PlanUnit,
         mapped: &IndexMap<String, Template>,
-        scope: &Scope<'_>,
-    ) -> Result<Map<String, Value>, Stop> {
+        scope: &VariableScope<'_>,
+    ) -> Result<Map<String, Value>, StepError> {
         let mut inputs = Map::new();
         let mut bytes = 0;
         for (name, template) in mapped {
-            bytes += scope.weigh(template);
+            bytes += scope.estimate_size(template);
             let value = self.budget.check_bytes(bytes).and_then(|()| {
-                let rendered = scope.render(template);
-                rendered.map_err(|missing| Error::new(Kind::TemplateError, missing.to_string()))
+                let rendered = scope.render_optional(template);
+                rendered.map_err(|missing| Error::new(ErrorKind::TemplateError, missing.to_string()))
             });
             let place = format_args!("input `{name}`");
-            let value = value.map_err(|error| self.failed(path, error.at(place)))?;
+            let value = value.map_err(|error| self.fail_step(path, error.with_context(place)))?;
             inputs.extend(value.map(|value| (name.clone(), value)));
         }
-        for (name, _) in Unit::unmapped(child, |name| mapped.contains_key(name)) {
+        for (name, _) in PlanUnit::unmapped_inputs(child, |name| mapped.contains_key(name)) {
             let value = scope.get(name).filter(|_| !scope.is_absent(name));
             inputs.extend(value.map(|value| (name.to_owned(), value.clone())));
         }
@@ -300,51 +304,56 @@ impl<'r> Engine<'r> {
     }
 
     /// From now on the secret ones of these variables are told to nobody.
-    fn learn(&self, path: &str, unit: &Unit, variables: &Map<String, Value>) -> Result<(), Stop> {
-        let mut values = unit.sensitive.values(variables).into_iter();
+    fn learn_secrets(
+        &self,
+        path: &str,
+        unit: &PlanUnit,
+        variables: &Map<String, Value>,
+    ) -> Result<(), StepError> {
+        let mut values = unit.sensitive.secret_values(variables).into_iter();
         let learnt = values.try_for_each(|value| self.secrets.learn(value));
-        learnt.map_err(|error| self.failed(path, error))
+        learnt.map_err(|error| self.fail_step(path, error))
     }
 
     /// The same for what an answer will set, before anything is told of it.
     async fn learn_outputs(
         &self,
         path: &str,
-        unit: &Unit,
-        outputs: &[Output],
-        mut answer: Answer,
-        halt: &Halt,
-    ) -> Result<Answer, Stop> {
+        unit: &PlanUnit,
+        outputs: &[OutputMapping],
+        mut answer: StepResult,
+        halt: &CancelToken,
+    ) -> Result<StepResult, StepError> {
         let mut set = Map::new();
-        for output in outputs.iter().filter(|output| unit.sensitive.covers(output.variable())) {
-            let taken = self.take_output(path, output, answer, halt).await?;
+        for output in outputs.iter().filter(|output| unit.sensitive.contains(output.variable())) {
+            let taken = self.extract_output(path, output, answer, halt).await?;
             if let Ok(value) = taken.0 {
                 output.set(&mut set, value);
             }
             answer = taken.1;
         }
-        self.learn(path, unit, &set)?;
+        self.learn_secrets(path, unit, &set)?;
         Ok(answer)
     }
 
-    fn failed(&self, path: &str, error: Error) -> Stop {
-        self.failed_at(path, error, None, None)
+    fn fail_step(&self, path: &str, error: Error) -> StepError {
+        self.fail_attempt(path, error, None, None)
     }
 
     /// A failure of a step, at an attempt and with the status of an answer, as far as there were any.
     /// Free of secrets: a `catch` may send it to anybody.
-    fn failed_at(
+    fn fail_attempt(
         &self,
         path: &str,
         error: Error,
         attempt: Option<u32>,
         status: Option<u16>,
-    ) -> Stop {
+    ) -> StepError {
         let step = Some(path).filter(|path| !path.is_empty());
         let error = self.secrets.mask_error(error);
-        let cause = Some(error.kind.blame_at(status));
+        let cause = Some(error.kind.blame_for_status(status));
         let error = error.to_run_error(step, attempt, self.is_repeat_safe());
-        Stop::Failed(RunError { status, cause, ..error })
+        StepError::Failed(RunError { status, cause, ..error })
     }
 
     /// Whether nothing was changed by what the run has sent so far.
@@ -353,9 +362,9 @@ impl<'r> Engine<'r> {
     }
 }
 
-impl Stop {
+impl StepError {
     /// Which of two reasons tells more, when steps side by side have both.
-    fn rank(&self) -> u8 {
+    fn priority(&self) -> u8 {
         match self {
             Self::Broken(_) => 6,
             Self::Waiting(_) => 5,
@@ -363,10 +372,14 @@ impl Stop {
             Self::Failed(error) if failed_status(error) == "cancelled" => 1,
             Self::Failed(error) if !is_catchable(error) => 4,
             Self::Failed(_) => 3,
-            Self::Halted(Why::Cancelled | Why::TimeUp | Why::Suspended | Why::Lost | Why::Late) => {
-                2
-            }
-            Self::Halted(Why::Sibling) => 0,
+            Self::Cancelled(
+                CancelReason::Cancelled
+                | CancelReason::RunTimeout
+                | CancelReason::Suspended
+                | CancelReason::LeaseLost
+                | CancelReason::StepTimeout,
+            ) => 2,
+            Self::Cancelled(CancelReason::SiblingFailed) => 0,
         }
     }
 }

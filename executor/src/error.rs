@@ -4,9 +4,9 @@
 //! An [`Error`] is safe to show: its message names steps, places and hosts, never values of
 //! inputs. What only an operator may see (a database's own words) goes to the log where it happens.
 
-use a2s::Code;
+use a2s::ErrorCode;
 use a2s::api::{
-    FailureClass, FaultAttribution, GuardianPhase, NextAction, Problem, RunError, Warning,
+    FailureClass, FaultAttribution, GuardianPhase, NextAction, Problem, RunError, StepWarning,
 };
 use jiff::Timestamp;
 
@@ -26,14 +26,14 @@ macro_rules! table {
         /// The kinds of errors. The table that makes them is the only place that knows codes,
         /// statuses and blame.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Kind {
+        pub enum ErrorKind {
             $(#[doc = concat!($id, ": ", $title, ".")] $kind,)*
         }
 
         /// Every code of this crate, in order: A2S300 to A2S399.
-        pub const CODES: &[Code] = &[$(Code { id: $id, title: $title, remedy: $remedy }),*];
+        pub const CODES: &[ErrorCode] = &[$(ErrorCode { id: $id, title: $title, remedy: $remedy }),*];
 
-        impl Kind {
+        impl ErrorKind {
             /// Every kind, in the order of the codes.
             pub const ALL: &[Self] = &[$(Self::$kind),*];
 
@@ -95,7 +95,7 @@ table! {
     BudgetExceeded = "A2S323", 422, Executor, AskOperator, Failed, "limit of a run exceeded", "Split the capability, or raise the limit.";
     WrongInput = "A2S324", 422, Caller, ChangeRequest, Failed, "input of the wrong type", "Give a value that the parameter takes; `a2s show` tells which.";
     SecretsLost = "A2S325", 422, Caller, ChangeRequest, Failed, "secret values cannot be read again", "A run's secret values are sealed with the executor's key until it is over: keep the key. See what this run did, and start a new one.";
-    SchemaMisfit = "A2S328", 422, Caller, ChangeRequest, Failed, "value that its schema does not allow", "Give a value that fits what the service's description says; nothing was sent.";
+    InputSchemaViolation = "A2S328", 422, Caller, ChangeRequest, Failed, "value that its schema does not allow", "Give a value that fits what the service's description says; nothing was sent.";
     ExampleAnswer = "A2S329", 422, Capability, ChangeRequest, Failed, "example without a usable answer", "Write the answer of the step under `answers` of the example.";
     // Evaluating the document.
     TemplateError = "A2S330", 500, Capability, ChooseAnother, Failed, "reference without a value", "Map an output that sets it in a step before, or give it as an input.";
@@ -127,7 +127,7 @@ table! {
     McpError = "A2S362", 502, Service, ChooseAnother, Failed, "MCP server refused the call", "Compare the tool and its arguments with what the server lists now.";
     McpUnfinished = "A2S363", 502, Service, ChooseAnother, Failed, "MCP server wants more than a call", "Use a tool that answers at once: a step has nobody to ask, no model and no task to wait for.";
     HostUnreachable = "A2S364", 503, Executor, Repeat, Failed, "service left alone, because it could not be reached from here", "Check the network of this machine and the name of the service; wait until it is tried again.";
-    AnswerMisfit = "A2S365", 502, Service, ChooseAnother, Failed, "answer that is not as declared", "Compare the service's description with what it answers, or run the executor with `--check-answers warn`.";
+    ResponseSchemaViolation = "A2S365", 502, Service, ChooseAnother, Failed, "answer that is not as declared", "Compare the service's description with what it answers, or run the executor with `--check-answers warn`.";
     GraphqlVariable = "A2S366", 502, Caller, ChangeRequest, Failed, "GraphQL variable that the service refuses", "Read the errors; they name the variable. Give a value that it takes.";
     // The run itself.
     Cancelled = "A2S370", 409, Caller, ChangeRequest, Failed, "cancelled", "Start a new run when it is wanted again.";
@@ -160,17 +160,17 @@ table! {
     DatabaseMissing = "A2S398", 500, Executor, AskOperator, Failed, "run database missing", "Restore the database from a backup, or remove the lock file that the message names to go on without those runs.";
 }
 
-impl Kind {
+impl ErrorKind {
     /// Code, title and remedy.
     #[must_use]
-    pub fn code(self) -> &'static Code {
+    pub fn code(self) -> &'static ErrorCode {
         // Kinds and codes come from one table, in one order.
         &CODES[self as usize]
     }
 
     /// The kind of a code, when it is one of this crate's.
     #[must_use]
-    pub fn of_code(id: &str) -> Option<Self> {
+    pub fn from_code(id: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.code().id == id)
     }
 
@@ -178,7 +178,7 @@ impl Kind {
     /// judged the caller's input or credentials; one that does not do what was asked at all has shown
     /// that the document is wrong about it.
     #[must_use]
-    pub fn blame_at(self, status: Option<u16>) -> FaultAttribution {
+    pub fn blame_for_status(self, status: Option<u16>) -> FaultAttribution {
         match (self, status) {
             (Self::StatusError, Some(405 | 406 | 410 | 415 | 426 | 501)) => {
                 FaultAttribution::Capability
@@ -231,18 +231,18 @@ impl Kind {
 #[error("{message}")]
 pub struct Error {
     /// Which line of the table.
-    pub kind: Kind,
+    pub kind: ErrorKind,
     /// What happened this time.
     pub message: String,
     /// What to do about it.
     pub hint: String,
-    /// The approval that would let the step go on; none but of [`Kind::ApprovalRequired`].
-    pub(crate) approval: Option<Box<WantedApproval>>,
+    /// The approval that would let the step go on; none but of [`ErrorKind::ApprovalRequired`].
+    pub(crate) approval: Option<Box<RequestedApproval>>,
 }
 
 /// An approval that a guardian wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct WantedApproval {
+pub(crate) struct RequestedApproval {
     /// When it was asked for.
     pub(crate) phase: GuardianPhase,
     /// The guardian.
@@ -256,19 +256,19 @@ pub(crate) struct WantedApproval {
 impl Error {
     /// An error with the remedy of its kind.
     #[must_use]
-    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), hint: kind.code().remedy.to_owned(), approval: None }
     }
 
     /// The same with a more exact remedy.
     #[must_use]
-    pub fn hint(self, hint: impl Into<String>) -> Self {
+    pub fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: hint.into(), ..self }
     }
 
     /// The same with the place in front of the message.
     #[must_use]
-    pub fn at(self, place: impl std::fmt::Display) -> Self {
+    pub fn with_context(self, place: impl std::fmt::Display) -> Self {
         Self { message: format!("{place}: {}", self.message), ..self }
     }
 
@@ -282,8 +282,8 @@ impl Error {
 
     /// The error as something that a step goes on in spite of.
     #[must_use]
-    pub(crate) fn into_warning(self) -> Warning {
-        Warning { code: self.kind.code().id.to_owned(), message: self.message }
+    pub(crate) fn into_step_warning(self) -> StepWarning {
+        StepWarning { code: self.kind.code().id.to_owned(), message: self.message }
     }
 
     /// The error as the end of a step or run. `repeat_safe` says whether nothing was changed by
@@ -320,40 +320,40 @@ mod tests {
     #[test]
     fn the_table_is_ordered_complete_and_reversible() {
         assert!(CODES.is_sorted_by(|a, b| a.id < b.id));
-        for kind in Kind::ALL {
+        for kind in ErrorKind::ALL {
             let code = kind.code();
             assert!(("A2S300".."A2S400").contains(&code.id), "{}", code.id);
             assert!(!code.title.is_empty() && code.remedy.ends_with('.'), "{}", code.id);
-            assert_eq!(Kind::of_code(code.id), Some(*kind));
+            assert_eq!(ErrorKind::from_code(code.id), Some(*kind));
             assert!((400..600).contains(&kind.status()));
         }
     }
 
     #[test]
     fn denials_are_what_guardians_stop() {
-        assert!(Kind::GuardianUnreachable.is_denial());
-        assert_eq!(Kind::GuardianUnreachable.exit(), ExitClass::Unreachable);
-        assert_eq!(Kind::GuardianDeniedRequest.exit(), ExitClass::Denied);
-        assert!(!Kind::StatusError.is_denial());
+        assert!(ErrorKind::GuardianUnreachable.is_denial());
+        assert_eq!(ErrorKind::GuardianUnreachable.exit(), ExitClass::Unreachable);
+        assert_eq!(ErrorKind::GuardianDeniedRequest.exit(), ExitClass::Denied);
+        assert!(!ErrorKind::StatusError.is_denial());
     }
 
     #[test]
     fn what_may_have_had_its_effect_is_not_simply_repeated() {
-        let next = |kind: Kind, repeat_safe: bool| {
+        let next = |kind: ErrorKind, repeat_safe: bool| {
             let error = Error::new(kind, "").to_run_error(None, None, repeat_safe);
             (error.cause.unwrap(), error.next.unwrap())
         };
-        assert_eq!(next(Kind::Timeout, true), (FaultAttribution::Service, NextAction::Repeat));
+        assert_eq!(next(ErrorKind::Timeout, true), (FaultAttribution::Service, NextAction::Repeat));
         assert_eq!(
-            next(Kind::Timeout, false),
+            next(ErrorKind::Timeout, false),
             (FaultAttribution::Service, NextAction::CheckService)
         );
         assert_eq!(
-            next(Kind::MissingInput, true),
+            next(ErrorKind::MissingInput, true),
             (FaultAttribution::Caller, NextAction::ChangeRequest)
         );
         assert_eq!(
-            next(Kind::StatusError, false),
+            next(ErrorKind::StatusError, false),
             (FaultAttribution::Service, NextAction::ChooseAnother)
         );
     }
@@ -361,22 +361,22 @@ mod tests {
     #[test]
     fn a_document_goes_on_behind_failures_of_services_and_of_its_own_alone() {
         for kind in [
-            Kind::StatusError,
-            Kind::Timeout,
-            Kind::OutputMissing,
-            Kind::StepTimeout,
-            Kind::ConnectFailed,
-            Kind::HostUnreachable,
+            ErrorKind::StatusError,
+            ErrorKind::Timeout,
+            ErrorKind::OutputMissing,
+            ErrorKind::StepTimeout,
+            ErrorKind::ConnectFailed,
+            ErrorKind::HostUnreachable,
         ] {
             assert!(kind.is_catchable(), "{kind:?}");
         }
         let ends = [
-            Kind::GuardianDeniedRequest,
-            Kind::GuardianUnreachable,
-            Kind::Cancelled,
-            Kind::BudgetExceeded,
-            Kind::UnknownOutcome,
-            Kind::Store,
+            ErrorKind::GuardianDeniedRequest,
+            ErrorKind::GuardianUnreachable,
+            ErrorKind::Cancelled,
+            ErrorKind::BudgetExceeded,
+            ErrorKind::UnknownOutcome,
+            ErrorKind::Store,
         ];
         for kind in ends {
             assert!(!kind.is_catchable(), "{kind:?}");

@@ -13,21 +13,21 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::api::{Event, EventKind, RunError};
-use a2s::{Dependency, Digest, Document, Example, StepPath};
+use a2s::api::{EventKind, RunError, RunEvent};
+use a2s::{CapabilityExample, Dependency, Digest, Document, StepPath};
 use serde_json::Value;
 
-use crate::clock::{Clock, Ids, milliseconds_between, new_run_id};
+use crate::clock::{Clock, RandomSource, milliseconds_between, new_run_id};
 use crate::config::Limits;
 use crate::engine::EvaluationPool;
-use crate::error::{Error, Kind};
-use crate::journal::run_state::Progress;
-use crate::plan::Plan;
-use crate::registry_client::{Choices, Library};
-use crate::run::rehearse::Rehearsal;
-use mock_script::Script;
+use crate::error::{Error, ErrorKind};
+use crate::journal::run_state::RunProgress;
+use crate::plan::ExecutionPlan;
+use crate::registry_client::{ResolvedDependencies, RunDocuments};
+use crate::run::dry_run::DryRun;
+use mock_script::MockScript;
 
-pub use diff::Difference;
+pub use diff::OutputDifference;
 
 /// How long one example may take.
 const MAX_TIME: Duration = Duration::from_secs(10);
@@ -78,33 +78,33 @@ const SESSION: &str = "example";
 /// ```
 #[derive(Debug)]
 pub struct ExampleRunner {
-    plan: Plan,
+    plan: ExecutionPlan,
     limits: Limits,
 }
 
 /// What came of an example.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct ExampleResult {
     /// Why it failed; empty when it passed.
-    pub failures: Vec<Fault>,
+    pub failures: Vec<ExampleFailure>,
     /// The steps that were answered with something made up, in order of their paths; one of a
     /// `for_each` stands there once.
-    pub made_up: Vec<String>,
+    pub generated_steps: Vec<String>,
     /// Answers of the example that nobody asked for.
-    pub unused: Vec<StepPath>,
+    pub unused_answers: Vec<StepPath>,
     /// What happened, as in the journal of a run.
-    pub events: Vec<Event>,
+    pub events: Vec<RunEvent>,
     /// How long it took.
     pub duration_ms: u64,
 }
 
 /// Why an example failed.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Fault {
+pub enum ExampleFailure {
     /// The run failed, or an answer of the example cannot be that of its operation.
     Error(RunError),
     /// The result is another one.
-    Output(Vec<Difference>),
+    Output(Vec<OutputDifference>),
 }
 
 impl ExampleRunner {
@@ -112,8 +112,8 @@ impl ExampleRunner {
     /// digest, and perhaps more; `choose` says which of them a dependency means.
     ///
     /// # Errors
-    /// [`Kind::DependencyRefused`] when something that is used is not there or does not fit, and
-    /// [`Kind::BudgetExceeded`] when it is too much.
+    /// [`ErrorKind::DependencyRefused`] when something that is used is not there or does not fit, and
+    /// [`ErrorKind::BudgetExceeded`] when it is too much.
     pub fn new(
         root: &Arc<Document>,
         documents: &BTreeMap<Digest, Arc<Document>>,
@@ -124,13 +124,13 @@ impl ExampleRunner {
             max_variable_bytes: MAX_VARIABLE_BYTES,
             ..Limits::default()
         };
-        let mut library = Library {
+        let mut library = RunDocuments {
             notices: Vec::new(),
             unknown: Vec::new(),
             root: root.digest(),
             documents: BTreeMap::new(),
             sources: BTreeMap::new(),
-            choices: Choices::default(),
+            resolved: ResolvedDependencies::default(),
         };
         let mut waiting = VecDeque::from([root]);
         while let Some(document) = waiting.pop_front() {
@@ -141,7 +141,7 @@ impl ExampleRunner {
             if library.documents.len() == limits.max_documents {
                 let message =
                     format!("`{name}` needs more than {} documents", limits.max_documents);
-                return Err(Error::new(Kind::BudgetExceeded, message));
+                return Err(Error::new(ErrorKind::BudgetExceeded, message));
             }
             let mut choices = BTreeMap::new();
             for dependency in &document.capability().dependencies {
@@ -151,15 +151,15 @@ impl ExampleRunner {
                     let message = format!(
                         "`{name}` uses `{used}`, and no version of it that fits is at hand"
                     );
-                    return Err(Error::new(Kind::DependencyRefused, message));
+                    return Err(Error::new(ErrorKind::DependencyRefused, message));
                 };
                 choices.insert(dependency.capability.clone(), used.digest());
                 waiting.push_back(used);
             }
-            library.choices.0.insert(document.digest(), choices);
+            library.resolved.0.insert(document.digest(), choices);
             library.documents.insert(document.digest(), Arc::clone(document));
         }
-        let plan = Plan::new(&library, limits.max_steps)?;
+        let plan = ExecutionPlan::new(&library, limits.max_steps)?;
         Ok(Self { plan, limits })
     }
 
@@ -167,32 +167,38 @@ impl ExampleRunner {
     /// makes what a run has to make up, such as idempotency keys.
     pub async fn run(
         &self,
-        example: &Example,
+        example: &CapabilityExample,
         clock: Arc<dyn Clock>,
-        ids: Arc<dyn Ids>,
-    ) -> Outcome {
+        ids: Arc<dyn RandomSource>,
+    ) -> ExampleResult {
         let began = clock.now();
         let mut outcome = self.walk(example, &clock, ids).await;
         outcome.duration_ms = milliseconds_between(began, clock.now());
         outcome
     }
 
-    async fn walk(&self, example: &Example, clock: &Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Outcome {
-        let refused = |error: &Error| Outcome::refused(error.to_run_error(None, None, true));
+    async fn walk(
+        &self,
+        example: &CapabilityExample,
+        clock: &Arc<dyn Clock>,
+        ids: Arc<dyn RandomSource>,
+    ) -> ExampleResult {
+        let refused =
+            |error: &Error| ExampleResult::from_error(error.to_run_error(None, None, true));
         if let Err(error) = self.plan.check_inputs(&example.inputs) {
             return refused(&error);
         }
-        let script = Script::new(&self.plan, example, clock, self.limits.max_run_time);
+        let script = MockScript::new(&self.plan, example, clock, self.limits.max_run_time);
         let script = match script {
             Ok(script) => script,
             Err(error) => return refused(&error),
         };
-        let rehearsal = Rehearsal {
+        let rehearsal = DryRun {
             run: new_run_id(clock, &ids),
             session: SESSION,
             plan: &self.plan,
-            progress: &Progress::default(),
-            inputs: &self.plan.root.complete(&example.inputs),
+            progress: &RunProgress::default(),
+            inputs: &self.plan.root.with_defaults(&example.inputs),
             answers: &script,
             evaluations: &EvaluationPool::new(self.limits.evaluation_timeout),
             limits: &self.limits,
@@ -200,39 +206,45 @@ impl ExampleRunner {
             ids,
         };
         let events = rehearsal.walk().await;
-        let told = script.tell();
-        let mut failures: Vec<_> = told.faults.into_iter().map(Fault::Error).collect();
+        let told = script.into_report();
+        let mut failures: Vec<_> = told.failures.into_iter().map(ExampleFailure::Error).collect();
         let (output, error) = match events.last().map(|event| &event.kind) {
             Some(EventKind::RunFinished { output, error, .. }) => (output.as_ref(), error.clone()),
             Some(EventKind::RunWaiting { error }) => (None, Some(error.clone())),
             _ => {
-                let error = Error::new(Kind::Internal, "the example has no end");
+                let error = Error::new(ErrorKind::Internal, "the example has no end");
                 (None, Some(error.to_run_error(None, None, true)))
             }
         };
         let known = |error: &RunError| {
-            let is_it = |fault: &Fault| matches!(fault, Fault::Error(one) if one.step == error.step && one.code == error.code);
+            let is_it = |fault: &ExampleFailure| matches!(fault, ExampleFailure::Error(one) if one.step == error.step && one.code == error.code);
             failures.iter().any(is_it)
         };
         if let Some(error) = error.filter(|error| !known(error)) {
-            failures.push(Fault::Error(error));
+            failures.push(ExampleFailure::Error(error));
         }
         if let (Some(expected), Some(output), true) = (&example.output, output, failures.is_empty())
         {
             let differences = diff::compare(expected, output);
             if !differences.is_empty() {
-                failures.push(Fault::Output(differences));
+                failures.push(ExampleFailure::Output(differences));
             }
         }
-        let (made_up, unused) = (told.made_up, told.unused);
-        Outcome { failures, made_up, unused, events, duration_ms: 0 }
+        let (made_up, unused) = (told.generated_steps, told.unused_answers);
+        ExampleResult {
+            failures,
+            generated_steps: made_up,
+            unused_answers: unused,
+            events,
+            duration_ms: 0,
+        }
     }
 }
 
-impl Outcome {
+impl ExampleResult {
     /// Whether the example holds.
     #[must_use]
-    pub fn passed(&self) -> bool {
+    pub fn is_success(&self) -> bool {
         self.failures.is_empty()
     }
 
@@ -245,12 +257,12 @@ impl Outcome {
         }
     }
 
-    fn refused(error: RunError) -> Self {
-        let failures = vec![Fault::Error(error)];
+    fn from_error(error: RunError) -> Self {
+        let failures = vec![ExampleFailure::Error(error)];
         Self {
             failures,
-            made_up: Vec::new(),
-            unused: Vec::new(),
+            generated_steps: Vec::new(),
+            unused_answers: Vec::new(),
             events: Vec::new(),
             duration_ms: 0,
         }

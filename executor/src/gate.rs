@@ -22,27 +22,27 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use a2s::api::{CapabilityRef, Decision, DecisionSource, GuardianPhase};
-use a2s::{Domain, Permission, Place, Principal, Task};
+use a2s::api::{CapabilityRef, DecisionRecord, DecisionSource, GuardianPhase};
+use a2s::{Domain, InputLocation, Permission, Principal, Task};
 use aos::GuardianChain;
-use aos::message::{Call, Ping};
+use aos::message::{MethodCall, Ping};
 use futures::future::join_all;
 use http::HeaderMap;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 use uuid::{Builder, Uuid};
 
-use crate::clock::{Clock, Ids};
-use crate::config::{Guardian, Hook};
-use crate::credential_requirements::{Access, CredentialUser};
-use crate::error::{Error, Kind};
+use crate::clock::{Clock, RandomSource};
+use crate::config::{GuardianHook, GuardianSettings};
+use crate::credential_requirements::{CredentialRequirement, CredentialUser};
+use crate::error::{Error, ErrorKind};
 use crate::metrics::Metrics;
-use crate::request::{self, Contract, PreparedRequest};
-use crate::secrets::{Secrets, restore};
+use crate::request::{self, PreparedRequest, TaskContract};
+use crate::secrets::{RunSecrets, restore_masked};
 use crate::thread_local_clients::PerThread;
-use a2s::one_line;
-pub(crate) use guardian_request::{agent, tool_id};
-pub(crate) use pre_run::Beginning;
+use a2s::to_single_line;
+pub(crate) use guardian_request::{executor_agent, tool_id};
+pub(crate) use pre_run::PreRun;
 use sent::describe_request;
 
 /// The most characters of a guardian's words that are kept.
@@ -53,13 +53,13 @@ const MAX_POLICY: usize = 200;
 const MAX_REASONS: usize = 16;
 
 /// Whether a guardian has denied what an approval would lift.
-pub(crate) fn is_approval_required(decision: &Decision) -> bool {
+pub(crate) fn is_approval_required(decision: &DecisionRecord) -> bool {
     decision.source == DecisionSource::Guardian
         && decision.reason_codes.iter().any(|code| code == guardian_chain::APPROVAL_REQUIRED)
 }
 
 /// Whether a guardian gave no usable answer, and nothing may pass without one.
-pub(crate) fn is_failed_closed(decision: &Decision) -> bool {
+pub(crate) fn is_failed_closed(decision: &DecisionRecord) -> bool {
     decision.source == DecisionSource::FailedClosed
 }
 
@@ -77,8 +77,8 @@ impl<T> Permitted<T> {
 impl Permitted<PreparedRequest> {
     /// The same request with all that it means written out, for a service that asks for that: the
     /// guardian was asked about the task and its inputs, which it does not change.
-    pub(crate) fn whole(&self) -> Option<Self> {
-        self.0.whole().map(Self)
+    pub(crate) fn with_full_body(&self) -> Option<Self> {
+        self.0.with_full_body().map(Self)
     }
 }
 
@@ -92,7 +92,7 @@ impl<T> Deref for Permitted<T> {
 
 /// The step on whose behalf a guardian is asked.
 #[derive(Clone, Copy)]
-pub(crate) struct Asker<'a> {
+pub(crate) struct GuardedStep<'a> {
     /// The principal that the run belongs to: the user, in the guardian's words.
     pub(crate) principal: &'a Principal,
     /// The run: the turn, in the guardian's words.
@@ -114,7 +114,7 @@ pub(crate) struct Asker<'a> {
     /// The only hosts that its tasks may address.
     pub(crate) domains: &'a [Domain],
     /// What no guardian is told.
-    pub(crate) secrets: &'a Secrets,
+    pub(crate) secrets: &'a RunSecrets,
     /// The headers of a question that say which span it belongs to. They are only made where there
     /// is somebody to ask.
     pub(crate) trace: &'a (dyn Deref<Target = HeaderMap> + Send + Sync),
@@ -122,76 +122,77 @@ pub(crate) struct Asker<'a> {
 
 /// The inputs of a task.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Inputs<'a> {
+pub(crate) struct GuardedInputs<'a> {
     /// As they are sent.
-    pub(crate) truth: &'a IndexMap<Place, Value>,
+    pub(crate) actual: &'a IndexMap<InputLocation, Value>,
     /// As a guardian sees them: the same places, without secrets.
-    pub(crate) shown: &'a IndexMap<Place, Value>,
+    pub(crate) masked: &'a IndexMap<InputLocation, Value>,
 }
 
 /// What came of a question.
 #[derive(Debug)]
-pub(crate) struct Asked<T> {
+pub(crate) struct GateVerdict<T> {
     /// What each guardian that was asked has decided, in order, for the journal. None only when the
     /// inputs fit no request, so that nothing was to be asked.
-    pub(crate) decisions: Vec<Decision>,
+    pub(crate) decisions: Vec<DecisionRecord>,
     /// What may be used, or why nothing may.
     pub(crate) verdict: Result<Permitted<T>, Error>,
 }
 
 /// Why a guardian is asked about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Occasion {
+enum AskReason {
     /// The request is about to be sent.
-    Run,
+    Send,
     /// Somebody wants to know what it would say; nothing is sent.
     Preview,
 }
 
 /// What guardians are asked about, and how the record calls it.
 #[derive(Debug, Clone, Copy)]
-struct Asking {
-    hook: Hook,
+struct HookPhase {
+    hook: GuardianHook,
     phase: GuardianPhase,
 }
 
-impl Asking {
-    const TRIGGER: Self = Self { hook: Hook::AgentTrigger, phase: GuardianPhase::Trigger };
+impl HookPhase {
+    const TRIGGER: Self = Self { hook: GuardianHook::AgentTrigger, phase: GuardianPhase::Trigger };
     const RECALLED: Self =
-        Self { hook: Hook::MemoryContextRetrieval, phase: GuardianPhase::Memory };
-    const REMEMBERED: Self = Self { hook: Hook::MemoryStore, phase: GuardianPhase::Memory };
-    const REQUEST: Self = Self { hook: Hook::ToolCallRequest, phase: GuardianPhase::Request };
-    const RESULT: Self = Self { hook: Hook::ToolCallResult, phase: GuardianPhase::Result };
-    const MCP_OUTBOUND: Self = Self { hook: Hook::Mcp, phase: GuardianPhase::McpOutbound };
-    const MCP_INBOUND: Self = Self { hook: Hook::Mcp, phase: GuardianPhase::McpInbound };
+        Self { hook: GuardianHook::MemoryContextRetrieval, phase: GuardianPhase::Memory };
+    const REMEMBERED: Self = Self { hook: GuardianHook::MemoryStore, phase: GuardianPhase::Memory };
+    const REQUEST: Self =
+        Self { hook: GuardianHook::ToolCallRequest, phase: GuardianPhase::Request };
+    const RESULT: Self = Self { hook: GuardianHook::ToolCallResult, phase: GuardianPhase::Result };
+    const MCP_OUTBOUND: Self = Self { hook: GuardianHook::Mcp, phase: GuardianPhase::McpOutbound };
+    const MCP_INBOUND: Self = Self { hook: GuardianHook::Mcp, phase: GuardianPhase::McpInbound };
 }
 
 /// The same as [`Asked`], before anything is permitted.
-struct Judged<T> {
-    decisions: Vec<Decision>,
+struct RawVerdict<T> {
+    decisions: Vec<DecisionRecord>,
     verdict: Result<T, Error>,
 }
 
-impl<T> Judged<T> {
+impl<T> RawVerdict<T> {
     /// The same with what another question has made of it, which comes after those so far.
-    fn then<U>(self, next: Judged<U>) -> Judged<U> {
+    fn then<U>(self, next: RawVerdict<U>) -> RawVerdict<U> {
         let Self { mut decisions, .. } = self;
         decisions.extend(next.decisions);
-        Judged { decisions, verdict: next.verdict }
+        RawVerdict { decisions, verdict: next.verdict }
     }
 
-    fn permit(self) -> Asked<T> {
-        Asked { decisions: self.decisions, verdict: self.verdict.map(Permitted) }
+    fn permit(self) -> GateVerdict<T> {
+        GateVerdict { decisions: self.decisions, verdict: self.verdict.map(Permitted) }
     }
 }
 
 /// The inputs as guardians have left them so far.
 fn current_inputs<'i>(
-    made: Option<&'i [IndexMap<Place, Value>; 2]>,
-    inputs: Inputs<'i>,
-) -> Inputs<'i> {
+    made: Option<&'i [IndexMap<InputLocation, Value>; 2]>,
+    inputs: GuardedInputs<'i>,
+) -> GuardedInputs<'i> {
     match made {
-        Some([truth, shown]) => Inputs { truth, shown },
+        Some([truth, shown]) => GuardedInputs { actual: truth, masked: shown },
         None => inputs,
     }
 }
@@ -205,29 +206,31 @@ fn target_of(request: &PreparedRequest) -> (http::Method, url::Url) {
 
 /// The way to the guardians, if there are any.
 #[derive(Debug, Clone)]
-pub(crate) struct Gate {
+pub(crate) struct GuardianGate {
     guardians: Option<Arc<PerThread<GuardianChain>>>,
     metrics: Metrics,
     clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
+    ids: Arc<dyn RandomSource>,
 }
 
-impl Gate {
+impl GuardianGate {
     /// A gate with the guardians of the configuration. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`Kind::Configuration`] when one of them cannot be asked as is
+    /// [`ErrorKind::Configuration`] when one of them cannot be asked as is
     /// wanted.
     pub(crate) fn new(
-        guardian: &Guardian,
+        guardian: &GuardianSettings,
         metrics: Metrics,
         clock: Arc<dyn Clock>,
-        ids: Arc<dyn Ids>,
+        ids: Arc<dyn RandomSource>,
     ) -> Result<Self, Error> {
         let guardians = guardian.open()?.map(|guardians| {
             let others = guardians.clone();
             let make = move || {
-                others.apart().map_err(|error| Error::new(Kind::Configuration, error.to_string()))
+                others
+                    .with_own_pools()
+                    .map_err(|error| Error::new(ErrorKind::Configuration, error.to_string()))
             };
             Arc::new(PerThread::new(guardians, make))
         });
@@ -240,11 +243,11 @@ impl Gate {
     /// leaves as it was shown stands for the true value.
     pub(crate) async fn ask_request(
         &self,
-        asker: &Asker<'_>,
-        contract: &Contract,
-        inputs: Inputs<'_>,
-    ) -> Asked<PreparedRequest> {
-        self.judge_request(asker, contract, inputs, Occasion::Run).await.permit()
+        asker: &GuardedStep<'_>,
+        contract: &TaskContract,
+        inputs: GuardedInputs<'_>,
+    ) -> GateVerdict<PreparedRequest> {
+        self.judge_request(asker, contract, inputs, AskReason::Send).await.permit()
     }
 
     /// Asks the same before there is a run, and says so. What the guardians would permit is not
@@ -254,12 +257,12 @@ impl Gate {
     /// Why the inputs fit no request, so that nothing was to be asked.
     pub(crate) async fn preview_request(
         &self,
-        asker: &Asker<'_>,
-        contract: &Contract,
-        inputs: Inputs<'_>,
-    ) -> Result<Vec<Decision>, Error> {
-        let Judged { decisions, verdict } =
-            self.judge_request(asker, contract, inputs, Occasion::Preview).await;
+        asker: &GuardedStep<'_>,
+        contract: &TaskContract,
+        inputs: GuardedInputs<'_>,
+    ) -> Result<Vec<DecisionRecord>, Error> {
+        let RawVerdict { decisions, verdict } =
+            self.judge_request(asker, contract, inputs, AskReason::Preview).await;
         match verdict {
             Err(error) if decisions.is_empty() => Err(error),
             Ok(_) | Err(_) => Ok(decisions),
@@ -268,30 +271,30 @@ impl Gate {
 
     async fn judge_request(
         &self,
-        asker: &Asker<'_>,
-        contract: &Contract,
-        inputs: Inputs<'_>,
-        occasion: Occasion,
-    ) -> Judged<PreparedRequest> {
+        asker: &GuardedStep<'_>,
+        contract: &TaskContract,
+        inputs: GuardedInputs<'_>,
+        occasion: AskReason,
+    ) -> RawVerdict<PreparedRequest> {
         let task = contract.task();
-        let prepare = |inputs: &IndexMap<Place, Value>| {
+        let prepare = |inputs: &IndexMap<InputLocation, Value>| {
             let user = CredentialUser {
                 principal: asker.principal.clone(),
                 capability: asker.capability.name.clone(),
             };
-            let access = Access::of(task, asker.domains, user);
+            let access = CredentialRequirement::from_task(task, asker.domains, user);
             request::prepare(contract, inputs).map(|prepared| prepared.with_access(access))
         };
-        let mut prepared = match prepare(inputs.truth) {
+        let mut prepared = match prepare(inputs.actual) {
             Ok(prepared) => prepared,
-            Err(error) => return Judged { decisions: Vec::new(), verdict: Err(error.into()) },
+            Err(error) => return RawVerdict { decisions: Vec::new(), verdict: Err(error.into()) },
         };
         let Some(guardians) = self.guardians() else {
-            let judged = self.unguarded(Asking::REQUEST, occasion, Ok(prepared));
+            let judged = self.skip_guardians(HookPhase::REQUEST, occasion, Ok(prepared));
             return match (task, judged) {
-                (Task::Mcp(_), Judged { decisions, verdict }) => {
-                    Judged { decisions, verdict: Ok(()) }.then(self.unguarded(
-                        Asking::MCP_OUTBOUND,
+                (Task::Mcp(_), RawVerdict { decisions, verdict }) => {
+                    RawVerdict { decisions, verdict: Ok(()) }.then(self.skip_guardians(
+                        HookPhase::MCP_OUTBOUND,
                         occasion,
                         verdict,
                     ))
@@ -299,9 +302,9 @@ impl Gate {
                 (_, judged) => judged,
             };
         };
-        let has_secrets = inputs.shown != inputs.truth;
+        let has_secrets = inputs.masked != inputs.actual;
         // What the guardians so far have made of the inputs, as they are sent and as they are shown.
-        let mut made: Option<[IndexMap<Place, Value>; 2]> = None;
+        let mut made: Option<[IndexMap<InputLocation, Value>; 2]> = None;
         let mut decisions = Vec::new();
         for is_last in [false, true] {
             let target = target_of(&prepared);
@@ -309,14 +312,14 @@ impl Gate {
             let sent = describe_request(contract, current, &prepared, None, asker.secrets);
             let now = self.clock.now();
             let call =
-                guardian_request::about_request(asker, task, current.shown, sent, occasion, now);
+                guardian_request::request_call(asker, task, current.masked, sent, occasion, now);
             let follow = |modified: &_| {
                 let inputs = current_inputs(made.as_ref(), inputs);
-                let (shown, changes) = apply_verdict::modified_inputs(inputs.shown, modified)?;
+                let (shown, changes) = apply_verdict::modified_inputs(inputs.masked, modified)?;
                 let truth = apply_verdict::restore_inputs(inputs, shown.clone(), has_secrets)?;
                 let next = prepare(&truth)
                     .map_err(|error| format!("the inputs fit no request: {error}"))?
-                    .with_shown_inputs(shown.clone());
+                    .with_masked_inputs(shown.clone());
                 if is_last && target_of(&next) != target {
                     return Err("method, host or path of the request change once more, after the \
                                 guardians were asked about the changed request"
@@ -326,46 +329,47 @@ impl Gate {
                 Ok(changes)
             };
             let call = (call, &**asker.trace);
-            let said = self.consult(guardians, Asking::REQUEST, occasion, call, follow).await;
+            let said =
+                self.ask_guardians(guardians, HookPhase::REQUEST, occasion, call, follow).await;
             decisions.extend(said.0);
             if let Err(error) = said.1 {
-                return Judged { decisions, verdict: Err(error) };
+                return RawVerdict { decisions, verdict: Err(error) };
             }
             // What goes elsewhere than what was shown is shown once more.
             if target_of(&prepared) == target {
                 break;
             }
         }
-        let judged = Judged { decisions, verdict: Ok(prepared) };
+        let judged = RawVerdict { decisions, verdict: Ok(prepared) };
         match (task, judged) {
-            (Task::Mcp(tool), Judged { decisions, verdict: Ok(prepared) }) => {
+            (Task::Mcp(tool), RawVerdict { decisions, verdict: Ok(prepared) }) => {
                 let inputs = current_inputs(made.as_ref(), inputs);
                 let sent = describe_request(contract, inputs, &prepared, None, asker.secrets);
-                let call = mcp_messages::Outbound { tool, inputs, has_secrets, sent };
+                let call = mcp_messages::OutgoingCall { tool, inputs, has_secrets, sent };
                 let asked = self.judge_call(guardians, asker, task, call, occasion, prepare);
                 let judged = asked.await;
                 let verdict = judged.verdict.map(|changed| changed.unwrap_or(prepared));
-                Judged { decisions, verdict: Ok(()) }
-                    .then(Judged { decisions: judged.decisions, verdict })
+                RawVerdict { decisions, verdict: Ok(()) }
+                    .then(RawVerdict { decisions: judged.decisions, verdict })
             }
             (_, judged) => judged,
         }
     }
 
     fn guardians(&self) -> Option<&GuardianChain> {
-        self.guardians.as_deref().map(PerThread::here)
+        self.guardians.as_deref().map(PerThread::current)
     }
 
     /// What each guardian calls the content of its policy, of those that tell it: `metadata.policy`
     /// of the answer to a ping.
-    pub(crate) async fn policies(&self) -> BTreeMap<String, String> {
+    pub(crate) async fn fetch_policy_ids(&self) -> BTreeMap<String, String> {
         let pings =
             self.guardians().into_iter().flat_map(GuardianChain::clients).map(|(name, client)| {
                 let id = self.new_message_id();
                 let ping = Ping { timestamp: Some(self.clock.now()), ..Ping::default() };
                 async move {
                     let metadata = client.ping(id, ping).await.ok()?.metadata?;
-                    let policy = one_line(metadata.get("policy")?.as_str()?, MAX_POLICY);
+                    let policy = to_single_line(metadata.get("policy")?.as_str()?, MAX_POLICY);
                     (!policy.is_empty()).then(|| (name.to_owned(), policy))
                 }
             });
@@ -377,33 +381,33 @@ impl Gate {
     /// change its words. The result is taken when it may be used, and stays as it was when it may not.
     pub(crate) async fn ask_result(
         &self,
-        asker: &Asker<'_>,
+        asker: &GuardedStep<'_>,
         task: &Task,
         result: &mut Result<Value, Error>,
-    ) -> Asked<Value> {
-        self.judge_result(asker, task, result, Occasion::Run, |_| Ok(())).await.permit()
+    ) -> GateVerdict<Value> {
+        self.judge_result(asker, task, result, AskReason::Send, |_| Ok(())).await.permit()
     }
 
     /// Asks the same about outputs that a person sets in place of a result. `check` says why outputs
     /// that a guardian wants instead cannot be used.
     pub(crate) async fn ask_outputs(
         &self,
-        asker: &Asker<'_>,
+        asker: &GuardedStep<'_>,
         task: &Task,
         outputs: Map<String, Value>,
         check: impl Fn(&Map<String, Value>) -> Result<(), String>,
-    ) -> Asked<Map<String, Value>> {
+    ) -> GateVerdict<Map<String, Value>> {
         let check = |made: &Result<Value, Error>| match made {
             Ok(Value::Object(outputs)) => check(outputs),
             Ok(_) => Err("the outputs are not an object".to_owned()),
             Err(_) => Ok(()),
         };
         let mut result = Ok(Value::Object(outputs));
-        let judged = self.judge_result(asker, task, &mut result, Occasion::Run, check).await;
-        let Judged { decisions, verdict } = judged;
+        let judged = self.judge_result(asker, task, &mut result, AskReason::Send, check).await;
+        let RawVerdict { decisions, verdict } = judged;
         let verdict = verdict.and_then(|outputs| match outputs {
             Value::Object(outputs) => Ok(outputs),
-            _ => Err(Error::new(Kind::Internal, "the outputs are not an object")),
+            _ => Err(Error::new(ErrorKind::Internal, "the outputs are not an object")),
         });
         // The run does not wait for this approval: whoever sets the outputs has to set them again.
         let verdict = verdict.map_err(|error| match &error.approval {
@@ -412,24 +416,24 @@ impl Gate {
                 let hint = format!(
                     "Approve it with `a2s guardian approve {id}`, and set the same outputs again then."
                 );
-                Error { kind: Kind::GuardianDeniedResult, approval: None, ..error }.hint(hint)
+                Error { kind: ErrorKind::GuardianDeniedResult, approval: None, ..error }.with_hint(hint)
             }
             None => error,
         });
-        Judged { decisions, verdict }.permit()
+        RawVerdict { decisions, verdict }.permit()
     }
 
     async fn judge_result(
         &self,
-        asker: &Asker<'_>,
+        asker: &GuardedStep<'_>,
         task: &Task,
         result: &mut Result<Value, Error>,
-        occasion: Occasion,
+        occasion: AskReason,
         check: impl Fn(&Result<Value, Error>) -> Result<(), String>,
-    ) -> Judged<Value> {
+    ) -> RawVerdict<Value> {
         let take = |result: &mut Result<Value, Error>| std::mem::replace(result, Ok(Value::Null));
         let Some(guardians) = self.guardians() else {
-            return self.unguarded(Asking::RESULT, occasion, take(result));
+            return self.skip_guardians(HookPhase::RESULT, occasion, take(result));
         };
         // What the guardians so far have made of it.
         let mut changed: Option<Result<Value, Error>> = None;
@@ -437,12 +441,12 @@ impl Gate {
             Ok(value) => Ok(asker.secrets.mask(value)),
             Err(error) => Err(asker.secrets.mask_error(error.clone())),
         };
-        let call = guardian_request::about_result(asker, task, &shown, occasion, self.clock.now());
+        let call = guardian_request::result_call(asker, task, &shown, occasion, self.clock.now());
         let follow = |modified: &_| {
             let (made, changes) = apply_verdict::modified_result(&shown, modified)?;
             let current = changed.as_ref().unwrap_or(&*result);
             let next = match (&shown, current, &made) {
-                (Ok(shown), Ok(truth), Ok(made)) => Ok(restore(shown, truth, made.clone())),
+                (Ok(shown), Ok(truth), Ok(made)) => Ok(restore_masked(shown, truth, made.clone())),
                 _ => made.clone(),
             };
             check(&next)?;
@@ -450,20 +454,20 @@ impl Gate {
             Ok(changes)
         };
         let call = (call, &**asker.trace);
-        let said = self.consult(guardians, Asking::RESULT, occasion, call, follow).await;
+        let said = self.ask_guardians(guardians, HookPhase::RESULT, occasion, call, follow).await;
         let (decisions, verdict) = said;
         let verdict = verdict.and_then(|()| changed.unwrap_or_else(|| take(result)));
-        Judged { decisions, verdict }
+        RawVerdict { decisions, verdict }
     }
 
     /// Nobody is asked, and the record says so.
-    fn unguarded<T>(
+    fn skip_guardians<T>(
         &self,
-        asking: Asking,
-        occasion: Occasion,
+        asking: HookPhase,
+        occasion: AskReason,
         result: Result<T, Error>,
-    ) -> Judged<T> {
-        let decision = Decision {
+    ) -> RawVerdict<T> {
+        let decision = DecisionRecord {
             phase: asking.phase,
             guardian: None,
             decision: "unguarded".into(),
@@ -472,15 +476,15 @@ impl Gate {
             reason_codes: Vec::new(),
             changes: Vec::new(),
         };
-        if occasion == Occasion::Run {
+        if occasion == AskReason::Send {
             self.metrics.decided(asking.hook, &decision);
         }
-        Judged { decisions: vec![decision], verdict: result }
+        RawVerdict { decisions: vec![decision], verdict: result }
     }
 
     /// An id for one message, so that its answer is known by it.
     fn new_message_id(&self) -> String {
-        Builder::from_random_bytes(self.ids.random()).into_uuid().to_string()
+        Builder::from_random_bytes(self.ids.random_bytes()).into_uuid().to_string()
     }
 }
 

@@ -13,7 +13,9 @@ use a2s::api::{
     PlanResponse, Problem, ReplayRequest, ReplayResponse, ResumeRequest, Run, RunStatus, StateFor,
     TriggerEvent,
 };
-use a2s::{Caller, CallerHeaders, CapabilityName, Identified, Principal, Refusal, Scope};
+use a2s::{
+    AuthError, AuthenticatedCaller, Caller, CallerHeaders, CapabilityName, Principal, TokenScope,
+};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Extension, Path, Query, Request, State};
@@ -33,14 +35,14 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::App;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 use crate::run::RunFilter;
 use crate::telemetry::read_headers;
 
 /// The largest body of a request.
 const MAX_BODY_BYTES: usize = 1 << 20;
 /// The longest idempotency key.
-const MAX_KEY: usize = 255;
+const MAX_IDEMPOTENCY_KEY: usize = 255;
 /// Runs on a page, when nobody asks for a number.
 const DEFAULT_PAGE: usize = 20;
 /// The most runs on a page.
@@ -50,16 +52,16 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 #[derive(OpenApi)]
 #[openapi(
-    modifiers(&Bearer),
+    modifiers(&BearerSecurity),
     tags((name = "executor", description = "Plan and run capabilities")),
-    components(schemas(a2s::api::Event, a2s::api::schema::InputName,
+    components(schemas(a2s::api::RunEvent, a2s::api::schema::InputName,
         a2s::api::schema::SchemeName, a2s::api::schema::Version, ItemPreview, StateFor)),
 )]
-struct Document;
+struct ApiDocument;
 
-struct Bearer;
+struct BearerSecurity;
 
-impl Modify for Bearer {
+impl Modify for BearerSecurity {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
         let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
         document.components.get_or_insert_default().add_security_scheme("token", scheme);
@@ -72,7 +74,8 @@ pub(crate) fn router(app: App) -> Router {
         let door = middleware::from_fn_with_state((app.clone(), scope), require_scope);
         routes.split_for_parts().0.route_layer(door)
     };
-    let router = guard(run_routes(), Scope::Execute).merge(guard(key_routes(), Scope::Admin));
+    let router =
+        guard(run_routes(), TokenScope::Execute).merge(guard(key_routes(), TokenScope::Admin));
     router.layer(DefaultBodyLimit::max(MAX_BODY_BYTES)).with_state(app)
 }
 
@@ -85,7 +88,7 @@ pub(crate) fn probes(app: App) -> Router {
 /// What the routes take and give.
 pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
     let mut openapi = routes().merge(probe_routes()).into_openapi();
-    a2s::api::add_refusals(&mut openapi);
+    a2s::api::add_error_responses(&mut openapi);
     openapi
 }
 
@@ -95,7 +98,7 @@ fn routes() -> OpenApiRouter<App> {
 
 /// What is about runs.
 fn run_routes() -> OpenApiRouter<App> {
-    OpenApiRouter::with_openapi(Document::openapi())
+    OpenApiRouter::with_openapi(ApiDocument::openapi())
         .routes(routes!(start_execution, list_executions))
         .routes(routes!(triggers::trigger_execution))
         .routes(routes!(get_execution, delete_execution))
@@ -150,17 +153,17 @@ fn probe_routes() -> OpenApiRouter<App> {
 )]
 async fn start_execution(
     State(app): State<App>,
-    Extension(Identified(caller)): Extension<Identified>,
+    Extension(AuthenticatedCaller(caller)): Extension<AuthenticatedCaller>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<(StatusCode, Json<Run>), Error> {
     let request: ExecutionRequest = read_json(body)?;
     let key = headers.get("idempotency-key").map(read_key).transpose()?;
-    start(app, caller, request, None, key, &headers).await
+    start_run(app, caller, request, None, key, &headers).await
 }
 
 /// Starts a run, because of an event when there is one.
-async fn start(
+async fn start_run(
     app: App,
     caller: Caller,
     request: ExecutionRequest,
@@ -176,9 +179,9 @@ async fn start(
         async move { app.runs().start(request, event, key, trace, caller).await }
     });
     let run =
-        started.await.map_err(|_| Error::new(Kind::Internal, "the run was not started"))??;
-    let run = if wait { app.runs().wait(run.id).await? } else { run };
-    let status = if run.status.is_under_way() { StatusCode::ACCEPTED } else { StatusCode::OK };
+        started.await.map_err(|_| Error::new(ErrorKind::Internal, "the run was not started"))??;
+    let run = if wait { app.runs().wait_until_at_rest(run.id).await? } else { run };
+    let status = if run.status.is_in_progress() { StatusCode::ACCEPTED } else { StatusCode::OK };
     Ok((status, Json(run)))
 }
 
@@ -210,14 +213,14 @@ struct ListQuery {
 )]
 async fn list_executions(
     State(app): State<App>,
-    Extension(Identified(caller)): Extension<Identified>,
+    Extension(AuthenticatedCaller(caller)): Extension<AuthenticatedCaller>,
     query: Result<Query<ListQuery>, QueryRejection>,
 ) -> Result<Json<ExecutionList>, Error> {
     let Query(ListQuery { limit, before, status, name, tenant }) =
-        query.map_err(|rejection| Error::new(Kind::BadRequest, rejection.body_text()))?;
+        query.map_err(|rejection| Error::new(ErrorKind::BadRequest, rejection.body_text()))?;
     let limit = limit.unwrap_or(DEFAULT_PAGE);
     if !(1..=MAX_PAGE).contains(&limit) {
-        return Err(Error::new(Kind::BadRequest, format!("`limit` is 1 to {MAX_PAGE}")));
+        return Err(Error::new(ErrorKind::BadRequest, format!("`limit` is 1 to {MAX_PAGE}")));
     }
     let filter = RunFilter { before, status, name, tenant };
     app.runs().list(filter, limit, &caller).await.map(Json)
@@ -233,7 +236,7 @@ async fn list_executions(
 )]
 async fn get_execution(
     State(app): State<App>,
-    Extension(Identified(caller)): Extension<Identified>,
+    Extension(AuthenticatedCaller(caller)): Extension<AuthenticatedCaller>,
     Path(id): Path<String>,
 ) -> Result<Json<Run>, Error> {
     app.runs().show(read_id(&id)?, &caller).await.map(Json)
@@ -252,7 +255,7 @@ async fn get_execution(
 )]
 async fn delete_execution(
     State(app): State<App>,
-    Extension(Identified(caller)): Extension<Identified>,
+    Extension(AuthenticatedCaller(caller)): Extension<AuthenticatedCaller>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Error> {
     app.runs().delete(read_id(&id)?, &caller).await?;
@@ -279,7 +282,7 @@ async fn delete_execution(
 )]
 async fn stream_events(
     State(app): State<App>,
-    Extension(Identified(caller)): Extension<Identified>,
+    Extension(AuthenticatedCaller(caller)): Extension<AuthenticatedCaller>,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
@@ -289,7 +292,7 @@ async fn stream_events(
         Some((_, Ok(id))) if let Ok(id) = id.trim().parse() => id,
         Some((id, _)) => {
             let message = format!("`Last-Event-ID` is a number, not {id:?}");
-            return Err(Error::new(Kind::BadRequest, message));
+            return Err(Error::new(ErrorKind::BadRequest, message));
         }
     };
     let Some(events) = app.runs().follow(run, after, &caller).await? else {
@@ -322,7 +325,7 @@ async fn stream_events(
 )]
 async fn cancel_execution(
     State(app): State<App>,
-    Extension(Identified(caller)): Extension<Identified>,
+    Extension(AuthenticatedCaller(caller)): Extension<AuthenticatedCaller>,
     Path(id): Path<String>,
 ) -> Result<(StatusCode, Json<Run>), Error> {
     let run = app.runs().cancel(read_id(&id)?, &caller).await?;
@@ -347,16 +350,16 @@ async fn cancel_execution(
 )]
 async fn resume_execution(
     State(app): State<App>,
-    Extension(Identified(caller)): Extension<Identified>,
+    Extension(AuthenticatedCaller(caller)): Extension<AuthenticatedCaller>,
     Path(id): Path<String>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<(StatusCode, Json<Run>), Error> {
     let id = read_id(&id)?;
     let request: ResumeRequest = read_json(body)?;
     // A task of its own: a caller who goes away in the middle leaves nothing half-done.
-    let resolved = tokio::spawn(async move { app.runs().go_on(id, request, &caller).await });
+    let resolved = tokio::spawn(async move { app.runs().resume_run(id, request, &caller).await });
     let run =
-        resolved.await.map_err(|_| Error::new(Kind::Internal, "the run was not resumed"))??;
+        resolved.await.map_err(|_| Error::new(ErrorKind::Internal, "the run was not resumed"))??;
     Ok((StatusCode::ACCEPTED, Json(run)))
 }
 
@@ -377,13 +380,13 @@ async fn resume_execution(
 )]
 async fn replay_execution(
     State(app): State<App>,
-    Extension(Identified(caller)): Extension<Identified>,
+    Extension(AuthenticatedCaller(caller)): Extension<AuthenticatedCaller>,
     Path(id): Path<String>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<ReplayResponse>, Error> {
     let id = read_id(&id)?;
     let request: ReplayRequest = read_json(body)?;
-    app.runs().replay(id, &request, &caller).await.map(Json)
+    app.runs().replay_run(id, &request, &caller).await.map(Json)
 }
 
 /// Show what a run would do, without running it
@@ -404,7 +407,7 @@ async fn replay_execution(
 )]
 async fn create_plan(
     State(app): State<App>,
-    Extension(Identified(caller)): Extension<Identified>,
+    Extension(AuthenticatedCaller(caller)): Extension<AuthenticatedCaller>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<PlanResponse>, Error> {
     let request: PlanRequest = read_json(body)?;
@@ -449,28 +452,28 @@ async fn check_readiness(State(app): State<App>) -> Response {
 
 /// Lets those in who may do it, and tells the handlers who they are.
 async fn require_scope(
-    State((app, scope)): State<(App, Scope)>,
+    State((app, scope)): State<(App, TokenScope)>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let headers = request.headers();
-    let shown = CallerHeaders::read(|name| headers.get(name).map(HeaderValue::as_bytes));
-    let known = request.extensions().get::<Identified>();
-    let refusal = match app.runs().door().admit(known, shown, scope).await {
+    let shown = CallerHeaders::from_headers(|name| headers.get(name).map(HeaderValue::as_bytes));
+    let known = request.extensions().get::<AuthenticatedCaller>();
+    let refusal = match app.runs().auth().authorize(known, shown, scope).await {
         Ok(caller) => {
-            request.extensions_mut().insert(Identified(caller));
+            request.extensions_mut().insert(AuthenticatedCaller(caller));
             return next.run(request).await;
         }
         Err(refusal) => refusal,
     };
     let kind = match &refusal {
-        Refusal::Missing | Refusal::Unknown => Kind::Unauthorized,
-        Refusal::Lacks { .. } => Kind::Forbidden,
-        Refusal::BadEndUser(_) => Kind::BadRequest,
-        Refusal::Unavailable(_) => Kind::CallerUnknown,
+        AuthError::MissingToken | AuthError::UnknownToken => ErrorKind::Unauthorized,
+        AuthError::MissingScope { .. } => ErrorKind::Forbidden,
+        AuthError::InvalidEndUser(_) => ErrorKind::BadRequest,
+        AuthError::Unavailable(_) => ErrorKind::CallerUnknown,
     };
     let mut response = Error::new(kind, refusal.to_string()).into_response();
-    if kind == Kind::Unauthorized {
+    if kind == ErrorKind::Unauthorized {
         let challenge = HeaderValue::from_static("Bearer");
         response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     }
@@ -492,27 +495,28 @@ fn problem_response(problem: &Problem) -> Response {
 fn read_json<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, Error> {
     let body = body.map_err(|rejection| body_error(&rejection))?;
     serde_json::from_slice(&body).map_err(|error| {
-        Error::new(Kind::BadRequest, format!("the body is not what it should be: {error}"))
+        Error::new(ErrorKind::BadRequest, format!("the body is not what it should be: {error}"))
     })
 }
 
 fn body_error(rejection: &BytesRejection) -> Error {
     let kind = match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => Kind::BodyTooLarge,
-        _ => Kind::BadRequest,
+        StatusCode::PAYLOAD_TOO_LARGE => ErrorKind::BodyTooLarge,
+        _ => ErrorKind::BadRequest,
     };
     Error::new(kind, rejection.body_text())
 }
 
 fn read_id(text: &str) -> Result<Uuid, Error> {
-    text.parse().map_err(|_| Error::new(Kind::RunNotFound, format!("`{text}` is no id of a run")))
+    text.parse().map_err(|_| Error::new(ErrorKind::RunNotFound, format!("`{text}` is no id of a run")))
 }
 
 fn read_key(header: &HeaderValue) -> Result<String, Error> {
     let key = header.to_str().unwrap_or_default();
-    if key.is_empty() || key.len() > MAX_KEY {
-        let message = format!("`Idempotency-Key` takes 1 to {MAX_KEY} visible ASCII characters");
-        return Err(Error::new(Kind::BadRequest, message));
+    if key.is_empty() || key.len() > MAX_IDEMPOTENCY_KEY {
+        let message =
+            format!("`Idempotency-Key` takes 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters");
+        return Err(Error::new(ErrorKind::BadRequest, message));
     }
     Ok(key.to_owned())
 }

@@ -11,19 +11,19 @@ pub(crate) mod wait_point;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use a2s::api::{Event, EventKind, Run};
+use a2s::api::{EventKind, Run, RunEvent};
 use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::secrets::Secrets;
+use crate::secrets::RunSecrets;
 use crate::vault::Vault;
-use lease::Tenure;
-use recorded_exchange::Exchange;
+use lease::RunLease;
+use recorded_exchange::RecordedExchange;
 use run_state::RunState;
-use sealed_values::Hidden;
-use store::{Besides, Lease, Store};
+use sealed_values::SealedValues;
+use store::{LeaseTerms, RunStore, SealedChanges};
 use wait_point::WaitPoint;
 
 /// Version of the format of events.
@@ -35,73 +35,78 @@ pub(crate) struct Journal {
     run: Uuid,
     clock: Arc<dyn Clock>,
     /// The values that no event may reveal.
-    secrets: Arc<Secrets>,
+    secrets: Arc<RunSecrets>,
     /// The lock is held while an event is numbered and sent, so that events reach the store in the
     /// order of their numbers, whichever branch of a parallel step they come from; it is never held
     /// while anything is awaited.
-    sink: Mutex<Sink>,
+    sink: Mutex<JournalTarget>,
     committed: Arc<watch::Sender<u64>>,
 }
 
 /// The destination of events.
 #[derive(Debug)]
-enum Sink {
+enum JournalTarget {
     /// To the database, as long as the run belongs to this executor. The values that events leave out are
     /// sealed, so that the run can be resumed. `state` is the result of the events.
     Database {
         state: Box<RunState>,
-        lease: Lease,
-        tenure: Arc<Tenure>,
-        store: Store,
+        lease: LeaseTerms,
+        tenure: Arc<RunLease>,
+        store: RunStore,
         vault: Arc<Vault>,
         /// The events with which the wait points of steps are sealed, by step.
         wait_points: BTreeMap<String, u64>,
     },
     /// To a list: this run is never resumed.
-    List(Vec<Event>),
+    Memory(Vec<RunEvent>),
 }
 
-impl Sink {
+impl JournalTarget {
     /// The number of the last event.
     fn last(&self) -> u64 {
         match self {
             Self::Database { state, .. } => state.last(),
-            Self::List(events) => events.last().map_or(0, |event| event.seq),
+            Self::Memory(events) => events.last().map_or(0, |event| event.seq),
         }
     }
 }
 
 impl Journal {
     /// The journal of a run that is walked once, to get its events.
-    pub(crate) fn listed(run: Uuid, clock: Arc<dyn Clock>, secrets: Arc<Secrets>) -> Self {
-        Self::new(run, Sink::List(Vec::new()), clock, secrets)
+    pub(crate) fn in_memory(run: Uuid, clock: Arc<dyn Clock>, secrets: Arc<RunSecrets>) -> Self {
+        Self::new(run, JournalTarget::Memory(Vec::new()), clock, secrets)
     }
 
     /// Goes on with the journal of a run that has come to `state` and was given to this executor.
-    pub(crate) fn after(
+    pub(crate) fn resume(
         state: RunState,
-        (lease, tenure): (Lease, Arc<Tenure>),
-        store: Store,
+        (lease, tenure): (LeaseTerms, Arc<RunLease>),
+        store: RunStore,
         clock: Arc<dyn Clock>,
         vault: Arc<Vault>,
-        secrets: Arc<Secrets>,
+        secrets: Arc<RunSecrets>,
     ) -> Self {
         let (run, state) = (state.id(), Box::new(state));
         let wait_points = BTreeMap::new();
-        let sink = Sink::Database { state, lease, tenure, store, vault, wait_points };
+        let sink = JournalTarget::Database { state, lease, tenure, store, vault, wait_points };
         Self::new(run, sink, clock, secrets)
     }
 
-    fn new(run: Uuid, sink: Sink, clock: Arc<dyn Clock>, secrets: Arc<Secrets>) -> Self {
+    fn new(
+        run: Uuid,
+        sink: JournalTarget,
+        clock: Arc<dyn Clock>,
+        secrets: Arc<RunSecrets>,
+    ) -> Self {
         let committed = Arc::new(watch::Sender::new(sink.last()));
         Self { run, clock, secrets, sink: Mutex::new(sink), committed }
     }
 
     /// The events of a journal that is a list.
-    pub(crate) fn into_events(self) -> Vec<Event> {
+    pub(crate) fn into_events(self) -> Vec<RunEvent> {
         match self.sink.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            Sink::Database { .. } => Vec::new(),
-            Sink::List(events) => events,
+            JournalTarget::Database { .. } => Vec::new(),
+            JournalTarget::Memory(events) => events,
         }
     }
 
@@ -114,15 +119,15 @@ impl Journal {
     /// list.
     pub(crate) fn state(&self) -> Option<Run> {
         match &*self.lock() {
-            Sink::Database { state, .. } => Some(state.to_run()),
-            Sink::List(_) => None,
+            JournalTarget::Database { state, .. } => Some(state.to_run()),
+            JournalTarget::Memory(_) => None,
         }
     }
 
     /// Takes over the wait points of steps that were sealed before, by the numbers of their events: each goes
     /// when its step ends.
     pub(crate) fn adopt_wait_points(&self, sealed: BTreeMap<String, u64>) {
-        if let Sink::Database { wait_points, .. } = &mut *self.lock() {
+        if let JournalTarget::Database { wait_points, .. } = &mut *self.lock() {
             *wait_points = sealed;
         }
     }
@@ -134,17 +139,17 @@ impl Journal {
 
     /// Records what happened, in order, without waiting for the disk. The next
     /// [`commit`](Self::commit) waits for it too.
-    pub(crate) fn note(&self, mut kind: EventKind) {
+    pub(crate) fn append(&self, mut kind: EventKind) {
         self.secrets.mask_event(&mut kind);
         let mut sink = self.lock();
-        let event = self.event(sink.last() + 1, kind);
+        let event = self.to_event(sink.last() + 1, kind);
         match &mut *sink {
-            Sink::Database { state, tenure, store, wait_points, .. } => {
+            JournalTarget::Database { state, tenure, store, wait_points, .. } => {
                 state.apply(&event);
                 let obsolete = take_obsolete(wait_points, &event.kind);
-                store.append_soon(event, tenure.epoch, obsolete, Arc::clone(&self.committed));
+                store.append_later(event, tenure.epoch, obsolete, Arc::clone(&self.committed));
             }
-            Sink::List(events) => events.push(event),
+            JournalTarget::Memory(events) => events.push(event),
         }
     }
 
@@ -167,56 +172,60 @@ impl Journal {
         kind: EventKind,
         wait_point: WaitPoint,
     ) -> Result<(), Error> {
-        self.commit_with(kind, Some(Hidden::at(wait_point))).await
+        self.commit_with(kind, Some(SealedValues::from_wait_point(wait_point))).await
     }
 
-    async fn commit_with(&self, mut kind: EventKind, waits: Option<Hidden>) -> Result<(), Error> {
-        let truth = Hidden::of(&kind, &self.secrets);
+    async fn commit_with(
+        &self,
+        mut kind: EventKind,
+        waits: Option<SealedValues>,
+    ) -> Result<(), Error> {
+        let truth = SealedValues::from_event(&kind, &self.secrets);
         self.secrets.mask_event(&mut kind);
         let (done, lease, tenure, store) = {
             let mut sink = self.lock();
             let seq = sink.last() + 1;
             let (state, lease, tenure, store, vault, wait_points) = match &mut *sink {
-                Sink::Database { state, lease, tenure, store, vault, wait_points } => {
+                JournalTarget::Database { state, lease, tenure, store, vault, wait_points } => {
                     (state, *lease, Arc::clone(tenure), store.clone(), vault, wait_points)
                 }
-                Sink::List(events) => {
-                    events.push(self.event(seq, kind));
+                JournalTarget::Memory(events) => {
+                    events.push(self.to_event(seq, kind));
                     return Ok(());
                 }
             };
             // Under the lock: a secret is sealed with the event that tells of it, or before.
-            let hidden = truth.and_then(|truth| truth.unless_told(&kind, &self.secrets));
-            let seal = |hidden: Hidden| hidden.seal(vault, self.run, seq);
+            let hidden = truth.and_then(|truth| truth.without_recorded(&kind, &self.secrets));
+            let seal = |hidden: SealedValues| hidden.seal(vault, self.run, seq);
             let is_wait = waits.is_some();
             let sealed = waits.or(hidden).map(seal).transpose()?;
             let mut obsolete = take_obsolete(wait_points, &kind);
             if is_wait && let EventKind::ApprovalRequested { step, .. } = &kind {
                 obsolete = wait_points.insert(step.clone(), seq);
             }
-            let event = self.event(seq, kind);
+            let event = self.to_event(seq, kind);
             state.apply(&event);
-            let besides = Besides { sealed, obsolete };
+            let besides = SealedChanges { sealed, obsolete };
             let done = store.append(event, tenure.epoch, besides, Arc::clone(&self.committed));
             (done, lease, tenure, store)
         };
         done.await?;
-        tenure.confirm(self.run, lease, &store).await
+        tenure.ensure_valid(self.run, lease, &store).await
     }
 
     /// Keeps the request and response of a step for replays. They are on disk before the end of the step
     /// is.
-    pub(crate) fn keep(&self, step: &str, exchange: Exchange) {
-        if let Sink::Database { tenure, store, .. } = &*self.lock() {
-            store.keep_soon(self.run, tenure.epoch, step.to_owned(), exchange);
+    pub(crate) fn record_exchange(&self, step: &str, exchange: RecordedExchange) {
+        if let JournalTarget::Database { tenure, store, .. } = &*self.lock() {
+            store.append_exchange_later(self.run, tenure.epoch, step.to_owned(), exchange);
         }
     }
 
-    fn event(&self, seq: u64, kind: EventKind) -> Event {
-        Event { v: EVENT_VERSION, seq, run: self.run, at: self.clock.now(), kind }
+    fn to_event(&self, seq: u64, kind: EventKind) -> RunEvent {
+        RunEvent { v: EVENT_VERSION, seq, run: self.run, at: self.clock.now(), kind }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Sink> {
+    fn lock(&self) -> MutexGuard<'_, JournalTarget> {
         self.sink.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -107,34 +107,35 @@ use std::time::Duration;
 use prometheus_client::registry::Registry;
 
 pub use crate::backup::{RestoredRuns, copy_runs, restore_runs};
-pub use crate::clock::{Clock, Ids};
+pub use crate::clock::{Clock, RandomSource};
 pub use a2s::Secret;
 
 pub use crate::config::{
-    ClientCertificate, Config, Database, Durability, FailMode, FailModes, Guardian, GuardianConfig,
-    GuardianEndpoint, Hook, HostLimits, Hosts, HttpEndpoint, Identity, Limits, OcsfFile,
-    OtlpExport, ResponseValidation, SecretKeySource, Telemetry, TenantLimits,
+    ClientCertificate, Config, Durability, ExecutorCertificate, ExecutorDatabase, FailMode,
+    FailModes, GuardianConfig, GuardianEndpoint, GuardianHook, GuardianSettings, HostLimitSet,
+    HostLimits, HttpEndpoint, Limits, OcsfFile, OtlpExport, ResponseValidation, SecretKeySource,
+    TelemetryConfig, TenantLimits,
 };
-pub use crate::error::{CODES, Error, ExitClass, Kind};
-pub use crate::example::{Difference, ExampleRunner, Fault, Outcome};
+pub use crate::error::{CODES, Error, ExitClass, ErrorKind};
+pub use crate::example::{ExampleFailure, ExampleResult, ExampleRunner, OutputDifference};
 
-use crate::run::Runs;
+use crate::run::RunService;
 
 /// An executor. Cloning it is cheap; when the last clone and the last router of it are gone, its
 /// runs stop where they are, and go on when the database is opened again.
 #[derive(Debug, Clone)]
 pub struct App {
-    shared: Arc<Shared>,
+    inner: Arc<AppInner>,
 }
 
 /// Ends the tasks of the executor when nobody can reach it any more: they hold [`Runs`] themselves,
 /// so it would not go by itself.
 #[derive(Debug)]
-struct Shared {
-    runs: Arc<Runs>,
+struct AppInner {
+    runs: Arc<RunService>,
 }
 
-impl Drop for Shared {
+impl Drop for AppInner {
     fn drop(&mut self) {
         self.runs.abort();
     }
@@ -144,17 +145,17 @@ impl App {
     /// Opens the database, and goes on with runs that another process left.
     ///
     /// # Errors
-    /// [`Kind::Configuration`] when a setting cannot be used, [`Kind::Store`] when the database
+    /// [`ErrorKind::Configuration`] when a setting cannot be used, [`ErrorKind::Store`] when the database
     /// fails.
     pub async fn open(
         config: Config,
         clock: Arc<dyn Clock>,
-        ids: Arc<dyn Ids>,
+        ids: Arc<dyn RandomSource>,
         metrics: &mut Registry,
     ) -> Result<Self, Error> {
         let metrics = metrics::Metrics::register(metrics);
-        let runs = Runs::open(config, clock, ids, metrics).await?;
-        Ok(Self { shared: Arc::new(Shared { runs }) })
+        let runs = RunService::open(config, clock, ids, metrics).await?;
+        Ok(Self { inner: Arc::new(AppInner { runs }) })
     }
 
     /// The routes under `/v1`: starting, reading, following and cancelling runs, and plans. Checks
@@ -193,10 +194,10 @@ impl App {
     /// Ends as a killed process does: everything stops where it is, and nothing is tidied up.
     #[cfg(test)]
     async fn crash(self) {
-        self.shared.runs.crash().await;
+        self.inner.runs.crash().await;
     }
 
-    fn runs(&self) -> &Arc<Runs> {
-        &self.shared.runs
+    fn runs(&self) -> &Arc<RunService> {
+        &self.inner.runs
     }
 }

@@ -2,29 +2,29 @@
 
 use std::sync::Arc;
 
-use a2s::{Place, Task};
+use a2s::{InputLocation, Task};
 use indexmap::IndexMap;
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::request::{self, Contract};
+use crate::request::{self, TaskContract};
 
 /// A task whose requests are made again and again.
 #[derive(Debug)]
-pub struct Requests(Contract);
+pub struct RequestBench(TaskContract);
 
-impl Requests {
+impl RequestBench {
     /// Reads nothing yet: the schemas are compiled by the first request.
     #[must_use]
     pub fn of(task: Arc<Task>) -> Self {
-        Self(Contract::new(task))
+        Self(TaskContract::new(task))
     }
 
     /// Makes a request and holds its values to their schemas; gives the length of its address.
     ///
     /// # Errors
     /// Why there is none.
-    pub fn make(&self, inputs: &IndexMap<Place, Value>) -> Result<usize, Error> {
+    pub fn make(&self, inputs: &IndexMap<InputLocation, Value>) -> Result<usize, Error> {
         let request = request::prepare(&self.0, inputs).map_err(Error::from)?;
         Ok(request.url().as_str().len())
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use a2s::api::{Decision, RunStatus, WaitReason};
+use a2s::api::{DecisionRecord, RunStatus, WaitReason};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::config::Hook;
+use crate::config::GuardianHook;
 
 /// The status of what came to no answer, and of what was delivered.
 const FAILED: &str = "failed";
@@ -172,22 +172,22 @@ impl Metrics {
         for reason in [Concurrency, Rate, RetryAfter].map(WaitReason::as_str) {
             self.waits.get_or_create(&ReasonLabel { reason }).inc_by(0);
         }
-        self.spans();
-        self.alarms();
+        self.span_counters();
+        self.alarm_counters();
         for sink in ["file", "http"] {
-            self.security_events(sink);
+            self.security_event_counters(sink);
         }
     }
 
     /// So many runs wait for a person.
-    pub(crate) fn runs_wait(&self, count: u64) {
+    pub(crate) fn set_waiting_runs(&self, count: u64) {
         self.waiting.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// Alarms, as their receiver takes them.
-    pub(crate) fn alarms(&self) -> Delivered {
+    pub(crate) fn alarm_counters(&self) -> DeliveryCounters {
         let count = |status| self.alarms.get_or_create(&StatusLabel { status }).clone();
-        Delivered { taken: count(SENT), dropped: count("dropped") }
+        DeliveryCounters { accepted: count(SENT), dropped: count("dropped") }
     }
 
     /// A run began or went on here.
@@ -241,7 +241,7 @@ impl Metrics {
     }
 
     /// A guardian was asked, or nobody is to be.
-    pub(crate) fn decided(&self, hook: Hook, decision: &Decision) {
+    pub(crate) fn decided(&self, hook: GuardianHook, decision: &DecisionRecord) {
         let label = DecisionLabel {
             hook: hook.as_str(),
             guardian: decision.guardian.clone().map_or(Cow::Borrowed("off"), Cow::Owned),
@@ -252,7 +252,7 @@ impl Metrics {
     }
 
     /// A guardian gave no usable answer.
-    pub(crate) fn guardian_failed(&self, hook: Hook, guardian: &str, reason: &'static str) {
+    pub(crate) fn guardian_failed(&self, hook: GuardianHook, guardian: &str, reason: &'static str) {
         let label = FailureLabel { hook: hook.as_str(), guardian: guardian.to_owned(), reason };
         self.guardian_failures.get_or_create(&label).inc();
     }
@@ -264,24 +264,24 @@ impl Metrics {
     }
 
     /// Spans of traces, as their receiver takes them.
-    pub(crate) fn spans(&self) -> Delivered {
+    pub(crate) fn span_counters(&self) -> DeliveryCounters {
         let count = |status| self.spans.get_or_create(&StatusLabel { status }).clone();
-        Delivered { taken: count("exported"), dropped: count("dropped") }
+        DeliveryCounters { accepted: count("exported"), dropped: count("dropped") }
     }
 
     /// Security events, as `sink` takes them.
-    pub(crate) fn security_events(&self, sink: &'static str) -> Delivered {
+    pub(crate) fn security_event_counters(&self, sink: &'static str) -> DeliveryCounters {
         let count =
             |status| self.security_events.get_or_create(&SinkLabel { sink, status }).clone();
-        Delivered { taken: count("exported"), dropped: count("dropped") }
+        DeliveryCounters { accepted: count("exported"), dropped: count("dropped") }
     }
 }
 
 /// What became of things that were to be delivered.
 #[derive(Debug, Clone)]
-pub(crate) struct Delivered {
+pub(crate) struct DeliveryCounters {
     /// Those that somebody took.
-    pub(crate) taken: Counter,
+    pub(crate) accepted: Counter,
     /// Those that nobody gets.
     pub(crate) dropped: Counter,
 }

@@ -43,61 +43,61 @@ use url::Url;
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 use crate::gate::Permitted;
 use crate::registry_client::RegistryClient;
-use crate::request::{Hop, Listener, PreparedRequest, RawResponse, authority};
+use crate::request::{EventStreamReader, PreparedRequest, RawResponse, RedirectTarget, authority};
 use crate::thread_local_clients::PerThread;
 use crate::vault::Vault;
-use address::Allowed;
+use address::AllowedTargets;
 use client::{build_client, check_headers};
-pub(crate) use credentials::Authorization;
-use credentials::Wire;
-use host_limiter::{Health, Lanes};
-pub(crate) use host_limiter::{Turn, Wait};
-use mcp_session::Sessions;
-pub(crate) use mcp_session::{NoSession, Opening};
-use resolve::Resolver;
-pub(crate) use retry::{Pause, Retries};
-pub(crate) use send_error::Failure;
-use send_error::{explain, innermost, refuse};
-pub(crate) use token::Fetch;
-use token::Tokens;
+pub(crate) use credentials::RequestAuthorization;
+use credentials::WireAdditions;
+use host_limiter::{HostLimiters, HostSignal};
+pub(crate) use host_limiter::{SendPermit, Throttle};
+use mcp_session::SessionServers;
+pub(crate) use mcp_session::{SessionError, SessionOpening};
+use resolve::AddressResolver;
+pub(crate) use retry::{RetryPause, RetrySchedule};
+pub(crate) use send_error::SendError;
+use send_error::{blocked_target, explain, innermost};
+use token::TokenCache;
+pub(crate) use token::TokenFetch;
 
 /// The most redirects after the first request of an attempt.
 pub(crate) const MAX_REDIRECTS: u32 = 5;
 
 /// The response to one request.
 #[derive(Debug, Clone)]
-pub(crate) enum Reply {
+pub(crate) enum ServiceReply {
     /// The answer to the step.
-    Answer(RawResponse),
+    Response(RawResponse),
     /// Another request is asked for. The body of the response is not read.
-    Redirect(RawResponse, Box<Hop>),
+    Redirect(RawResponse, Box<RedirectTarget>),
 }
 
-impl Reply {
+impl ServiceReply {
     /// Status and headers, and the body of an answer.
     pub(crate) fn response(&self) -> &RawResponse {
         match self {
-            Self::Answer(response) | Self::Redirect(response, _) => response,
+            Self::Response(response) | Self::Redirect(response, _) => response,
         }
     }
 
     /// The answer to a request that must not be redirected.
-    fn into_answer(self, url: &Url) -> Result<RawResponse, Failure> {
+    fn into_response(self, url: &Url) -> Result<RawResponse, SendError> {
         match self {
-            Self::Answer(response) => Ok(response),
+            Self::Response(response) => Ok(response),
             Self::Redirect(..) => {
                 let message = format!("{} redirects more than 0 times", authority(url));
-                Err(Failure::sent(Kind::RedirectRefused, message))
+                Err(SendError::after_send(ErrorKind::RedirectRefused, message))
             }
         }
     }
 }
 
 /// Records a request beside the step's own before it leaves, so that a crash does not hide it.
-pub(crate) trait Announce: Sync {
+pub(crate) trait AnnounceRequest: Sync {
     /// Returns once the record cannot be lost any more.
     fn announce<'a>(
         &'a self,
@@ -108,7 +108,7 @@ pub(crate) trait Announce: Sync {
 
 /// Sends permitted requests.
 #[derive(Debug)]
-pub(crate) struct Outbound {
+pub(crate) struct OutboundClient {
     /// For the hosts of documents: names resolve to allowed addresses only.
     guarded: PerThread<reqwest::Client>,
     /// For upstreams, which the configuration names; none when there are none.
@@ -117,24 +117,24 @@ pub(crate) struct Outbound {
     certified: BTreeMap<Domain, PerThread<reqwest::Client>>,
     vault: Arc<Vault>,
     registry: Arc<RegistryClient>,
-    tokens: Tokens,
-    sessions: Sessions,
+    tokens: TokenCache,
+    sessions: SessionServers,
     upstreams: BTreeMap<Domain, Url>,
-    allowed: Arc<Allowed>,
+    allowed: Arc<AllowedTargets>,
     request_timeout: Duration,
     max_request_bytes: usize,
     max_response_bytes: usize,
     max_pause: Duration,
-    lanes: Lanes,
+    limiters: HostLimiters,
     clock: Arc<dyn Clock>,
 }
 
-impl Outbound {
+impl OutboundClient {
     /// A way out with the limits, upstreams and allowed addresses of the configuration. Nothing is
     /// sent yet.
     ///
     /// # Errors
-    /// [`Kind::Configuration`] when an allowed address or an upstream cannot be read, or TLS has no
+    /// [`ErrorKind::Configuration`] when an allowed address or an upstream cannot be read, or TLS has no
     /// roots to trust, or a client certificate cannot be used.
     pub(crate) fn new(
         config: &Config,
@@ -142,12 +142,12 @@ impl Outbound {
         registry: Arc<RegistryClient>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
-        let allowed = Arc::new(Allowed::read(&config.allowed_addresses)?);
+        let allowed = Arc::new(AllowedTargets::parse(&config.allowed_addresses)?);
         config.upstreams.iter().try_for_each(|(domain, url)| check_upstream(domain, url))?;
         let limits = &config.limits;
         let (addresses, of_guarded) = (Arc::clone(&allowed), limits.clone());
         let guarded = move || {
-            let resolver = Resolver::guarded(Arc::clone(&addresses));
+            let resolver = AddressResolver::restricted(Arc::clone(&addresses));
             build_client(reqwest::Client::builder(), resolver, &of_guarded)
         };
         let is_plain = config.upstreams.values().all(|url| url.scheme() == "http");
@@ -158,7 +158,7 @@ impl Outbound {
                 // Reading the roots that the system trusts takes longer than all the rest.
                 builder = builder.tls_certs_only([]);
             }
-            build_client(builder, Resolver::open(), &of_configured)
+            build_client(builder, AddressResolver::unrestricted(), &of_configured)
         };
         let configured = match config.upstreams.is_empty() {
             true => None,
@@ -167,18 +167,18 @@ impl Outbound {
         Ok(Self {
             guarded: PerThread::new(guarded()?, guarded),
             configured,
-            certified: certificate::clients(config, &allowed)?,
+            certified: certificate::build_clients(config, &allowed)?,
             vault,
             registry,
-            tokens: Tokens::default(),
-            sessions: Sessions::default(),
+            tokens: TokenCache::default(),
+            sessions: SessionServers::default(),
             upstreams: config.upstreams.clone(),
             allowed,
             request_timeout: limits.request_timeout,
             max_request_bytes: limits.max_request_bytes,
             max_response_bytes: limits.max_response_bytes,
             max_pause: limits.max_pause,
-            lanes: Lanes::new(config.hosts.clone()),
+            limiters: HostLimiters::new(config.hosts.clone()),
             clock,
         })
     }
@@ -189,13 +189,13 @@ impl Outbound {
     }
 
     /// What is known of the hosts that requests were sent to.
-    pub(crate) fn hosts(&self) -> Vec<HostState> {
-        self.lanes.states()
+    pub(crate) fn host_states(&self) -> Vec<HostState> {
+        self.limiters.states()
     }
 
     /// How the hosts are doing that were asked something a short time ago.
-    pub(crate) fn health(&self) -> Vec<HostHealth> {
-        self.lanes.health()
+    pub(crate) fn recent_health(&self) -> Vec<HostHealth> {
+        self.limiters.recent_health()
     }
 
     /// Waits until a request to `url` may be sent, within `time` if that is less than the limit of a
@@ -203,15 +203,15 @@ impl Outbound {
     ///
     /// # Errors
     /// When it takes too long, or the host has failed so often that it is left alone.
-    pub(crate) async fn turn(
+    pub(crate) async fn acquire_permit(
         &self,
         url: &Url,
         time: Option<Duration>,
-        on_wait: &(dyn Fn(Wait) + Sync),
-    ) -> Result<Turn, Failure> {
+        on_wait: &(dyn Fn(Throttle) + Sync),
+    ) -> Result<SendPermit, SendError> {
         let is_redirected = self.upstream(url).is_some();
-        let (tenant, time) = (current_tenant(), self.bounded(time));
-        self.lanes.turn(&tenant, (url, is_redirected), time, on_wait).await
+        let (tenant, time) = (current_tenant(), self.bound_time(time));
+        self.limiters.acquire(&tenant, (url, is_redirected), time, on_wait).await
     }
 
     /// Gets the tokens that a request is to be sent with, within `time` if that is less than the
@@ -220,21 +220,21 @@ impl Outbound {
     ///
     /// # Errors
     /// When one of them cannot be had.
-    pub(crate) async fn equip(
+    pub(crate) async fn fetch_tokens(
         self: &Arc<Self>,
         request: &Permitted<PreparedRequest>,
-        authorization: &mut Authorization<'_>,
+        authorization: &mut RequestAuthorization<'_>,
         time: Option<Duration>,
-        announce: &dyn Announce,
-        on_fetch: &(dyn Fn(Fetch) + Sync),
-    ) -> Result<(), Failure> {
-        let time = self.bounded(time);
+        announce: &dyn AnnounceRequest,
+        on_fetch: &(dyn Fn(TokenFetch) + Sync),
+    ) -> Result<(), SendError> {
+        let time = self.bound_time(time);
         let tokens = self.get_tokens(request, authorization, announce, on_fetch);
         let equipped = timeout(time, tokens).await;
         equipped.unwrap_or_else(|_| {
             let host = authority(request.url());
             let message = format!("no token for {host} came within {} s", time.as_secs_f32());
-            Err(Failure::unsent(Kind::Timeout, message))
+            Err(SendError::not_sent(ErrorKind::Timeout, message))
         })
     }
 
@@ -248,16 +248,16 @@ impl Outbound {
     pub(crate) async fn send(
         &self,
         request: &Permitted<PreparedRequest>,
-        turn: Turn,
-        authorization: &Authorization<'_>,
+        turn: SendPermit,
+        authorization: &RequestAuthorization<'_>,
         time: Option<Duration>,
-    ) -> Result<Reply, Failure> {
-        let wire = authorization.wire();
+    ) -> Result<ServiceReply, SendError> {
+        let wire = authorization.additions();
         let reply = Box::pin(self.transmit(request, turn, wire, time)).await?;
-        let scrub = |response| authorization.secrets.scrub(response);
+        let scrub = |response| authorization.secrets.remove_credentials(response);
         Ok(match reply {
-            Reply::Answer(response) => Reply::Answer(scrub(response)),
-            Reply::Redirect(response, hop) => Reply::Redirect(scrub(response), hop),
+            ServiceReply::Response(response) => ServiceReply::Response(scrub(response)),
+            ServiceReply::Redirect(response, hop) => ServiceReply::Redirect(scrub(response), hop),
         })
     }
 
@@ -265,26 +265,27 @@ impl Outbound {
     async fn transmit(
         &self,
         request: &Permitted<PreparedRequest>,
-        turn: Turn,
-        wire: &Wire,
+        turn: SendPermit,
+        wire: &WireAdditions,
         time: Option<Duration>,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<ServiceReply, SendError> {
         let size = request.body().map_or(0, Bytes::len);
         if self.max_request_bytes < size {
             let message =
                 format!("the body has {size} bytes, {} is the limit", self.max_request_bytes);
-            return Err(Failure::unsent(Kind::RequestTooLarge, message));
+            return Err(SendError::not_sent(ErrorKind::RequestTooLarge, message));
         }
         let host = || authority(request.url());
-        let time = self.bounded(time);
-        let answer = timeout(time, self.exchange(request, wire)).await;
+        let time = self.bound_time(time);
+        let answer = timeout(time, self.send_and_read(request, wire)).await;
         let answer = answer.unwrap_or_else(|_| {
             let (host, seconds) = (host(), time.as_secs_f32());
             let message = format!("{host} did not answer completely within {seconds} s");
-            Err(Failure::sent(Kind::Timeout, message))
+            Err(SendError::after_send(ErrorKind::Timeout, message))
         });
-        let quiet = answer.as_ref().ok().and_then(|reply| self.quiet_after(reply.response()));
-        turn.settle(health_of(answer.as_ref().map(Reply::response)), quiet);
+        let quiet =
+            answer.as_ref().ok().and_then(|reply| self.requested_quiet_time(reply.response()));
+        turn.settle(host_signal(answer.as_ref().map(ServiceReply::response)), quiet);
         let method = request.method();
         match &answer {
             Ok(reply) => {
@@ -299,13 +300,13 @@ impl Outbound {
         answer
     }
 
-    fn bounded(&self, time: Option<Duration>) -> Duration {
+    fn bound_time(&self, time: Option<Duration>) -> Duration {
         time.map_or(self.request_timeout, |time| time.min(self.request_timeout))
     }
 
     /// How long the host wants to be left alone by everybody (RFC 9110, 10.2.3; RFC 6585, 4), up to
     /// the longest pause.
-    fn quiet_after(&self, response: &RawResponse) -> Option<Duration> {
+    fn requested_quiet_time(&self, response: &RawResponse) -> Option<Duration> {
         let asks = matches!(response.status, 429 | 503);
         let wanted = asks.then(|| retry::retry_after(&response.headers, self.clock.now()))?;
         wanted.map(|time| time.min(self.max_pause))
@@ -316,15 +317,19 @@ impl Outbound {
     }
 
     /// Sends one request, and reads the answer or the next request that it asks for.
-    async fn exchange(&self, request: &PreparedRequest, wire: &Wire) -> Result<Reply, Failure> {
+    async fn send_and_read(
+        &self,
+        request: &PreparedRequest,
+        wire: &WireAdditions,
+    ) -> Result<ServiceReply, SendError> {
         let (method, url) = (request.method(), request.url());
-        let (client, target) = self.route(url)?;
+        let (client, target) = self.select_client(url)?;
         let mut outgoing = Request::new(method.clone(), wire.address(url, &target));
         let mut written = wire.headers(url, request.headers());
         written.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         match wire.body(url, request.body()).filter(|body| !body.is_empty()) {
             Some(body) => *outgoing.body_mut() = Some(body.into()),
-            None if has_body_by_nature(method) => {
+            None if expects_body(method) => {
                 written.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
             }
             None => {}
@@ -335,30 +340,33 @@ impl Outbound {
         let status = response.status();
         let headers = std::mem::take(response.headers_mut());
         let base = self.upstream(url).map(|base| (base, &target));
-        let next = redirect::next(status, headers.get(LOCATION), method, url, base)
-            .map_err(|reason| Failure::sent(Kind::RedirectRefused, reason))?;
+        let next = redirect::next_target(status, headers.get(LOCATION), method, url, base)
+            .map_err(|reason| SendError::after_send(ErrorKind::RedirectRefused, reason))?;
         let status = status.as_u16();
         if let Some(hop) = next {
             let response = RawResponse { status, headers, body: Bytes::new(), redirects: 0 };
-            return Ok(Reply::Redirect(response, Box::new(hop)));
+            return Ok(ServiceReply::Redirect(response, Box::new(hop)));
         }
-        let listener = request.listens().then(|| Listener::of(&headers)).flatten();
+        let listener = request
+            .expects_event_stream()
+            .then(|| EventStreamReader::from_headers(&headers))
+            .flatten();
         let body = self.read_body((&headers, method, url), response, listener).await?;
-        Ok(Reply::Answer(RawResponse { status, headers, body, redirects: 0 }))
+        Ok(ServiceReply::Response(RawResponse { status, headers, body, redirects: 0 }))
     }
 
     /// The client and the address for a connection to the host of `url`.
-    fn route(&self, url: &Url) -> Result<(&reqwest::Client, Url), Failure> {
+    fn select_client(&self, url: &Url) -> Result<(&reqwest::Client, Url), SendError> {
         let certified = self.certified.iter().find(|(domain, _)| domain.covers(url));
         let certified = certified.map(|(_, client)| client);
         if let (Some(base), Some(client)) =
             (self.upstream(url), certified.or(self.configured.as_ref()))
         {
-            return Ok((client.here(), redirect::to_upstream(url, base)));
+            return Ok((client.current(), redirect::to_upstream(url, base)));
         }
         match address::check(url, &self.allowed) {
-            Ok(()) => Ok((certified.unwrap_or(&self.guarded).here(), url.clone())),
-            Err(rule) => Err(refuse(url, &rule)),
+            Ok(()) => Ok((certified.unwrap_or(&self.guarded).current(), url.clone())),
+            Err(rule) => Err(blocked_target(url, &rule)),
         }
     }
 
@@ -367,14 +375,14 @@ impl Outbound {
         &self,
         (headers, method, url): (&HeaderMap, &Method, &Url),
         mut response: reqwest::Response,
-        mut listener: Option<Listener>,
-    ) -> Result<Bytes, Failure> {
+        mut listener: Option<EventStreamReader>,
+    ) -> Result<Bytes, SendError> {
         let host = || authority(url);
         check_headers(headers, host)?;
         let limit = self.max_response_bytes;
         let too_large = || {
             let message = format!("{} answered with more than {limit} bytes", host());
-            Failure::sent(Kind::ResponseTooLarge, message)
+            SendError::after_send(ErrorKind::ResponseTooLarge, message)
         };
         let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
         let announced = announced.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
@@ -387,7 +395,7 @@ impl Outbound {
         while let Some(chunk) = response.chunk().await.map_err(|error| {
             let (host, cause) = (host(), innermost(&error));
             let message = format!("the answer of {host} broke off after {read} bytes: {cause}");
-            Failure::sent(Kind::ConnectionLost, message)
+            SendError::after_send(ErrorKind::ConnectionLost, message)
         })? {
             read += chunk.len();
             if limit < read {
@@ -396,7 +404,7 @@ impl Outbound {
             match &mut listener {
                 None => body.extend_from_slice(&chunk),
                 Some(listener) => {
-                    if let Some(answer) = listener.hear(&chunk) {
+                    if let Some(answer) = listener.push_bytes(&chunk) {
                         return Ok(answer);
                     }
                 }
@@ -404,7 +412,7 @@ impl Outbound {
         }
         if listener.is_some() {
             let message = format!("{} ended its stream of events without an answer", host());
-            return Err(Failure::sent(Kind::ConnectionLost, message));
+            return Err(SendError::after_send(ErrorKind::ConnectionLost, message));
         }
         Ok(body.freeze())
     }
@@ -416,7 +424,7 @@ tokio::task_local! {
 }
 
 /// Runs a future whose requests are those of a tenant: the failures of a host are counted for each.
-pub(crate) async fn act_for<F: Future>(tenant: String, future: F) -> F::Output {
+pub(crate) async fn with_tenant<F: Future>(tenant: String, future: F) -> F::Output {
     TENANT.scope(tenant, future).await
 }
 
@@ -438,27 +446,27 @@ fn check_upstream(domain: &Domain, url: &Url) -> Result<(), Error> {
     let message = format!(
         "the upstream of {domain} is not an http or https address without user, query and fragment"
     );
-    Err(Error::new(Kind::Configuration, message))
+    Err(Error::new(ErrorKind::Configuration, message))
 }
 
 /// What the end of a request tells of its host.
-fn health_of(answer: Result<&RawResponse, &Failure>) -> Health {
+fn host_signal(answer: Result<&RawResponse, &SendError>) -> HostSignal {
     match answer {
-        Ok(response) if response.status >= 500 => Health::Bad,
-        Ok(_) => Health::Good,
+        Ok(response) if response.status >= 500 => HostSignal::Bad,
+        Ok(_) => HostSignal::Good,
         Err(failure) => match failure.error.kind {
-            Kind::ConnectFailed => Health::Unreachable,
-            Kind::ConnectionLost | Kind::Timeout => Health::Bad,
+            ErrorKind::ConnectFailed => HostSignal::Unreachable,
+            ErrorKind::ConnectionLost | ErrorKind::Timeout => HostSignal::Bad,
             // It answered, whatever is wrong with the answer.
-            _ if failure.sent => Health::Good,
-            _ => Health::Unknown,
+            _ if failure.sent => HostSignal::Good,
+            _ => HostSignal::Unknown,
         },
     }
 }
 
 /// Whether a request without body says so: services refuse a `POST` of unknown length with 411
 /// (RFC 9110, section 8.6).
-fn has_body_by_nature(method: &Method) -> bool {
+fn expects_body(method: &Method) -> bool {
     matches!(*method, Method::POST | Method::PUT | Method::PATCH)
 }
 

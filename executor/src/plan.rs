@@ -12,33 +12,35 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use a2s::api::{CapabilityRef, GuardianInfo, PlanResponse, StateScope};
-use a2s::{Action, CapabilityName, Digest, Document, Parameter, Step, StepPath, StepPiece};
+use a2s::{
+    CapabilityName, Digest, Document, Parameter, Step, StepAction, StepPath, StepPathSegment,
+};
 use serde_json::{Map, Value};
 use url::Url;
 
-use crate::error::{Error, Kind};
-use crate::registry_client::Library;
-use crate::secrets::Secrets;
-pub(crate) use bind_inputs::Filled;
+use crate::error::{Error, ErrorKind};
+use crate::registry_client::RunDocuments;
+use crate::secrets::RunSecrets;
+pub(crate) use bind_inputs::BoundInputs;
 pub(crate) use credentials::PlanCredentials;
-use plan_analysis::{Sensitive, take_stock};
-pub(crate) use preview_steps::Foreseen;
+use plan_analysis::{SecretVariables, analyze_unit};
+pub(crate) use preview_steps::PreviewableStep;
 
 /// The longest chain of capabilities that use one another; publishing holds to the same.
-const MAX_CHAIN: usize = 8;
+const MAX_DEPENDENCY_DEPTH: usize = 8;
 
 /// A capability with all that it uses, ready to be walked.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Plan {
+pub(crate) struct ExecutionPlan {
     /// The capability that runs.
-    pub(crate) root: Arc<Unit>,
+    pub(crate) root: Arc<PlanUnit>,
     /// All capabilities that it uses, directly or not, in order of name and version.
     pub(crate) dependencies: Vec<CapabilityRef>,
 }
 
 /// A capability in a plan.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Unit {
+pub(crate) struct PlanUnit {
     /// The document.
     pub(crate) document: Arc<Document>,
     /// Which one it is.
@@ -47,16 +49,16 @@ pub(crate) struct Unit {
     pub(crate) uses: BTreeMap<CapabilityName, Arc<Self>>,
     /// What it takes: its own inputs, and the needs of what it uses as far as its steps neither map
     /// nor set them.
-    pub(crate) inputs: BTreeMap<String, Input>,
+    pub(crate) inputs: BTreeMap<String, PlanInput>,
     /// The variables that are kept secret.
-    pub(crate) sensitive: Sensitive,
+    pub(crate) sensitive: SecretVariables,
     /// Task and capability steps, those of what it uses included, as often as they are used.
     steps: usize,
 }
 
 /// An input of a capability.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Input {
+pub(crate) struct PlanInput {
     /// Whether a run needs it.
     pub(crate) required: bool,
     /// Whether its value is told to nobody.
@@ -65,17 +67,17 @@ pub(crate) struct Input {
     parameters: Vec<Parameter>,
 }
 
-impl Plan {
+impl ExecutionPlan {
     /// The plan of the library's root.
     ///
     /// # Errors
     /// When a dependency does not fit, or there are more than `max_steps` steps.
-    pub(crate) fn new(library: &Library, max_steps: usize) -> Result<Self, Error> {
-        let mut builder = Builder { library, made: BTreeMap::new(), chain: Vec::new() };
+    pub(crate) fn new(library: &RunDocuments, max_steps: usize) -> Result<Self, Error> {
+        let mut builder = PlanBuilder { library, made: BTreeMap::new(), chain: Vec::new() };
         let root = builder.build(library.root)?;
         if root.steps > max_steps {
             return Err(Error::new(
-                Kind::BudgetExceeded,
+                ErrorKind::BudgetExceeded,
                 format!("`{}` has more than {max_steps} steps", root.pin.name),
             ));
         }
@@ -90,25 +92,24 @@ impl Plan {
     }
 
     /// Inputs that are needed and not given.
-    pub(crate) fn missing(&self, inputs: &Map<String, Value>) -> Vec<String> {
-        self.root.missing(inputs)
+    pub(crate) fn missing_inputs(&self, inputs: &Map<String, Value>) -> Vec<String> {
+        self.root.missing_inputs(inputs)
     }
 
     /// Refuses inputs that are not taken or do not fit, and the lack of those that are needed.
     pub(crate) fn check_inputs(&self, inputs: &Map<String, Value>) -> Result<(), Error> {
         self.check_given(inputs)?;
-        let missing = self.missing(inputs);
+        let missing = self.missing_inputs(inputs);
         if missing.is_empty() {
             return Ok(());
         }
         let name = &self.root.pin.name;
         let flags: Vec<_> = missing.iter().map(|input| format!("--input {input}=…")).collect();
-        Err(Error::new(Kind::MissingInput, format!("`{name}` needs {}", listed(&missing))).hint(
-            format!(
+        Err(Error::new(ErrorKind::MissingInput, format!("`{name}` needs {}", join_names(&missing)))
+            .with_hint(format!(
                 "Give a value for each: {}; or have it remembered with `a2s state set`.",
                 flags.join(" ")
-            ),
-        ))
+            )))
     }
 
     /// Refuses inputs that are not taken, and values that do not fit.
@@ -120,21 +121,21 @@ impl Plan {
         }
         let name = &self.root.pin.name;
         let taken: Vec<_> = self.root.inputs.keys().collect();
-        let takes = if taken.is_empty() { "no inputs".to_owned() } else { listed(&taken) };
-        let message = format!("`{name}` does not take {}; it takes {takes}", listed(&unknown));
-        let error = Error::new(Kind::UnknownInput, message);
+        let takes = if taken.is_empty() { "no inputs".to_owned() } else { join_names(&taken) };
+        let message = format!("`{name}` does not take {}; it takes {takes}", join_names(&unknown));
+        let error = Error::new(ErrorKind::UnknownInput, message);
         let close = unknown
             .first()
             .and_then(|unknown| a2s::did_you_mean(unknown, taken.iter().map(|name| name.as_str())));
         Err(match close {
-            Some(close) => error.hint(format!("Did you mean `{close}`?")),
+            Some(close) => error.with_hint(format!("Did you mean `{close}`?")),
             None => error,
         })
     }
 
     /// The step of a path, which may be that of an iteration, and the capability that it stands in.
-    pub(crate) fn step_at(&self, path: &str) -> Option<(&Unit, &Step)> {
-        let mut places = vec![self.root.top()];
+    pub(crate) fn find_step(&self, path: &str) -> Option<(&PlanUnit, &Step)> {
+        let mut places = vec![self.root.top_steps()];
         let mut segments = path.split('/').peekable();
         loop {
             let id = segments.next()?.split('[').next()?;
@@ -144,32 +145,32 @@ impl Plan {
             if segments.peek().is_none() {
                 return Some((unit, step));
             }
-            places = unit.below(step);
+            places = unit.steps_below(step);
         }
     }
 
     /// The way to a task step as the paths of a run have it, with the blocks that `way` leaves out;
     /// none when it leads to no task step, or an iteration where there are none.
-    pub(crate) fn whole_way(&self, way: &StepPath) -> Option<Vec<StepPiece>> {
-        let mut places = vec![self.root.top()];
+    pub(crate) fn full_path(&self, way: &StepPath) -> Option<Vec<StepPathSegment>> {
+        let mut places = vec![self.root.top_steps()];
         let mut whole = Vec::new();
         let mut found = None;
-        for piece in way.pieces() {
+        for piece in way.segments() {
             let (unit, around) = places
                 .iter()
-                .find_map(|(unit, steps)| Some((*unit, Step::way_to(steps, &piece.id)?)))?;
+                .find_map(|(unit, steps)| Some((*unit, Step::path_to(steps, &piece.id)?)))?;
             let (step, blocks) = around.split_last()?;
             if piece.iteration.is_some() && step.control.for_each.is_none() {
                 return None;
             }
             let blocks =
-                blocks.iter().map(|step| StepPiece { id: step.id.clone(), iteration: None });
+                blocks.iter().map(|step| StepPathSegment { id: step.id.clone(), iteration: None });
             whole.extend(blocks);
             whole.push(piece.clone());
-            places = unit.below(step);
+            places = unit.steps_below(step);
             found = Some(*step);
         }
-        found.is_some_and(|step| matches!(step.action, Action::Task { .. })).then_some(whole)
+        found.is_some_and(|step| matches!(step.action, StepAction::Task { .. })).then_some(whole)
     }
 
     /// The addresses that tasks of the plan go to, one for each host.
@@ -177,7 +178,7 @@ impl Plan {
         let mut hosts = BTreeMap::new();
         for unit in self.units() {
             unit.document.capability().for_each_step(|step| {
-                if let Action::Task { task, .. } = &step.action {
+                if let StepAction::Task { task, .. } = &step.action {
                     hosts.entry(host_of(task.url())).or_insert_with(|| task.url().clone());
                 }
             });
@@ -191,7 +192,7 @@ impl Plan {
     ///
     /// # Errors
     /// When there are more secrets than can be kept.
-    pub(crate) fn render(
+    pub(crate) fn to_response(
         &self,
         inputs: &Map<String, Value>,
         recalled: BTreeMap<String, StateScope>,
@@ -199,19 +200,24 @@ impl Plan {
         credentials: &PlanCredentials,
         upstream_of: impl Fn(&Url) -> Option<String>,
     ) -> Result<PlanResponse, Error> {
-        let inputs = self.root.complete(inputs);
-        let shown = self.root.shown(&inputs, &Secrets::default())?;
+        let inputs = self.root.with_defaults(inputs);
+        let shown = self.root.masked_inputs(&inputs, &RunSecrets::default())?;
         Ok(PlanResponse {
             capability: self.root.pin.clone(),
             dependencies: self.dependencies.clone(),
             notices: Vec::new(),
-            missing: self.missing(&inputs),
+            missing: self.missing_inputs(&inputs),
             recalled,
             hosts: self.hosts().into_iter().map(|(host, url)| (host, upstream_of(&url))).collect(),
             credentials: credentials.list(),
             guardians,
             permissions: self.root.document.capability().permissions.clone(),
-            steps: self.root.render("", &shown, &[], &Cell::new(plan_view::MAX_FILLED)),
+            steps: self.root.to_planned_steps(
+                "",
+                &shown,
+                &[],
+                &Cell::new(plan_view::MAX_FILLED_BYTES),
+            ),
             policies: BTreeMap::new(),
             token: None,
             expires_at: None,
@@ -221,7 +227,7 @@ impl Plan {
     }
 
     /// Every capability of the plan, once.
-    fn units(&self) -> Vec<&Unit> {
+    fn units(&self) -> Vec<&PlanUnit> {
         let mut waiting = vec![&self.root];
         let mut seen = BTreeSet::new();
         let mut units = Vec::new();
@@ -235,42 +241,43 @@ impl Plan {
     }
 }
 
-impl Unit {
+impl PlanUnit {
     /// Inputs that are needed and not given.
-    pub(crate) fn missing(&self, inputs: &Map<String, Value>) -> Vec<String> {
+    pub(crate) fn missing_inputs(&self, inputs: &Map<String, Value>) -> Vec<String> {
         let needed = self.inputs.iter().filter(|(_, input)| input.required).map(|(name, _)| name);
         needed.filter(|name| !inputs.contains_key(*name)).cloned().collect()
     }
 
     /// Refuses values that do not fit the parameters that they are for.
     pub(crate) fn check_types(&self, inputs: &Map<String, Value>) -> Result<(), Error> {
-        let refused =
-            inputs.iter().filter_map(|(name, value)| self.inputs.get(name)?.refuse(value));
+        let refused = inputs
+            .iter()
+            .filter_map(|(name, value)| self.inputs.get(name)?.describe_mismatch(value));
         let refused: Vec<String> = refused.collect();
         if refused.is_empty() {
             return Ok(());
         }
         let message = format!("`{}`: {}", self.pin.name, refused.join("; "));
-        Err(Error::new(Kind::WrongInput, message))
+        Err(Error::new(ErrorKind::WrongInput, message))
     }
 
     /// Its own steps at the top.
-    fn top(&self) -> (&Self, Vec<&Step>) {
+    fn top_steps(&self) -> (&Self, Vec<&Step>) {
         (self, self.document.capability().execution.children())
     }
 
     /// The steps right below one of its own, and whose they are: those of a block or a `catch`, and
     /// those of the capability that it uses.
-    fn below<'u>(&'u self, step: &'u Step) -> Vec<(&'u Self, Vec<&'u Step>)> {
+    fn steps_below<'u>(&'u self, step: &'u Step) -> Vec<(&'u Self, Vec<&'u Step>)> {
         let mut places = vec![(self, step.children())];
-        if let Action::Capability { capability, .. } = &step.action {
-            places.extend(self.uses.get(capability).map(|unit| unit.top()));
+        if let StepAction::Capability { capability, .. } = &step.action {
+            places.extend(self.uses.get(capability).map(|unit| unit.top_steps()));
         }
         places
     }
 
     /// Inputs with the defaults of those that are not given.
-    pub(crate) fn complete(&self, inputs: &Map<String, Value>) -> Map<String, Value> {
+    pub(crate) fn with_defaults(&self, inputs: &Map<String, Value>) -> Map<String, Value> {
         let mut complete = inputs.clone();
         for parameter in &self.document.capability().parameters {
             if let Some(default) = &parameter.default
@@ -286,15 +293,19 @@ impl Unit {
     ///
     /// # Errors
     /// When there are more secrets than can be kept.
-    pub(crate) fn shown(
+    pub(crate) fn masked_inputs(
         &self,
         inputs: &Map<String, Value>,
-        secrets: &Secrets,
+        secrets: &RunSecrets,
     ) -> Result<Map<String, Value>, Error> {
-        self.sensitive.values(inputs).into_iter().try_for_each(|value| secrets.learn(value))?;
+        self.sensitive
+            .secret_values(inputs)
+            .into_iter()
+            .try_for_each(|value| secrets.learn(value))?;
         let shown = inputs.iter().map(|(name, value)| {
             let is_secret = self.inputs.get(name).is_some_and(|input| input.secret);
-            let value = if is_secret { crate::secrets::hidden() } else { secrets.mask(value) };
+            let value =
+                if is_secret { crate::secrets::secret_placeholder() } else { secrets.mask(value) };
             (name.clone(), value)
         });
         Ok(shown.collect())
@@ -302,20 +313,20 @@ impl Unit {
 
     /// Needs of `child` that the step does not map: they are read from the variables of this
     /// capability by the same name.
-    pub(crate) fn unmapped<'c>(
+    pub(crate) fn unmapped_inputs<'c>(
         child: &'c Self,
         mapped: impl Fn(&str) -> bool + 'c,
-    ) -> impl Iterator<Item = (&'c str, &'c Input)> {
+    ) -> impl Iterator<Item = (&'c str, &'c PlanInput)> {
         let needed = child.inputs.iter().filter(|(_, input)| input.required);
         needed.map(|(name, input)| (name.as_str(), input)).filter(move |(name, _)| !mapped(name))
     }
 }
 
-impl Input {
+impl PlanInput {
     /// Why a value does not fit, without telling it.
-    fn refuse(&self, value: &Value) -> Option<String> {
+    fn describe_mismatch(&self, value: &Value) -> Option<String> {
         self.parameters.iter().find_map(|parameter| {
-            let reason = parameter.refuse(value)?;
+            let reason = parameter.find_violation(value)?;
             if !self.secret {
                 return Some(reason);
             }
@@ -328,40 +339,40 @@ impl Input {
 }
 
 /// The path of a step: the ids of the steps around it and its own.
-pub(crate) fn join(path: &str, id: &str) -> String {
+pub(crate) fn join_path(path: &str, id: &str) -> String {
     if path.is_empty() { id.to_owned() } else { format!("{path}/{id}") }
 }
 
-struct Builder<'l> {
-    library: &'l Library,
-    made: BTreeMap<Digest, Arc<Unit>>,
+struct PlanBuilder<'l> {
+    library: &'l RunDocuments,
+    made: BTreeMap<Digest, Arc<PlanUnit>>,
     /// The capabilities that are being made, outermost first.
     chain: Vec<CapabilityName>,
 }
 
-impl Builder<'_> {
-    fn build(&mut self, digest: Digest) -> Result<Arc<Unit>, Error> {
+impl PlanBuilder<'_> {
+    fn build(&mut self, digest: Digest) -> Result<Arc<PlanUnit>, Error> {
         if let Some(unit) = self.made.get(&digest) {
             return Ok(Arc::clone(unit));
         }
-        let refused = |message| Err(Error::new(Kind::DependencyRefused, message));
+        let refused = |message| Err(Error::new(ErrorKind::DependencyRefused, message));
         let Some(document) = self.library.documents.get(&digest) else {
             return refused(format!("the document {digest} was not fetched"));
         };
         let capability = document.capability();
         let name = &capability.name;
         if self.chain.contains(name) {
-            return refused(format!("`{name}` uses itself by way of {}", listed(&self.chain)));
+            return refused(format!("`{name}` uses itself by way of {}", join_names(&self.chain)));
         }
-        if self.chain.len() > MAX_CHAIN {
+        if self.chain.len() > MAX_DEPENDENCY_DEPTH {
             return refused(format!(
-                "more than {MAX_CHAIN} capabilities use one another in a chain"
+                "more than {MAX_DEPENDENCY_DEPTH} capabilities use one another in a chain"
             ));
         }
         self.chain.push(name.clone());
         let mut uses = BTreeMap::new();
         for dependency in &capability.dependencies {
-            let choices = self.library.choices.0.get(&digest);
+            let choices = self.library.resolved.0.get(&digest);
             let Some(chosen) = choices.and_then(|choices| choices.get(&dependency.capability))
             else {
                 return refused(format!(
@@ -370,12 +381,12 @@ impl Builder<'_> {
                 ));
             };
             let child = self.build(*chosen)?;
-            check_fit(document, dependency, &child)?;
+            check_compatibility(document, dependency, &child)?;
             uses.insert(dependency.capability.clone(), child);
         }
         self.chain.pop();
 
-        let mut unit = Unit {
+        let mut unit = PlanUnit {
             document: Arc::clone(document),
             pin: CapabilityRef {
                 name: name.clone(),
@@ -383,11 +394,11 @@ impl Builder<'_> {
                 checksum: digest,
             },
             inputs: BTreeMap::new(),
-            sensitive: Sensitive::default(),
+            sensitive: SecretVariables::default(),
             uses,
             steps: 0,
         };
-        take_stock(&mut unit)?;
+        analyze_unit(&mut unit)?;
         let unit = Arc::new(unit);
         self.made.insert(digest, Arc::clone(&unit));
         Ok(unit)
@@ -396,12 +407,16 @@ impl Builder<'_> {
 
 /// Whether a dependency may be used by `document`: publishing checks the same, but a registry is
 /// not trusted with it.
-fn check_fit(document: &Document, dependency: &a2s::Dependency, child: &Unit) -> Result<(), Error> {
+fn check_compatibility(
+    document: &Document,
+    dependency: &a2s::Dependency,
+    child: &PlanUnit,
+) -> Result<(), Error> {
     let capability = document.capability();
     let CapabilityRef { name, version, checksum } = &child.pin;
     let refused = |why: String| {
         let message = format!("`{}` uses `{name}` {version}, {why}", capability.name);
-        Err(Error::new(Kind::DependencyRefused, message))
+        Err(Error::new(ErrorKind::DependencyRefused, message))
     };
     if *name != dependency.capability {
         return refused(format!("where it means `{}`", dependency.capability));
@@ -432,7 +447,7 @@ fn host_of(url: &Url) -> String {
     }
 }
 
-fn listed(names: &[impl std::fmt::Display]) -> String {
+fn join_names(names: &[impl std::fmt::Display]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 

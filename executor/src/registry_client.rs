@@ -12,7 +12,7 @@ use a2s::api::{
     CapabilityRef, CapabilitySummary, CapabilityVersions, OutcomeReport, OwnerList, PlanRequest,
     Problem, RunNotice, YAML,
 };
-use a2s::{CapabilityName, Dependency, Diagnostic, Digest, Document, Secret, Subject, lock};
+use a2s::{CapabilityName, Dependency, Diagnostic, Digest, Document, Secret, TokenSubject, lock};
 use indexmap::IndexMap;
 use reqwest::header::{ACCEPT, ETAG};
 use reqwest::{RequestBuilder, Response, StatusCode};
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::control_plane;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 
 /// The largest list of versions that is read.
 const MAX_LIST_BYTES: usize = 4 << 20;
@@ -34,7 +34,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The documents of one run.
 #[derive(Debug, Clone)]
-pub(crate) struct Library {
+pub(crate) struct RunDocuments {
     /// The one that runs.
     pub(crate) root: Digest,
     /// It and all that it uses, directly or not.
@@ -42,14 +42,14 @@ pub(crate) struct Library {
     /// The same, as they were sent.
     pub(crate) sources: BTreeMap<Digest, Vec<u8>>,
     /// The document that each dependency of each document resolves to.
-    pub(crate) choices: Choices,
+    pub(crate) resolved: ResolvedDependencies,
     /// The documents that were yanked or are deprecated, in order of name and version.
     pub(crate) notices: Vec<RunNotice>,
     /// The pins with a checksum that the executor does not remember yet.
     pub(crate) unknown: Vec<CapabilityRef>,
 }
 
-impl Library {
+impl RunDocuments {
     /// The pins of all documents, as they state them.
     pub(crate) fn pins(&self) -> Vec<CapabilityRef> {
         let pin = |(checksum, document): (&Digest, &Arc<Document>)| {
@@ -63,11 +63,13 @@ impl Library {
 
 /// The digest that each dependency resolves to, by the digest of the document that declares it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Choices(pub(crate) BTreeMap<Digest, BTreeMap<CapabilityName, Digest>>);
+pub(crate) struct ResolvedDependencies(
+    pub(crate) BTreeMap<Digest, BTreeMap<CapabilityName, Digest>>,
+);
 
 /// The capability that a caller wants to run.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct ResolveRequest<'a> {
     /// The name.
     pub(crate) name: &'a CapabilityName,
     /// A version or range.
@@ -78,7 +80,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) lock: Option<&'a [CapabilityRef]>,
 }
 
-impl<'a> From<&'a PlanRequest> for Wanted<'a> {
+impl<'a> From<&'a PlanRequest> for ResolveRequest<'a> {
     fn from(request: &'a PlanRequest) -> Self {
         let PlanRequest { name, version, digest, lock, .. } = request;
         Self { name, version: version.as_deref(), digest: *digest, lock: lock.as_deref() }
@@ -87,7 +89,7 @@ impl<'a> From<&'a PlanRequest> for Wanted<'a> {
 
 /// The result of sending a report.
 #[derive(Debug)]
-pub(crate) enum Reported {
+pub(crate) enum ReportResult {
     /// It counts.
     Taken,
     /// It never will: the version is gone, or the registry knows it by another digest.
@@ -100,7 +102,7 @@ pub(crate) struct RegistryClient {
     base: Url,
     token: Option<Secret>,
     /// Set when the registry has asked for a token to read documents.
-    asks_readers: AtomicBool,
+    needs_read_token: AtomicBool,
     http: reqwest::Client,
     /// Documents by the digest of their bytes as sent: the same bytes need not be compiled twice.
     /// Nothing is saved by knowing a version's digest: its bytes are fetched for every run, so that
@@ -115,14 +117,14 @@ impl RegistryClient {
     /// When the address is no HTTP address.
     pub(crate) fn new(base: &Url, token: Option<Secret>) -> Result<Self, Error> {
         let unusable =
-            |why: String| Error::new(Kind::Configuration, format!("registry `{base}`: {why}"));
+            |why: String| Error::new(ErrorKind::Configuration, format!("registry `{base}`: {why}"));
         if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
             return Err(unusable("it is no HTTP address".to_owned()));
         }
         if !base.username().is_empty() || base.password().is_some() {
             let message =
                 "the registry's address has a user or password in it; set its token instead";
-            return Err(Error::new(Kind::Configuration, message));
+            return Err(Error::new(ErrorKind::Configuration, message));
         }
         let mut base = base.clone();
         if !base.path().ends_with('/') {
@@ -131,7 +133,7 @@ impl RegistryClient {
         let http = control_plane::client(TIMEOUT).build();
         let http = http.map_err(|error| unusable(error.to_string()))?;
         let asks_readers = AtomicBool::new(false);
-        Ok(Self { base, token, asks_readers, http, compiled: Mutex::default() })
+        Ok(Self { base, token, needs_read_token: asks_readers, http, compiled: Mutex::default() })
     }
 
     /// Resolves the wanted capability and all its dependencies.
@@ -140,23 +142,23 @@ impl RegistryClient {
     /// When a document is missing, does not match the request, or does not match its digest.
     pub(crate) async fn resolve(
         &self,
-        wanted: Wanted<'_>,
+        wanted: ResolveRequest<'_>,
         max_documents: usize,
-    ) -> Result<Library, Error> {
+    ) -> Result<RunDocuments, Error> {
         if let Some(pins) = wanted.lock {
             lock::check(pins).map_err(|error| lock_error(&error))?;
         }
         let mut listed = BTreeMap::new();
         let versions = self.list_versions(wanted.name, &mut listed).await?;
-        let chosen = to_pin(choose(wanted, versions)?);
+        let chosen = to_ref(choose_version(wanted, versions)?);
         let root = chosen.checksum;
-        let mut library = Library {
+        let mut library = RunDocuments {
             notices: Vec::new(),
             unknown: Vec::new(),
             root,
             documents: BTreeMap::new(),
             sources: BTreeMap::new(),
-            choices: Choices::default(),
+            resolved: ResolvedDependencies::default(),
         };
         let mut waiting = VecDeque::from([chosen]);
         while let Some(pin) = waiting.pop_front() {
@@ -165,7 +167,7 @@ impl RegistryClient {
             }
             if library.documents.len() == max_documents {
                 return Err(Error::new(
-                    Kind::BudgetExceeded,
+                    ErrorKind::BudgetExceeded,
                     format!("`{}` needs more than {max_documents} documents", wanted.name),
                 ));
             }
@@ -176,25 +178,25 @@ impl RegistryClient {
                     Some(pins) => {
                         lock::choose(dependency, pins).cloned().map_err(|error| lock_error(&error))
                     }
-                    None => self.find(dependency, &mut listed).await,
+                    None => self.find_version(dependency, &mut listed).await,
                 };
                 let chosen = chosen.map_err(|error| dependency_error(&pin, error))?;
                 choices.insert(dependency.capability.clone(), chosen.checksum);
                 waiting.push_back(chosen);
             }
-            library.choices.0.insert(pin.checksum, choices);
+            library.resolved.0.insert(pin.checksum, choices);
             library.documents.insert(pin.checksum, document);
             library.sources.insert(pin.checksum, source);
         }
-        library.notices = self.notices(&library, &mut listed, wanted.lock.is_some()).await;
+        library.notices = self.collect_notices(&library, &mut listed, wanted.lock.is_some()).await;
         Ok(library)
     }
 
     /// The documents that were yanked or are deprecated, according to the lists of versions. With a lock,
     /// the lists are fetched only here; a list that the registry does not return gives no notices.
-    async fn notices(
+    async fn collect_notices(
         &self,
-        library: &Library,
+        library: &RunDocuments,
         listed: &mut BTreeMap<CapabilityName, Vec<CapabilitySummary>>,
         is_locked: bool,
     ) -> Vec<RunNotice> {
@@ -212,7 +214,7 @@ impl RegistryClient {
             is_used && (summary.yanked || summary.deprecated.is_some())
         });
         let to_notice = |summary: &CapabilitySummary| RunNotice {
-            capability: to_pin(summary),
+            capability: to_ref(summary),
             yanked: summary.yanked,
             deprecated: summary.deprecated.clone(),
         };
@@ -227,19 +229,19 @@ impl RegistryClient {
     }
 
     /// The published version that a dependency means.
-    async fn find(
+    async fn find_version(
         &self,
         dependency: &Dependency,
         listed: &mut BTreeMap<CapabilityName, Vec<CapabilitySummary>>,
     ) -> Result<CapabilityRef, Error> {
         let name = &dependency.capability;
         let versions = self.list_versions(name, listed).await?;
-        dependency.choose(versions).map(to_pin).ok_or_else(|| {
+        dependency.select_version(versions).map(to_ref).ok_or_else(|| {
             let message = match dependency.checksum {
                 Some(pin) => format!("no version of `{name}` has the pinned checksum {pin}"),
                 None => format!("no live version of `{name}` lies in `{}`", dependency.range),
             };
-            Error::new(Kind::DependencyRefused, message)
+            Error::new(ErrorKind::DependencyRefused, message)
         })
     }
 
@@ -247,20 +249,20 @@ impl RegistryClient {
     ///
     /// # Errors
     /// When it does not respond, or cannot accept reports now: it may do so later.
-    pub(crate) async fn report(&self, outcome: &OutcomeReport) -> Result<Reported, Error> {
+    pub(crate) async fn send_report(&self, outcome: &OutcomeReport) -> Result<ReportResult, Error> {
         let request = self.http.post(self.address(&["v1", "outcomes"])).json(outcome);
         let response = self.send(request, self.token.as_ref()).await?;
         match response.status() {
-            status if status.is_success() => Ok(Reported::Taken),
+            status if status.is_success() => Ok(ReportResult::Taken),
             // The token may be mended, and there may be room later.
             StatusCode::UNAUTHORIZED
             | StatusCode::FORBIDDEN
             | StatusCode::REQUEST_TIMEOUT
-            | StatusCode::TOO_MANY_REQUESTS => Err(self.refused(response).await),
+            | StatusCode::TOO_MANY_REQUESTS => Err(self.to_rejection(response).await),
             status if status.is_client_error() => {
-                Ok(Reported::Refused(self.refused(response).await))
+                Ok(ReportResult::Refused(self.to_rejection(response).await))
             }
-            _ => Err(self.refused(response).await),
+            _ => Err(self.to_rejection(response).await),
         }
     }
 
@@ -274,17 +276,17 @@ impl RegistryClient {
             let response = self.get(address, "application/json").await?;
             if response.status() == StatusCode::NOT_FOUND {
                 return Err(Error::new(
-                    Kind::CapabilityNotFound,
+                    ErrorKind::CapabilityNotFound,
                     format!("`{name}` is not published in {}", self.base),
                 ));
             }
             if !response.status().is_success() {
-                return Err(self.refused(response).await);
+                return Err(self.to_rejection(response).await);
             }
             let body = self.read(response, MAX_LIST_BYTES).await?;
             let answer: CapabilityVersions = serde_json::from_slice(&body).map_err(|error| {
                 Error::new(
-                    Kind::RegistryAnswer,
+                    ErrorKind::RegistryAnswer,
                     format!("the versions of `{name}` cannot be read: {error}"),
                 )
             })?;
@@ -297,19 +299,22 @@ impl RegistryClient {
     ///
     /// # Errors
     /// When the registry does not answer, or not as it should.
-    pub(crate) async fn list_owners(&self, name: &CapabilityName) -> Result<Vec<Subject>, Error> {
+    pub(crate) async fn list_owners(
+        &self,
+        name: &CapabilityName,
+    ) -> Result<Vec<TokenSubject>, Error> {
         let address = self.address(&["v1", "capabilities", name.as_str(), "owners"]);
         let response = self.get(address, "application/json").await?;
         if response.status() == StatusCode::NOT_FOUND {
             return Ok(Vec::new());
         }
         if !response.status().is_success() {
-            return Err(self.refused(response).await);
+            return Err(self.to_rejection(response).await);
         }
         let body = self.read(response, MAX_LIST_BYTES).await?;
         let answer: OwnerList = serde_json::from_slice(&body).map_err(|error| {
             let message = format!("the owners of `{name}` cannot be read: {error}");
-            Error::new(Kind::RegistryAnswer, message)
+            Error::new(ErrorKind::RegistryAnswer, message)
         })?;
         Ok(answer.owners)
     }
@@ -321,12 +326,15 @@ impl RegistryClient {
         let response = self.get(address, YAML).await?;
         if response.status() == StatusCode::NOT_FOUND {
             return Err(Error::new(
-                Kind::CapabilityNotFound,
+                ErrorKind::CapabilityNotFound,
                 format!("`{name}` {version} is not published in {}", self.base),
             ));
         }
         if !response.status().is_success() {
-            return Err(self.refused(response).await.at(format_args!("`{name}` {version}")));
+            return Err(self
+                .to_rejection(response)
+                .await
+                .with_context(format_args!("`{name}` {version}")));
         }
         let etag = response.headers().get(ETAG).and_then(|etag| etag.to_str().ok());
         if let Some(stated) = etag.and_then(parse_etag)
@@ -336,7 +344,7 @@ impl RegistryClient {
         }
         let source = self.read(response, MAX_DOCUMENT_BYTES).await?;
         let document = self.open(&source, name, version).await?;
-        verify(&document, pin)?;
+        verify_document(&document, pin)?;
         Ok((document, source))
     }
 
@@ -348,17 +356,18 @@ impl RegistryClient {
         version: &Version,
     ) -> Result<Arc<Document>, Error> {
         let key = Digest::of_bytes(source);
-        if let Some(document) = self.compiled().get(&key) {
+        if let Some(document) = self.lock_compiled().get(&key) {
             return Ok(Arc::clone(document));
         }
         // A large document keeps a processor busy for a while: not one that serves others.
         let owned = source.to_vec();
         let opened = tokio::task::spawn_blocking(move || Document::open(&owned)).await;
         let opened = opened.map_err(|_| {
-            Error::new(Kind::Internal, format!("the compiler failed on `{name}` {version}"))
+            Error::new(ErrorKind::Internal, format!("the compiler failed on `{name}` {version}"))
         })?;
-        let document = opened.map(Arc::new).map_err(|found| refusal(name, version, &found))?;
-        let mut compiled = self.compiled();
+        let document =
+            opened.map(Arc::new).map_err(|found| to_document_error(name, version, &found))?;
+        let mut compiled = self.lock_compiled();
         if compiled.len() >= MAX_COMPILED {
             // The one that was compiled first.
             compiled.shift_remove_index(0);
@@ -368,7 +377,7 @@ impl RegistryClient {
     }
 
     /// Nothing panics while it holds this lock; if it did, a part of a cache would be left.
-    fn compiled(&self) -> MutexGuard<'_, IndexMap<Digest, Arc<Document>>> {
+    fn lock_compiled(&self) -> MutexGuard<'_, IndexMap<Digest, Arc<Document>>> {
         self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -383,7 +392,7 @@ impl RegistryClient {
     async fn get(&self, address: Url, accept: &str) -> Result<Response, Error> {
         let request = || self.http.get(address.clone()).header(ACCEPT, accept);
         let Some(token) = &self.token else { return self.send(request(), None).await };
-        if self.asks_readers.load(Ordering::Relaxed) {
+        if self.needs_read_token.load(Ordering::Relaxed) {
             return self.send(request(), Some(token)).await;
         }
         let response = self.send(request(), None).await?;
@@ -391,7 +400,7 @@ impl RegistryClient {
             return Ok(response);
         }
         // A registry that others reach asks for a token where documents are read, too.
-        self.asks_readers.store(true, Ordering::Relaxed);
+        self.needs_read_token.store(true, Ordering::Relaxed);
         self.send(request(), Some(token)).await
     }
 
@@ -401,7 +410,7 @@ impl RegistryClient {
         token: Option<&Secret>,
     ) -> Result<Response, Error> {
         if let Some(token) = token {
-            request = request.bearer_auth(token.reveal());
+            request = request.bearer_auth(token.expose_secret());
         }
         request.send().await.map_err(|error| self.unreachable(&error))
     }
@@ -411,7 +420,7 @@ impl RegistryClient {
         while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
             if body.len() + chunk.len() > limit {
                 return Err(Error::new(
-                    Kind::RegistryAnswer,
+                    ErrorKind::RegistryAnswer,
                     format!("the registry's answer has more than {limit} bytes"),
                 ));
             }
@@ -429,26 +438,26 @@ impl RegistryClient {
             "the answer broke off"
         };
         tracing::warn!(%error, "the registry did not answer");
-        Error::new(Kind::RegistryUnreachable, format!("the registry at {}: {why}", self.base))
+        Error::new(ErrorKind::RegistryUnreachable, format!("the registry at {}: {why}", self.base))
     }
 
     /// An answer that is no success, in the registry's words when it has any.
-    async fn refused(&self, response: Response) -> Error {
+    async fn to_rejection(&self, response: Response) -> Error {
         let status = response.status();
         let body = self.read(response, MAX_LIST_BYTES).await.unwrap_or_default();
         let Ok(problem) = serde_json::from_slice::<Problem>(&body) else {
             return Error::new(
-                Kind::RegistryAnswer,
+                ErrorKind::RegistryAnswer,
                 format!("the registry answered with status {}", status.as_u16()),
             );
         };
         let kind = match problem.code.as_str() {
-            DOCUMENT_DAMAGED => Kind::DigestMismatch,
-            _ => Kind::RegistryAnswer,
+            DOCUMENT_DAMAGED => ErrorKind::DigestMismatch,
+            _ => ErrorKind::RegistryAnswer,
         };
         let error = Error::new(kind, format!("the registry says {problem}"));
         match problem.hint {
-            Some(hint) => error.hint(hint),
+            Some(hint) => error.with_hint(hint),
             None => error,
         }
     }
@@ -460,15 +469,15 @@ const CHECKSUM_MISMATCH: &str = "A2S031";
 const DOCUMENT_DAMAGED: &str = "A2S222";
 
 /// The version that is wanted, of all there are.
-fn choose<'v>(
-    wanted: Wanted<'_>,
+fn choose_version<'v>(
+    wanted: ResolveRequest<'_>,
     versions: &'v [CapabilitySummary],
 ) -> Result<&'v CapabilitySummary, Error> {
     let name = wanted.name;
     let not_found = |what: String| {
         let known: Vec<_> = versions.iter().map(|v| v.version.to_string()).collect();
         Error::new(
-            Kind::CapabilityNotFound,
+            ErrorKind::CapabilityNotFound,
             format!("`{name}` has no {what}; there are {}", known.join(", ")),
         )
     };
@@ -479,16 +488,16 @@ fn choose<'v>(
     } else {
         let text = wanted.version.unwrap_or("*");
         let range = VersionReq::parse(text).map_err(|error| {
-            Error::new(Kind::BadRange, format!("`{text}` is no version or range: {error}"))
+            Error::new(ErrorKind::BadRange, format!("`{text}` is no version or range: {error}"))
         })?;
         if let Some(digest) = wanted.digest {
             let pinned = versions.iter().find(|v| v.checksum == digest);
             let pinned = pinned.ok_or_else(|| {
-                Error::new(Kind::DigestMismatch, format!("no version of `{name}` has {digest}"))
+                Error::new(ErrorKind::DigestMismatch, format!("no version of `{name}` has {digest}"))
             })?;
             if wanted.version.is_some() && !range.matches(&pinned.version) {
                 return Err(Error::new(
-                    Kind::DigestMismatch,
+                    ErrorKind::DigestMismatch,
                     format!("{digest} is `{name}` {}, which is not in `{text}`", pinned.version),
                 ));
             }
@@ -501,39 +510,39 @@ fn choose<'v>(
     };
     match wanted.digest {
         Some(digest) if digest != chosen.checksum => {
-            Err(mismatch(&to_pin(chosen), &format!("{digest} was asked for")))
+            Err(mismatch(&to_ref(chosen), &format!("{digest} was asked for")))
         }
         _ => Ok(chosen),
     }
 }
 
 /// The exact content that an entry of a list names.
-fn to_pin(CapabilitySummary { name, version, checksum, .. }: &CapabilitySummary) -> CapabilityRef {
+fn to_ref(CapabilitySummary { name, version, checksum, .. }: &CapabilitySummary) -> CapabilityRef {
     CapabilityRef { name: name.clone(), version: version.clone(), checksum: *checksum }
 }
 
 /// A lock that cannot be used.
 fn lock_error(error: &lock::Error) -> Error {
-    Error::new(Kind::LockRefused, format!("the lock cannot be used: {error}"))
+    Error::new(ErrorKind::LockRefused, format!("the lock cannot be used: {error}"))
 }
 
 /// The error for a document that cannot be used. A wrong checksum is not a mistake of the author: it means
 /// that the document was changed.
-fn refusal(name: &CapabilityName, version: &Version, found: &[Diagnostic]) -> Error {
+fn to_document_error(name: &CapabilityName, version: &Version, found: &[Diagnostic]) -> Error {
     let errors: Vec<_> = found.iter().filter(|diagnostic| diagnostic.is_error()).collect();
     if let Some(changed) = errors.iter().find(|error| error.code == CHECKSUM_MISMATCH) {
         let message = format!("`{name}` {version} was changed: {}", changed.message);
-        return Error::new(Kind::DigestMismatch, message);
+        return Error::new(ErrorKind::DigestMismatch, message);
     }
     let message = match errors.first() {
         Some(first) => format!("`{name}` {version} has {} errors, first: {first}", errors.len()),
         None => format!("`{name}` {version} cannot be compiled"),
     };
-    Error::new(Kind::DocumentRefused, message)
+    Error::new(ErrorKind::DocumentRefused, message)
 }
 
 /// Checks that the received document is the announced one.
-fn verify(document: &Document, pin: &CapabilityRef) -> Result<(), Error> {
+fn verify_document(document: &Document, pin: &CapabilityRef) -> Result<(), Error> {
     let computed = document.digest();
     if computed != pin.checksum {
         return Err(mismatch(pin, &format!("what arrived has {computed}")));
@@ -548,7 +557,7 @@ fn verify(document: &Document, pin: &CapabilityRef) -> Result<(), Error> {
 
 fn mismatch(CapabilityRef { name, version, checksum }: &CapabilityRef, but: &str) -> Error {
     Error::new(
-        Kind::DigestMismatch,
+        ErrorKind::DigestMismatch,
         format!("`{name}` {version} is listed with {checksum}, but {but}"),
     )
 }
@@ -557,10 +566,11 @@ fn mismatch(CapabilityRef { name, version, checksum }: &CapabilityRef, but: &str
 /// that does not answer is not.
 fn dependency_error(parent: &CapabilityRef, error: Error) -> Error {
     let kind = match error.kind {
-        Kind::CapabilityNotFound => Kind::DependencyRefused,
+        ErrorKind::CapabilityNotFound => ErrorKind::DependencyRefused,
         other => other,
     };
-    Error { kind, ..error }.at(format_args!("dependency of `{}` {}", parent.name, parent.version))
+    Error { kind, ..error }
+        .with_context(format_args!("dependency of `{}` {}", parent.name, parent.version))
 }
 
 /// The digest in a weak or strong entity tag.
@@ -586,7 +596,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(version: Option<&str>, digest_of: Option<&str>, expected: Result<&str, Kind>) {
+    fn check(version: Option<&str>, digest_of: Option<&str>, expected: Result<&str, ErrorKind>) {
         let versions = [
             summary("2.0.0-beta.1", false),
             summary("1.10.0", true),
@@ -595,7 +605,8 @@ mod tests {
         ];
         let name = CapabilityName::new("Dogs").unwrap();
         let digest = digest_of.map(|text| Digest::of_bytes(text.as_bytes()));
-        let chosen = choose(Wanted { name: &name, version, digest, lock: None }, &versions);
+        let chosen =
+            choose_version(ResolveRequest { name: &name, version, digest, lock: None }, &versions);
         let chosen = chosen.map(|summary| summary.version.to_string()).map_err(|e| e.kind);
         assert_eq!(chosen.as_deref().map_err(|kind| *kind), expected, "{version:?} {digest_of:?}");
     }
@@ -611,18 +622,18 @@ mod tests {
         // Withdrawn versions are there for those who name them exactly.
         check(Some("1.10.0"), None, Ok("1.10.0"));
         check(None, Some("1.10.0"), Ok("1.10.0"));
-        check(Some(">=1.10"), None, Err(Kind::CapabilityNotFound));
-        check(Some("3.0.0"), None, Err(Kind::CapabilityNotFound));
-        check(Some("new"), None, Err(Kind::BadRange));
+        check(Some(">=1.10"), None, Err(ErrorKind::CapabilityNotFound));
+        check(Some("3.0.0"), None, Err(ErrorKind::CapabilityNotFound));
+        check(Some("new"), None, Err(ErrorKind::BadRange));
     }
 
     #[test]
     fn a_digest_must_be_that_of_the_version() {
         check(Some("1.2.0"), Some("1.2.0"), Ok("1.2.0"));
         check(Some("^1"), Some("1.2.0"), Ok("1.2.0"));
-        check(Some("1.2.0"), Some("1.9.0"), Err(Kind::DigestMismatch));
-        check(Some("^2"), Some("1.9.0"), Err(Kind::DigestMismatch));
-        check(None, Some("never published"), Err(Kind::DigestMismatch));
+        check(Some("1.2.0"), Some("1.9.0"), Err(ErrorKind::DigestMismatch));
+        check(Some("^2"), Some("1.9.0"), Err(ErrorKind::DigestMismatch));
+        check(None, Some("never published"), Err(ErrorKind::DigestMismatch));
     }
 
     #[test]

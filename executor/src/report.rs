@@ -2,40 +2,40 @@
 
 use std::collections::BTreeSet;
 
-use a2s::api::{Event, EventKind, HostHealth, OutcomeReport, RunStatus};
+use a2s::api::{EventKind, HostHealth, OutcomeReport, RunEvent, RunStatus};
 use a2s::{Digest, Domain};
 use url::Url;
 
 use crate::clock::milliseconds_between;
-use crate::error::Kind;
-use crate::journal::run_state::Start;
+use crate::error::ErrorKind;
+use crate::journal::run_state::RunHeader;
 use crate::request::authority;
 
 /// The most hosts in a report.
-const MOST_HOSTS: usize = 64;
+const MAX_HOSTS: usize = 64;
 /// Hexadecimal digits of a name: 128 bits.
 const NAME_LENGTH: usize = 32;
 
 /// The identity of this executor towards a registry.
 #[derive(Debug, Clone)]
-pub(crate) struct Reporter {
+pub(crate) struct OutcomeReporter {
     /// The secret key from which the reported names are derived.
     identity: String,
 }
 
-impl Reporter {
+impl OutcomeReporter {
     pub(crate) fn new(identity: String) -> Self {
         Self { identity }
     }
 
     /// The report to the registry about the run of these events; `None` before the run has ended.
-    pub(crate) fn outcome_of(&self, events: &[Event]) -> Option<OutcomeReport> {
-        let start = Start::of(events)?;
+    pub(crate) fn build_report(&self, events: &[RunEvent]) -> Option<OutcomeReport> {
+        let start = RunHeader::from_events(events)?;
         let last = events.last()?;
         let EventKind::RunFinished { status, error, .. } = &last.kind else { return None };
         let success = *status == RunStatus::Succeeded;
         let error = error.as_ref().filter(|_| !success);
-        let kind = error.and_then(|error| Kind::of_code(&error.code));
+        let kind = error.and_then(|error| ErrorKind::from_code(&error.code));
         // Without a session of the caller's, a run is one of its own.
         let session = Some(start.session).filter(|session| *session != last.run.to_string());
         Some(OutcomeReport {
@@ -45,18 +45,18 @@ impl Reporter {
             checksum: start.capability.checksum,
             success,
             code: error.map(|error| error.code.clone()),
-            class: kind.map(Kind::class),
-            attribution: kind.zip(error).map(|(kind, error)| kind.blame_at(error.status)),
+            class: kind.map(ErrorKind::class),
+            attribution: kind.zip(error).map(|(kind, error)| kind.blame_for_status(error.status)),
             duration_ms: milliseconds_between(start.at, last.at),
             finished_at: Some(last.at),
-            reporter: Some(self.name(&["reporter"])),
-            session: session.map(|session| self.name(&["session", &session])),
+            reporter: Some(self.pseudonym(&["reporter"])),
+            session: session.map(|session| self.pseudonym(&["session", &session])),
             hosts: Vec::new(),
         })
     }
 
     /// A name that reveals nothing about `parts`, and is always the same for the same `parts`.
-    fn name(&self, parts: &[&str]) -> String {
+    fn pseudonym(&self, parts: &[&str]) -> String {
         let text = serde_json::json!([self.identity, parts]).to_string();
         let mut name = Digest::of_bytes(text.as_bytes()).to_hex();
         name.truncate(NAME_LENGTH);
@@ -65,7 +65,7 @@ impl Reporter {
 }
 
 /// Selects, from the `known` health of hosts, the hosts that a run has sent requests to.
-pub(crate) fn hosts_of(events: &[Event], known: Vec<HostHealth>) -> Vec<HostHealth> {
+pub(crate) fn health_of_used_hosts(events: &[RunEvent], known: Vec<HostHealth>) -> Vec<HostHealth> {
     // Most requests of a run go to one host, whose name is read once.
     let origins: BTreeSet<&str> = events
         .iter()
@@ -76,7 +76,7 @@ pub(crate) fn hosts_of(events: &[Event], known: Vec<HostHealth>) -> Vec<HostHeal
         .collect();
     let host = |origin: &str| Domain::new(&authority(&origin.parse::<Url>().ok()?)).ok();
     let asked: BTreeSet<Domain> = origins.into_iter().filter_map(host).collect();
-    known.into_iter().filter(|host| asked.contains(&host.host)).take(MOST_HOSTS).collect()
+    known.into_iter().filter(|host| asked.contains(&host.host)).take(MAX_HOSTS).collect()
 }
 
 /// An address without its path and what follows that.
@@ -97,25 +97,25 @@ mod tests {
 
     const RUN: Uuid = Uuid::from_u128(7);
 
-    fn event(seq: u64, at: &str, kind: EventKind) -> Event {
-        Event { v: 1, seq, run: RUN, at: at.parse().unwrap(), kind }
+    fn event(seq: u64, at: &str, kind: EventKind) -> RunEvent {
+        RunEvent { v: 1, seq, run: RUN, at: at.parse().unwrap(), kind }
     }
 
-    fn begun(session: &str) -> Event {
+    fn begun(session: &str) -> RunEvent {
         event(1, "2025-01-01T00:00:00Z", started(session))
     }
 
-    fn ended(session: &str, status: RunStatus, error: Option<RunError>) -> Vec<Event> {
+    fn ended(session: &str, status: RunStatus, error: Option<RunError>) -> Vec<RunEvent> {
         let kind = EventKind::RunFinished { status, output: None, error, duration_ms: 1500 };
         vec![begun(session), event(2, "2025-01-01T00:00:01.5Z", kind)]
     }
 
-    fn outcome(identity: &str, events: &[Event]) -> Option<OutcomeReport> {
-        Reporter::new(identity.to_owned()).outcome_of(events)
+    fn outcome(identity: &str, events: &[RunEvent]) -> Option<OutcomeReport> {
+        OutcomeReporter::new(identity.to_owned()).build_report(events)
     }
 
     #[track_caller]
-    fn check(kind: Kind, status: Option<u16>, blame: FaultAttribution, class: FailureClass) {
+    fn check(kind: ErrorKind, status: Option<u16>, blame: FaultAttribution, class: FailureClass) {
         let error = Error::new(kind, "").to_run_error(None, None, true);
         let events = ended("s", RunStatus::Failed, Some(RunError { status, ..error }));
         let outcome = outcome("me", &events).unwrap();
@@ -126,20 +126,20 @@ mod tests {
 
     #[test]
     fn a_failure_is_blamed_on_who_caused_it() {
-        check(Kind::OutputMissing, None, FaultAttribution::Capability, FailureClass::Evaluation);
-        check(Kind::InvalidInput, None, FaultAttribution::Caller, FailureClass::Input);
-        check(Kind::Cancelled, None, FaultAttribution::Caller, FailureClass::Run);
-        check(Kind::GuardianUnreachable, None, FaultAttribution::Guardian, FailureClass::Guardian);
-        check(Kind::BudgetExceeded, None, FaultAttribution::Executor, FailureClass::Input);
-        check(Kind::CredentialMissing, None, FaultAttribution::Caller, FailureClass::Credential);
-        check(Kind::HostPaused, None, FaultAttribution::Service, FailureClass::Service);
-        check(Kind::GraphqlErrors, Some(200), FaultAttribution::Service, FailureClass::Service);
-        check(Kind::GraphqlVariable, Some(200), FaultAttribution::Caller, FailureClass::Service);
+        check(ErrorKind::OutputMissing, None, FaultAttribution::Capability, FailureClass::Evaluation);
+        check(ErrorKind::InvalidInput, None, FaultAttribution::Caller, FailureClass::Input);
+        check(ErrorKind::Cancelled, None, FaultAttribution::Caller, FailureClass::Run);
+        check(ErrorKind::GuardianUnreachable, None, FaultAttribution::Guardian, FailureClass::Guardian);
+        check(ErrorKind::BudgetExceeded, None, FaultAttribution::Executor, FailureClass::Input);
+        check(ErrorKind::CredentialMissing, None, FaultAttribution::Caller, FailureClass::Credential);
+        check(ErrorKind::HostPaused, None, FaultAttribution::Service, FailureClass::Service);
+        check(ErrorKind::GraphqlErrors, Some(200), FaultAttribution::Service, FailureClass::Service);
+        check(ErrorKind::GraphqlVariable, Some(200), FaultAttribution::Caller, FailureClass::Service);
         // The name does not resolve, or no connection comes up: the network of this machine is as
         // likely as the service.
-        check(Kind::ConnectFailed, None, FaultAttribution::Executor, FailureClass::Service);
-        check(Kind::HostUnreachable, None, FaultAttribution::Executor, FailureClass::Service);
-        check(Kind::Store, None, FaultAttribution::Executor, FailureClass::Executor);
+        check(ErrorKind::ConnectFailed, None, FaultAttribution::Executor, FailureClass::Service);
+        check(ErrorKind::HostUnreachable, None, FaultAttribution::Executor, FailureClass::Service);
+        check(ErrorKind::Store, None, FaultAttribution::Executor, FailureClass::Executor);
     }
 
     #[test]
@@ -157,10 +157,10 @@ mod tests {
             (500, FaultAttribution::Service),
             (503, FaultAttribution::Service),
         ] {
-            check(Kind::StatusError, Some(status), blame, FailureClass::Service);
+            check(ErrorKind::StatusError, Some(status), blame, FailureClass::Service);
         }
         // Of an answer that cannot be read the status says nothing.
-        check(Kind::NotJson, Some(200), FaultAttribution::Service, FailureClass::Service);
+        check(ErrorKind::NotJson, Some(200), FaultAttribution::Service, FailureClass::Service);
     }
 
     #[test]
@@ -203,6 +203,6 @@ mod tests {
         let host = |name: &str| HostHealth { host: Domain::new(name).unwrap(), health: 0.5 };
         let known = vec![host("other.example"), host("api.example:8443")];
         let events = [begun("s"), event(2, "2025-01-01T00:00:01Z", sending)];
-        assert_eq!(hosts_of(&events, known), [host("api.example:8443")]);
+        assert_eq!(health_of_used_hosts(&events, known), [host("api.example:8443")]);
     }
 }

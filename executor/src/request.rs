@@ -8,10 +8,10 @@
 mod charset;
 mod excerpt;
 mod graphql;
-mod hop;
 mod mcp;
 mod openapi;
 mod parameter_style;
+mod redirect_target;
 mod response;
 mod schema;
 mod stored;
@@ -21,7 +21,7 @@ mod value_checks;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use a2s::{Digest, ParameterPlace, Place, Task};
+use a2s::{Digest, InputLocation, ParameterLocation, Task};
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
@@ -30,23 +30,23 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::Url;
 
-use crate::credential_requirements::Access;
-use crate::error::Kind;
+use crate::credential_requirements::CredentialRequirement;
+use crate::error::ErrorKind;
 
 pub(crate) use charset::decode as decode_text;
-pub(crate) use excerpt::is_shown;
-pub(crate) use hop::Hop;
+pub(crate) use excerpt::is_displayable;
 pub(crate) use mcp::{
-    Listener, Message, Session, call as mcp_call, message_of, read_message, read_session,
-    wants_session,
+    EventStreamReader, McpMessage, McpSession, call as mcp_call, message_of, read_message,
+    read_session, wants_session,
 };
+pub(crate) use redirect_target::RedirectTarget;
 pub(crate) use response::{RawResponse, asks_for_query, read_response};
-pub(crate) use schema::Misfit;
+pub(crate) use schema::SchemaViolation;
 #[cfg(test)]
-pub(crate) use schema::{Check, Direction};
+pub(crate) use schema::{SchemaCheck, ValueDirection};
 pub(crate) use stored::headers as stored_headers;
 pub(crate) use token::token_request;
-pub(crate) use value_checks::{Contract, Contracts, declared_status, media_types_of};
+pub(crate) use value_checks::{ContractCache, TaskContract, declared_status, media_types_of};
 
 /// The longest address that is sent.
 pub(crate) const MAX_URL_BYTES: usize = 16 * 1024;
@@ -69,9 +69,9 @@ pub(crate) struct PreparedRequest {
     session_body: Option<Bytes>,
     repeat_safe: bool,
     own_trace: bool,
-    access: Option<Arc<Access>>,
+    access: Option<Arc<CredentialRequirement>>,
     /// The inputs as guardians see them, where one of them has changed some.
-    shown: Option<Arc<IndexMap<Place, Value>>>,
+    shown: Option<Arc<IndexMap<InputLocation, Value>>>,
 }
 
 impl PreparedRequest {
@@ -102,22 +102,22 @@ impl PreparedRequest {
     }
 
     /// The credentials that it wants; none when everybody is let in.
-    pub(crate) fn access(&self) -> Option<&Access> {
+    pub(crate) fn access(&self) -> Option<&CredentialRequirement> {
         self.access.as_deref()
     }
 
     /// The same, with the credentials that it wants.
-    pub(crate) fn with_access(self, access: Option<Access>) -> Self {
+    pub(crate) fn with_access(self, access: Option<CredentialRequirement>) -> Self {
         Self { access: access.map(Arc::new), ..self }
     }
 
     /// The same, made of inputs that a guardian has changed; as guardians see them.
-    pub(crate) fn with_shown_inputs(self, shown: IndexMap<Place, Value>) -> Self {
+    pub(crate) fn with_masked_inputs(self, shown: IndexMap<InputLocation, Value>) -> Self {
         Self { shown: Some(Arc::new(shown)), ..self }
     }
 
     /// The inputs as guardians see them, where one of them has changed some.
-    pub(crate) fn shown_inputs(&self) -> Option<&IndexMap<Place, Value>> {
+    pub(crate) fn shown_inputs(&self) -> Option<&IndexMap<InputLocation, Value>> {
         self.shown.as_deref()
     }
 
@@ -127,7 +127,7 @@ impl PreparedRequest {
     }
 
     /// The request that a redirect of this one asks for.
-    pub(crate) fn redirected(&self, hop: &Hop) -> Self {
+    pub(crate) fn redirect_to(&self, hop: &RedirectTarget) -> Self {
         let mut next = Self {
             method: hop.method.clone(),
             url: hop.url.clone(),
@@ -146,25 +146,25 @@ impl PreparedRequest {
 
     /// Returns true when the request holds only a part that the service may know already: a persisted query
     /// is first named by its hash. [`PreparedRequest::whole`] is the complete request.
-    pub(crate) fn is_part(&self) -> bool {
+    pub(crate) fn is_hash_only(&self) -> bool {
         self.whole_body.is_some()
     }
 
     /// The same request with all that it means written out, when it [is a part](Self::is_part).
-    pub(crate) fn whole(&self) -> Option<Self> {
+    pub(crate) fn with_full_body(&self) -> Option<Self> {
         let body = self.whole_body.clone()?;
         Some(Self { body: Some(body), whole_body: None, ..self.clone() })
     }
 
     /// Returns true when its response may be a stream of events that the executor has to read: it is a
     /// message to an MCP server.
-    pub(crate) fn listens(&self) -> bool {
+    pub(crate) fn expects_event_stream(&self) -> bool {
         self.headers.get(http::header::ACCEPT) == Some(&mcp::ACCEPTED)
     }
 
     /// Returns true when sending it twice has the same effect as sending it once: its method is idempotent,
     /// or the service recognizes it by its idempotency key.
-    pub(crate) fn repeat_safe(&self) -> bool {
+    pub(crate) fn is_repeat_safe(&self) -> bool {
         self.repeat_safe || self.headers.contains_key("idempotency-key")
     }
 
@@ -190,32 +190,32 @@ impl PreparedRequest {
 
 /// An error in making a request from a task and its inputs. It names locations, never values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum PrepareError {
     /// A required place has no value, or null.
     #[error("the input `{0}` is required and has no value")]
-    Missing(Place),
+    Missing(InputLocation),
     /// The task has no such place.
     #[error("the task takes no input `{0}`")]
-    Unknown(Place),
+    Unknown(InputLocation),
     /// The value cannot stand at its place.
     #[error("the value of `{place}` cannot be sent: {reason}")]
     Value {
         /// The location of the value.
-        place: Place,
+        place: InputLocation,
         /// The reason why it cannot be sent there.
         reason: Cow<'static, str>,
     },
     /// The value does not fit its schema.
-    #[error("the value of `{place}` does not fit its schema: {}", join_misfits(.misfits))]
-    Misfit {
+    #[error("the value of `{place}` does not fit its schema: {}", join_violations(.misfits))]
+    Violation {
         /// The location of the value.
-        place: Place,
+        place: InputLocation,
         /// The violations; never empty.
-        misfits: Vec<Misfit>,
+        misfits: Vec<SchemaViolation>,
     },
     /// The arguments of a tool, taken together, do not fit its schema.
-    #[error("the arguments do not fit their schema: {}", join_misfits(.0))]
-    Arguments(Vec<Misfit>),
+    #[error("the arguments do not fit their schema: {}", join_violations(.0))]
+    Arguments(Vec<SchemaViolation>),
     /// The task itself cannot be sent, whatever its inputs are.
     #[error("the task cannot be sent: {0}")]
     Task(String),
@@ -229,41 +229,43 @@ pub(crate) enum Error {
     },
 }
 
-impl Error {
-    fn value(place: &Place, reason: impl Into<Cow<'static, str>>) -> Self {
+impl PrepareError {
+    fn value(place: &InputLocation, reason: impl Into<Cow<'static, str>>) -> Self {
         Self::Value { place: place.clone(), reason: reason.into() }
     }
 }
 
 /// Everything that does not fit, in one text.
-pub(crate) fn join_misfits(misfits: &[Misfit]) -> String {
+pub(crate) fn join_violations(misfits: &[SchemaViolation]) -> String {
     misfits.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-impl From<Error> for crate::error::Error {
-    fn from(error: Error) -> Self {
+impl From<PrepareError> for crate::error::Error {
+    fn from(error: PrepareError) -> Self {
         let (kind, hint) = match error {
-            Error::Missing(_) => {
-                (Kind::InvalidInput, "Give the input a value, or map another one to it.")
+            PrepareError::Missing(_) => {
+                (ErrorKind::InvalidInput, "Give the input a value, or map another one to it.")
             }
-            Error::Unknown(_) => {
-                (Kind::InvalidInput, "Use the names of the operation's own parameters.")
+            PrepareError::Unknown(_) => {
+                (ErrorKind::InvalidInput, "Use the names of the operation's own parameters.")
             }
-            Error::Value { .. } => (Kind::InvalidInput, "Give another value; nothing was sent."),
-            Error::Misfit { .. } | Error::Arguments(_) => {
-                (Kind::SchemaMisfit, Kind::SchemaMisfit.code().remedy)
+            PrepareError::Value { .. } => {
+                (ErrorKind::InvalidInput, "Give another value; nothing was sent.")
             }
-            Error::Task(_) => {
-                (Kind::DocumentRefused, "Correct the task, and publish a new version.")
+            PrepareError::Violation { .. } | PrepareError::Arguments(_) => {
+                (ErrorKind::InputSchemaViolation, ErrorKind::InputSchemaViolation.code().remedy)
             }
-            Error::TooLarge { .. } => (Kind::RequestTooLarge, "Send less in one request."),
+            PrepareError::Task(_) => {
+                (ErrorKind::DocumentRefused, "Correct the task, and publish a new version.")
+            }
+            PrepareError::TooLarge { .. } => (ErrorKind::RequestTooLarge, "Send less in one request."),
         };
-        Self::new(kind, error.to_string()).hint(hint)
+        Self::new(kind, error.to_string()).with_hint(hint)
     }
 }
 
 /// The method and the address of a task, with the places still to be filled in braces.
-pub(crate) fn address(task: &Task) -> (&'static str, String) {
+pub(crate) fn method_and_url(task: &Task) -> (&'static str, String) {
     match task {
         Task::OpenApi(task) => openapi::address(task),
         Task::Graphql(task) => ("POST", task.endpoint.to_string()),
@@ -277,16 +279,16 @@ pub(crate) fn address(task: &Task) -> (&'static str, String) {
 /// When a required place has no value, a place does not exist, or a value cannot be sent there or
 /// does not fit its schema. Null at a place of an OpenAPI operation means that there is no value.
 pub(crate) fn prepare(
-    contract: &Contract,
-    inputs: &IndexMap<Place, Value>,
-) -> Result<PreparedRequest, Error> {
+    contract: &TaskContract,
+    inputs: &IndexMap<InputLocation, Value>,
+) -> Result<PreparedRequest, PrepareError> {
     let mut request = match contract.task() {
         Task::OpenApi(task) => openapi::prepare(task, contract.accepted_types(task), inputs)?,
         Task::Graphql(task) => graphql::prepare(task, inputs)?,
         Task::Mcp(task) => mcp::prepare(task, inputs)?,
     };
     request.repeat_safe = contract.task().is_idempotent();
-    request.own_trace = takes_trace(contract.task())
+    request.own_trace = has_trace_parameter(contract.task())
         || request.headers.keys().any(|name| is_trace_header(name.as_str()));
     check_sizes(&request)?;
     contract.check_inputs(inputs)?;
@@ -295,9 +297,9 @@ pub(crate) fn prepare(
 
 /// The request as a guardian sees it: made of inputs from which secrets were taken out, which need
 /// not fit their schemas any more. `None` when they fit no request at all.
-pub(crate) fn prepare_shown(
-    contract: &Contract,
-    shown: &IndexMap<Place, Value>,
+pub(crate) fn prepare_masked(
+    contract: &TaskContract,
+    shown: &IndexMap<InputLocation, Value>,
 ) -> Option<PreparedRequest> {
     let prepared = match contract.task() {
         Task::OpenApi(task) => openapi::prepare(task, contract.accepted_types(task), shown),
@@ -308,13 +310,13 @@ pub(crate) fn prepare_shown(
 }
 
 /// Returns true when an operation has a parameter for a trace header.
-fn takes_trace(task: &Task) -> bool {
+fn has_trace_parameter(task: &Task) -> bool {
     let Task::OpenApi(task) = task else { return false };
-    let headers = task.parameters.iter().filter(|one| one.place == ParameterPlace::Header);
+    let headers = task.parameters.iter().filter(|one| one.location == ParameterLocation::Header);
     headers.map(|header| header.name.as_str()).any(is_trace_header)
 }
 
-fn check_sizes(request: &PreparedRequest) -> Result<(), Error> {
+fn check_sizes(request: &PreparedRequest) -> Result<(), PrepareError> {
     let headers = request.headers.iter();
     let headers = headers.map(|(name, value)| name.as_str().len() + value.len() + 4).sum::<usize>();
     let parts = [
@@ -325,7 +327,7 @@ fn check_sizes(request: &PreparedRequest) -> Result<(), Error> {
         ("a body", request.session_body.as_ref().map_or(0, Bytes::len), MAX_BODY_BYTES),
     ];
     match parts.into_iter().find(|(_, size, limit)| size > limit) {
-        Some((part, _, limit)) => Err(Error::TooLarge { part, limit }),
+        Some((part, _, limit)) => Err(PrepareError::TooLarge { part, limit }),
         None => Ok(()),
     }
 }

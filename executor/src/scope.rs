@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use a2s::{
-    Capability, Condition, ConditionError, MissingReference, Output, Reference, Template, Variables,
+    Capability, Condition, ConditionError, MissingReference, OutputMapping, Template,
+    VariableReference, VariableSource,
 };
 use serde_json::{Map, Value};
 
@@ -14,19 +15,19 @@ use serde_json::{Map, Value};
 /// entry, and the outputs that it sets are [`merged`](Self::merge) when all have ended. All snapshots share
 /// the variables on entry, so that running over a long list does not copy them for each item.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Scope<'p> {
-    entry: Arc<Map<String, Value>>,
+pub(crate) struct VariableScope<'p> {
+    initial: Arc<Map<String, Value>>,
     /// The variables that were set since, each as a whole.
     own: Map<String, Value>,
     /// Optional parameters without a value. They read as null, and are left out of inputs.
     absent: BTreeSet<String>,
-    written: Vec<&'p Output>,
+    written: Vec<&'p OutputMapping>,
 }
 
-impl<'p> Scope<'p> {
+impl<'p> VariableScope<'p> {
     /// The variables on entry to `capability`: those that it declares, then its inputs. Optional
     /// parameters that were not given are absent.
-    pub(crate) fn enter(capability: &Capability, inputs: &Map<String, Value>) -> Self {
+    pub(crate) fn from_capability(capability: &Capability, inputs: &Map<String, Value>) -> Self {
         let mut variables = Map::new();
         for (name, kind) in &capability.variables {
             variables.insert(name.clone(), kind.initial());
@@ -40,19 +41,22 @@ impl<'p> Scope<'p> {
             }
         }
         variables.extend(inputs.iter().map(|(name, value)| (name.clone(), value.clone())));
-        Self { entry: Arc::new(variables), own: Map::new(), absent, written: Vec::new() }
+        Self { initial: Arc::new(variables), own: Map::new(), absent, written: Vec::new() }
     }
 
     /// The value of a variable.
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
-        self.own.get(name).or_else(|| self.entry.get(name))
+        self.own.get(name).or_else(|| self.initial.get(name))
     }
 
     /// The value of a template; nothing when it is exactly an absent parameter.
     ///
     /// # Errors
     /// The first reference that leads nowhere.
-    pub(crate) fn render(&self, template: &Template) -> Result<Option<Value>, MissingReference> {
+    pub(crate) fn render_optional(
+        &self,
+        template: &Template,
+    ) -> Result<Option<Value>, MissingReference> {
         template.render_present(self)
     }
 
@@ -60,7 +64,7 @@ impl<'p> Scope<'p> {
     ///
     /// # Errors
     /// The first reference that leads nowhere.
-    pub(crate) fn render_whole(&self, template: &Template) -> Result<Value, MissingReference> {
+    pub(crate) fn render_required(&self, template: &Template) -> Result<Value, MissingReference> {
         template.render(self)
     }
 
@@ -68,29 +72,29 @@ impl<'p> Scope<'p> {
     ///
     /// # Errors
     /// When a reference has no value, or the outcome is not a boolean.
-    pub(crate) fn holds(&self, condition: &Condition) -> Result<bool, ConditionError> {
+    pub(crate) fn evaluate_condition(&self, condition: &Condition) -> Result<bool, ConditionError> {
         condition.evaluate(self)
     }
 
     /// The variables that a condition refers to.
     pub(crate) fn variables_of(&self, condition: &Condition) -> Map<String, Value> {
-        let names = condition.references().iter().map(Reference::variable);
+        let names = condition.references().iter().map(VariableReference::variable);
         let values = names.filter_map(|name| Some((name.to_owned(), self.get(name)?.clone())));
         values.collect()
     }
 
     /// The least size in bytes that a template comes to: a template may name one value many times.
-    pub(crate) fn weigh(&self, template: &Template) -> usize {
+    pub(crate) fn estimate_size(&self, template: &Template) -> usize {
         let sizes = template.references().into_iter();
         let sizes = sizes.map(|reference| reference.resolve(self).map_or(0, size_of));
         sizes.fold(0, usize::saturating_add)
     }
 
     /// Sets an output.
-    pub(crate) fn set(&mut self, output: &'p Output, value: Value) {
+    pub(crate) fn set(&mut self, output: &'p OutputMapping, value: Value) {
         let name = output.variable();
         if output.name.len() > 1 && !self.own.contains_key(name) {
-            self.own.extend(self.entry.get(name).map(|value| (name.to_owned(), value.clone())));
+            self.own.extend(self.initial.get(name).map(|value| (name.to_owned(), value.clone())));
         }
         output.set(&mut self.own, value);
         self.absent.remove(name);
@@ -106,7 +110,7 @@ impl<'p> Scope<'p> {
     /// Sets outputs of a step as its event recorded them, by dotted name.
     pub(crate) fn restore(
         &mut self,
-        outputs: impl IntoIterator<Item = &'p Output>,
+        outputs: impl IntoIterator<Item = &'p OutputMapping>,
         recorded: &Map<String, Value>,
     ) {
         for output in outputs {
@@ -119,7 +123,7 @@ impl<'p> Scope<'p> {
     /// The same variables, for work that runs concurrently.
     pub(crate) fn snapshot(&mut self) -> Self {
         if !self.own.is_empty() {
-            let entry = Arc::make_mut(&mut self.entry);
+            let entry = Arc::make_mut(&mut self.initial);
             entry.extend(std::mem::take(&mut self.own));
         }
         self.view()
@@ -128,8 +132,13 @@ impl<'p> Scope<'p> {
     /// The same as [`snapshot`](Self::snapshot), of a scope in which nothing was set since it was
     /// made or another snapshot was taken.
     pub(crate) fn view(&self) -> Self {
-        let entry = Arc::clone(&self.entry);
-        Self { entry, own: self.own.clone(), absent: self.absent.clone(), written: Vec::new() }
+        let entry = Arc::clone(&self.initial);
+        Self {
+            initial: entry,
+            own: self.own.clone(),
+            absent: self.absent.clone(),
+            written: Vec::new(),
+        }
     }
 
     /// Sets here what outputs have set in a snapshot.
@@ -144,7 +153,7 @@ impl<'p> Scope<'p> {
 
     /// The value of the path that `output` sets, if this scope, and not one around it, has set it or
     /// a part of it.
-    pub(crate) fn find_written(&self, output: &Output) -> Option<&Value> {
+    pub(crate) fn find_written(&self, output: &OutputMapping) -> Option<&Value> {
         let is_set = self.written.iter().any(|written| {
             written.name.starts_with(&output.name) || output.name.starts_with(&written.name)
         });
@@ -153,7 +162,7 @@ impl<'p> Scope<'p> {
 
     /// The result of a capability without `output`: every variable that a step of it may set and
     /// that has a value now.
-    pub(crate) fn result(&self, capability: &Capability) -> Value {
+    pub(crate) fn to_result(&self, capability: &Capability) -> Value {
         let mut result = Map::new();
         capability.for_each_step(|step| {
             for output in step.action.outputs() {
@@ -166,13 +175,13 @@ impl<'p> Scope<'p> {
     }
 
     /// The value of the path that `output` sets.
-    fn find(&self, output: &Output) -> Option<&Value> {
+    fn find(&self, output: &OutputMapping) -> Option<&Value> {
         let (variable, members) = output.name.split_first()?;
         members.iter().try_fold(self.get(variable)?, |value, member| value.get(member))
     }
 }
 
-impl Variables for Scope<'_> {
+impl VariableSource for VariableScope<'_> {
     fn variable(&self, name: &str) -> Option<&Value> {
         self.get(name)
     }
@@ -226,8 +235,9 @@ execution:
     fn parallel_writes_meet_in_one_object_after_the_block() {
         let document = document();
         let capability = document.capability();
-        let mut scope = Scope::enter(capability, json!({"note": "n"}).as_object().unwrap());
-        let ids = |scope: &Scope<'_>| scope.get("ids").cloned();
+        let mut scope =
+            VariableScope::from_capability(capability, json!({"note": "n"}).as_object().unwrap());
+        let ids = |scope: &VariableScope<'_>| scope.get("ids").cloned();
         assert_eq!((ids(&scope), scope.get("note")), (Some(json!({})), Some(&json!("n"))));
         let steps = capability.execution.children();
         scope.set(&steps[0].action.outputs()[0], json!(0));
@@ -240,6 +250,6 @@ execution:
         scope.merge(&two);
         // Merging the second brings back nothing that the first has changed since.
         // `note` is an input and `extra` has no value: neither is part of the result.
-        assert_eq!(scope.result(capability), json!({"ids": {"one": 1, "two": 2}}));
+        assert_eq!(scope.to_result(capability), json!({"ids": {"one": 1, "two": 2}}));
     }
 }

@@ -11,15 +11,15 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use a2s::api::{Decision, EventKind, RunError, RunStarted};
+use a2s::api::{DecisionRecord, EventKind, RunError, RunStarted};
 use a2s::{Digest, HIDDEN};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use http::HeaderValue;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::error::{Error, Kind};
-use crate::request::{RawResponse, is_shown};
+use crate::error::{Error, ErrorKind};
+use crate::request::{RawResponse, is_displayable};
 
 mod credential_masking;
 mod text_encodings;
@@ -34,20 +34,20 @@ const MAX_BYTES: usize = 64 << 10;
 /// The secret values of one run. They are held in memory, and stored sealed with its events until it is
 /// over.
 #[derive(Default)]
-pub(crate) struct Secrets {
-    known: RwLock<Known>,
+pub(crate) struct RunSecrets {
+    index: RwLock<SecretIndex>,
 }
 
 /// The secrets learned since they were last taken.
 #[derive(Default, Serialize, Deserialize)]
-pub(crate) struct News {
+pub(crate) struct NewSecrets {
     /// The key of digests, the first time that there is anything.
     key: Option<[u8; 16]>,
     /// Secret texts.
     texts: BTreeSet<String>,
 }
 
-impl News {
+impl NewSecrets {
     /// Returns true when nothing was learned.
     pub(crate) fn is_empty(&self) -> bool {
         self.key.is_none() && self.texts.is_empty()
@@ -55,14 +55,14 @@ impl News {
 }
 
 #[derive(Default)]
-struct Known {
+struct SecretIndex {
     /// Random, and never revealed, so that reported data about a request cannot be used to guess a secret.
     key: [u8; 16],
     texts: BTreeSet<String>,
     bytes: usize,
-    news: News,
+    new_secrets: NewSecrets,
     /// True when there is any secret, including one that is too short to be recognized.
-    any: bool,
+    has_any: bool,
     /// Credentials, in the spellings in which answers may have them.
     credentials: BTreeSet<String>,
     credential_bytes: usize,
@@ -71,79 +71,82 @@ struct Known {
     finder: Option<AhoCorasick>,
 }
 
-impl fmt::Debug for Secrets {
+impl fmt::Debug for RunSecrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secrets")
     }
 }
 
-impl Secrets {
+impl RunSecrets {
     /// Starts without secrets; `key` must not be known elsewhere.
     pub(crate) fn new(key: [u8; 16]) -> Self {
-        Self { known: RwLock::new(Known { key, ..Known::default() }) }
+        Self { index: RwLock::new(SecretIndex { key, ..SecretIndex::default() }) }
     }
 
     /// From now on `value` is secret.
     ///
     /// # Errors
-    /// [`Kind::BudgetExceeded`] when there is more to be kept than can be looked for.
+    /// [`ErrorKind::BudgetExceeded`] when there is more to be kept than can be looked for.
     pub(crate) fn learn(&self, value: &Value) -> Result<(), Error> {
         let mut texts = BTreeSet::new();
-        gather(value, &mut texts);
+        collect_texts(value, &mut texts);
         let mut known = self.write();
-        if !known.any && !value.is_null() {
-            known.any = true;
-            known.news.key = Some(known.key);
+        if !known.has_any && !value.is_null() {
+            known.has_any = true;
+            known.new_secrets.key = Some(known.key);
         }
         texts.retain(|text| !known.texts.contains(text));
-        known.news.texts.extend(texts.iter().cloned());
+        known.new_secrets.texts.extend(texts.iter().cloned());
         known.learn(texts)
     }
 
     /// The secrets learned since the last call.
-    pub(crate) fn take_news(&self) -> News {
+    pub(crate) fn take_new(&self) -> NewSecrets {
         // Most runs have nothing to hide.
-        if self.read().news.is_empty() {
-            return News::default();
+        if self.read().new_secrets.is_empty() {
+            return NewSecrets::default();
         }
         let mut known = self.write();
-        std::mem::take(&mut known.news)
+        std::mem::take(&mut known.new_secrets)
     }
 
     /// Adds the secrets that another process has learned.
     ///
     /// # Errors
-    /// [`Kind::BudgetExceeded`] when there are more secrets than can be searched for.
-    pub(crate) fn relearn(&self, news: News) -> Result<(), Error> {
-        let News { key, mut texts } = news;
+    /// [`ErrorKind::BudgetExceeded`] when there are more secrets than can be searched for.
+    pub(crate) fn restore_secrets(&self, news: NewSecrets) -> Result<(), Error> {
+        let NewSecrets { key, mut texts } = news;
         let mut known = self.write();
         if let Some(key) = key {
             known.key = key;
         }
-        known.any = true;
+        known.has_any = true;
         texts.retain(|text| !known.texts.contains(text));
         known.learn(texts)
     }
 
     /// Locks for reading. The guarded data is complete, even if a holder of the lock has panicked.
-    fn read(&self) -> RwLockReadGuard<'_, Known> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, SecretIndex> {
+        self.index.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Known> {
-        self.known.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, SecretIndex> {
+        self.index.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns true when there are no secrets.
     pub(crate) fn is_empty(&self) -> bool {
         let known = self.read();
-        !known.any && known.credentials.is_empty()
+        !known.has_any && known.credentials.is_empty()
     }
 
     /// `text` without secrets.
     pub(crate) fn mask_text(&self, text: &str) -> String {
         let known = self.read();
-        known.finder.as_ref().map_or_else(|| text.to_owned(), |f| text_encodings::replace(f, text))
+        known
+            .finder
+            .as_ref()
+            .map_or_else(|| text.to_owned(), |f| text_encodings::replace_found(f, text))
     }
 
     /// `value` without secrets: in its texts, in the names of members, and numbers that are one.
@@ -160,7 +163,7 @@ impl Secrets {
     pub(crate) fn mask_response(&self, response: &RawResponse) -> RawResponse {
         let mask = |bytes: &[u8]| {
             let text: String =
-                String::from_utf8_lossy(bytes).chars().filter(|c| is_shown(*c)).collect();
+                String::from_utf8_lossy(bytes).chars().filter(|c| is_displayable(*c)).collect();
             self.mask_text(&text)
         };
         let mut masked = response.clone();
@@ -244,9 +247,9 @@ impl Secrets {
 
     /// A digest from which its input cannot be guessed: it depends on the key of the run as soon as there
     /// are secrets. Credentials do not count: no digest is computed from them.
-    pub(crate) fn blind(&self, digest: Digest) -> Digest {
+    pub(crate) fn blind_digest(&self, digest: Digest) -> Digest {
         let known = self.read();
-        if !known.any {
+        if !known.has_any {
             return digest;
         }
         let mut text = known.key.to_vec();
@@ -259,7 +262,7 @@ impl Secrets {
     }
 
     /// A decision without secrets.
-    pub(crate) fn mask_decision(&self, decision: &mut Decision) {
+    pub(crate) fn mask_decision(&self, decision: &mut DecisionRecord) {
         decision.message = self.mask_text(&decision.message).into();
         decision.reason_codes.iter_mut().for_each(|code| *code = self.mask_text(code));
         for change in &mut decision.changes {
@@ -275,7 +278,7 @@ impl Secrets {
     }
 }
 
-impl Known {
+impl SecretIndex {
     /// Looks for these texts, too.
     fn learn(&mut self, texts: BTreeSet<String>) -> Result<(), Error> {
         if texts.is_empty() {
@@ -284,7 +287,7 @@ impl Known {
         self.bytes += texts.iter().map(String::len).sum::<usize>();
         if self.bytes > MAX_BYTES {
             let message = format!("the secrets of the run come to more than {MAX_BYTES} bytes");
-            return Err(Error::new(Kind::BudgetExceeded, message));
+            return Err(Error::new(ErrorKind::BudgetExceeded, message));
         }
         self.texts.extend(texts);
         self.rebuild()
@@ -303,7 +306,7 @@ impl Known {
 }
 
 fn build(texts: &BTreeSet<String>) -> Result<AhoCorasick, Error> {
-    let misread = texts.iter().flat_map(|text| text_encodings::misreadings(text));
+    let misread = texts.iter().flat_map(|text| text_encodings::misread_forms(text));
     let texts: BTreeSet<String> = misread.chain(texts.iter().cloned()).collect();
     let mut builder = AhoCorasick::builder();
     // Small, and quick to build, however long a secret is.
@@ -311,7 +314,7 @@ fn build(texts: &BTreeSet<String>) -> Result<AhoCorasick, Error> {
     // The longest first: what contains another secret is replaced as a whole.
     let finder = builder.match_kind(MatchKind::LeftmostLongest).build(texts);
     finder.map_err(|error| {
-        Error::new(Kind::Internal, format!("secrets cannot be looked for: {error}"))
+        Error::new(ErrorKind::Internal, format!("secrets cannot be looked for: {error}"))
     })
 }
 
@@ -319,14 +322,14 @@ fn build(texts: &BTreeSet<String>) -> Result<AhoCorasick, Error> {
 fn mask_with(finder: &AhoCorasick, texts: &BTreeSet<String>, value: &Value) -> Value {
     match value {
         Value::Null | Value::Bool(_) => value.clone(),
-        Value::Number(number) if texts.contains(&number.to_string()) => hidden(),
+        Value::Number(number) if texts.contains(&number.to_string()) => secret_placeholder(),
         Value::Number(_) => value.clone(),
-        Value::String(text) => Value::String(text_encodings::replace(finder, text)),
+        Value::String(text) => Value::String(text_encodings::replace_found(finder, text)),
         Value::Array(items) => items.iter().map(|item| mask_with(finder, texts, item)).collect(),
         Value::Object(members) => members
             .iter()
             .map(|(name, member)| {
-                (text_encodings::replace(finder, name), mask_with(finder, texts, member))
+                (text_encodings::replace_found(finder, name), mask_with(finder, texts, member))
             })
             .collect::<Map<_, _>>()
             .into(),
@@ -334,25 +337,25 @@ fn mask_with(finder: &AhoCorasick, texts: &BTreeSet<String>, value: &Value) -> V
 }
 
 /// The placeholder for a value that is secret as a whole.
-pub(crate) fn hidden() -> Value {
+pub(crate) fn secret_placeholder() -> Value {
     Value::String(HIDDEN.to_owned())
 }
 
 /// Returns true when every part of `value` that carries information is recognized wherever it appears.
-pub(crate) fn can_be_found(value: &Value) -> bool {
+pub(crate) fn is_maskable(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Bool(_) => false,
         Value::Number(number) => number.to_string().len() >= MIN_CHARS,
         Value::String(text) => text.is_empty() || text.chars().count() >= MIN_CHARS,
-        Value::Array(items) => items.iter().all(can_be_found),
-        Value::Object(members) => members.values().all(can_be_found),
+        Value::Array(items) => items.iter().all(is_maskable),
+        Value::Object(members) => members.values().all(is_maskable),
     }
 }
 
 /// The true value of `made`, which was made from a masked value: parts that are still as shown become the
 /// true parts again.
-pub(crate) fn restore(shown: &Value, truth: &Value, made: Value) -> Value {
+pub(crate) fn restore_masked(shown: &Value, truth: &Value, made: Value) -> Value {
     if *shown == made {
         return truth.clone();
     }
@@ -367,7 +370,7 @@ pub(crate) fn restore(shown: &Value, truth: &Value, made: Value) -> Value {
                 Some((true_name.clone(), shown.get(name)?, true_value))
             };
             let restored = made.into_iter().map(|(name, value)| match pair_of(&name) {
-                Some((true_name, shown, truth)) => (true_name, restore(shown, truth, value)),
+                Some((true_name, shown, truth)) => (true_name, restore_masked(shown, truth, value)),
                 None => (name, value),
             });
             restored.collect::<Map<_, _>>().into()
@@ -376,7 +379,7 @@ pub(crate) fn restore(shown: &Value, truth: &Value, made: Value) -> Value {
             if shown.len() == made.len() && shown.len() == truth.len() =>
         {
             let pairs = shown.iter().zip(truth).zip(made);
-            pairs.map(|((shown, truth), made)| restore(shown, truth, made)).collect()
+            pairs.map(|((shown, truth), made)| restore_masked(shown, truth, made)).collect()
         }
         (_, _, made) => made,
     }
@@ -394,7 +397,7 @@ pub(crate) fn has_placeholder(value: &Value) -> bool {
     }
 }
 
-fn gather(value: &Value, texts: &mut BTreeSet<String>) {
+fn collect_texts(value: &Value, texts: &mut BTreeSet<String>) {
     let mut add = |text: &str| {
         if text.chars().count() >= MIN_CHARS {
             texts.insert(text.to_owned());
@@ -404,8 +407,8 @@ fn gather(value: &Value, texts: &mut BTreeSet<String>) {
         Value::Null | Value::Bool(_) => {}
         Value::Number(number) => add(&number.to_string()),
         Value::String(text) => add(text),
-        Value::Array(items) => items.iter().for_each(|item| gather(item, texts)),
-        Value::Object(members) => members.values().for_each(|member| gather(member, texts)),
+        Value::Array(items) => items.iter().for_each(|item| collect_texts(item, texts)),
+        Value::Object(members) => members.values().for_each(|member| collect_texts(member, texts)),
     }
 }
 

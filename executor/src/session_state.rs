@@ -15,9 +15,9 @@ use serde_json::{Map, Value};
 
 use crate::clock::Clock;
 use crate::config::Limits;
-use crate::database::{Pool, failed, on};
-use crate::error::{Error, Kind};
-use a2s::one_line;
+use crate::database::{DatabasePool, on, to_store_error};
+use crate::error::{Error, ErrorKind};
+use a2s::to_single_line;
 
 /// As errors call it.
 const WHAT: &str = "what is remembered";
@@ -30,7 +30,7 @@ const MAX_VALUE: usize = 64 << 10;
 /// The most values of one holder.
 const MAX_ENTRIES: i64 = 1_000;
 /// The session, in the guardian's words, of values for the runs of all principals.
-const EVERYBODY: &str = "urn:a2s:everybody";
+const SHARED_SESSION: &str = "urn:a2s:everybody";
 
 /// Sets a value of a holder by its name, to a text and at a time, unless the holder, its principal or
 /// the table has so many. A value that is there already is replaced however many there are.
@@ -59,7 +59,7 @@ impl StateQuotas {
 
 /// The runs that values are for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Holder {
+pub(crate) enum StateOwner {
     /// The runs of one session of a principal.
     Session(Principal, String),
     /// All runs of a principal.
@@ -68,19 +68,19 @@ pub(crate) enum Holder {
     Everybody,
 }
 
-impl Holder {
+impl StateOwner {
     /// A session of a principal by its name.
     ///
     /// # Errors
     /// When it cannot be the name of one.
-    pub(crate) fn session(principal: &Principal, name: &str) -> Result<Self, Error> {
+    pub(crate) fn from_session(principal: &Principal, name: &str) -> Result<Self, Error> {
         if name.is_empty() || name.len() > MAX_SESSION {
             let message = format!("`session` takes 1 to {MAX_SESSION} bytes");
-            return Err(Error::new(Kind::BadRequest, message));
+            return Err(Error::new(ErrorKind::BadRequest, message));
         }
         if name.contains('\0') {
             // PostgreSQL takes none.
-            return Err(Error::new(Kind::BadRequest, "`session` takes no NUL"));
+            return Err(Error::new(ErrorKind::BadRequest, "`session` takes no NUL"));
         }
         Ok(Self::Session(principal.clone(), name.to_owned()))
     }
@@ -90,12 +90,12 @@ impl Holder {
         match self {
             Self::Session(_, name) => name.clone(),
             Self::Principal(principal) => format!("urn:a2s:principal:{principal}"),
-            Self::Everybody => EVERYBODY.to_owned(),
+            Self::Everybody => SHARED_SESSION.to_owned(),
         }
     }
 
     /// The columns `tenant` and `session`.
-    fn key(&self) -> (String, &str) {
+    fn to_columns(&self) -> (String, &str) {
         match self {
             Self::Session(principal, name) => (principal.to_string(), name),
             Self::Principal(principal) => (principal.to_string(), ""),
@@ -106,7 +106,7 @@ impl Holder {
 
 /// Values that a run took from here, and from where each.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Recalled {
+pub(crate) struct RecalledInputs {
     /// The values.
     pub(crate) values: Map<String, Value>,
     /// The scope of each, which determines how long it is remembered.
@@ -115,37 +115,37 @@ pub(crate) struct Recalled {
 
 /// The store of remembered values, in the executor's database.
 #[derive(Debug)]
-pub(crate) struct States {
-    pool: Pool,
+pub(crate) struct StateTable {
+    pool: DatabasePool,
     clock: Arc<dyn Clock>,
     quotas: StateQuotas,
 }
 
-impl States {
+impl StateTable {
     /// The store in a database that has been migrated.
-    pub(crate) fn new(pool: Pool, clock: Arc<dyn Clock>, quotas: StateQuotas) -> Self {
+    pub(crate) fn new(pool: DatabasePool, clock: Arc<dyn Clock>, quotas: StateQuotas) -> Self {
         Self { pool, clock, quotas }
     }
 
     /// Everything that is remembered of one holder, by name.
-    pub(crate) async fn list(&self, holder: &Holder) -> Result<Vec<StateEntry>, Error> {
+    pub(crate) async fn list(&self, holder: &StateOwner) -> Result<Vec<StateEntry>, Error> {
         self.read(holder, None).await
     }
 
     /// The remembered values of one holder for these names, or for all, by name.
     async fn read(
         &self,
-        holder: &Holder,
+        holder: &StateOwner,
         names: Option<&[String]>,
     ) -> Result<Vec<StateEntry>, Error> {
         let sql = match &self.pool {
-            Pool::Sqlite(_) => {
+            DatabasePool::Sqlite(_) => {
                 "SELECT name, value, updated_at FROM state
                  WHERE tenant = $1 AND session = $2
                    AND ($3 IS NULL OR name IN (SELECT value FROM json_each($3)))
                  ORDER BY name"
             }
-            Pool::Postgres(_) => {
+            DatabasePool::Postgres(_) => {
                 "SELECT name, value, updated_at FROM state
                  WHERE tenant = $1 AND session = $2
                    AND ($3 IS NULL OR name IN (SELECT jsonb_array_elements_text($3::jsonb)))
@@ -153,16 +153,17 @@ impl States {
             }
         };
         let names = names.map(|names| serde_json::json!(names).to_string());
-        let (tenant, session) = holder.key();
+        let (tenant, session) = holder.to_columns();
         let rows: Result<Vec<(String, String, i64)>, _> = on!(&self.pool, |pool| {
             sqlx::query_as(sql).bind(tenant).bind(session).bind(names).fetch_all(pool).await
         });
-        let rows = rows.map_err(failed(WHAT))?;
+        let rows = rows.map_err(to_store_error(WHAT))?;
         let entry = |(name, value, updated_at): (String, String, i64)| {
             Ok(StateEntry {
                 name,
-                value: serde_json::from_str(&value).map_err(failed(WHAT))?,
-                updated_at: Timestamp::from_millisecond(updated_at).map_err(failed(WHAT))?,
+                value: serde_json::from_str(&value).map_err(to_store_error(WHAT))?,
+                updated_at: Timestamp::from_millisecond(updated_at)
+                    .map_err(to_store_error(WHAT))?,
             })
         };
         rows.into_iter().map(entry).collect()
@@ -174,7 +175,7 @@ impl States {
         let before = before.as_millisecond();
         let gone =
             on!(&self.pool, |pool| sqlx::query(SQL).bind(before).execute(pool).await.map(drop));
-        gone.map_err(failed(WHAT))
+        gone.map_err(to_store_error(WHAT))
     }
 
     /// Checks that a value can be remembered by this name.
@@ -182,10 +183,11 @@ impl States {
     /// # Errors
     /// When the name is not one of an input, or the value is too large.
     pub(crate) fn check(name: &str, value: &Value) -> Result<(), Error> {
-        let refused =
-            |message: String, hint: &str| Err(Error::new(Kind::BadRequest, message).hint(hint));
+        let refused = |message: String, hint: &str| {
+            Err(Error::new(ErrorKind::BadRequest, message).with_hint(hint))
+        };
         if name.len() > MAX_NAME || !a2s::is_variable_name(name) {
-            let message = format!("`{}` cannot name an input", one_line(name, MAX_NAME));
+            let message = format!("`{}` cannot name an input", to_single_line(name, MAX_NAME));
             return refused(message, "Use the name of an input; `a2s show` lists them.");
         }
         if value.to_string().len() > MAX_VALUE {
@@ -201,7 +203,7 @@ impl States {
     /// When the name is not one of an input, the value is too large, or there are too many.
     pub(crate) async fn set(
         &self,
-        holder: &Holder,
+        holder: &StateOwner,
         name: &str,
         value: Value,
     ) -> Result<StateEntry, Error> {
@@ -209,7 +211,7 @@ impl States {
         let text = value.to_string();
         let updated_at = self.clock.now();
         let milliseconds = updated_at.as_millisecond();
-        let (tenant, session) = holder.key();
+        let (tenant, session) = holder.to_columns();
         let StateQuotas { principal, total } = self.quotas;
         let written = on!(&self.pool, |pool| {
             let query = sqlx::query(SET).bind(tenant).bind(session).bind(name).bind(text);
@@ -217,14 +219,14 @@ impl States {
             let query = query.bind(i64::from(principal)).bind(i64::from(total));
             query.execute(pool).await.map(|done| done.rows_affected())
         });
-        let written = written.map_err(failed(WHAT))?;
+        let written = written.map_err(to_store_error(WHAT))?;
         if written == 0 {
             let message = format!(
                 "no more values can be remembered: {MAX_ENTRIES} may be in one place, {principal} for \
                  one caller, and {total} in all"
             );
-            let error = Error::new(Kind::BadRequest, message);
-            return Err(error.hint("Forget some with `a2s state remove`."));
+            let error = Error::new(ErrorKind::BadRequest, message);
+            return Err(error.with_hint("Forget some with `a2s state remove`."));
         }
         Ok(StateEntry { name: name.to_owned(), value, updated_at })
     }
@@ -232,35 +234,35 @@ impl States {
     /// Forgets a value.
     ///
     /// # Errors
-    /// [`Kind::StateNotFound`] when there is none of this name.
-    pub(crate) async fn remove(&self, holder: &Holder, name: &str) -> Result<(), Error> {
+    /// [`ErrorKind::StateNotFound`] when there is none of this name.
+    pub(crate) async fn remove(&self, holder: &StateOwner, name: &str) -> Result<(), Error> {
         const SQL: &str = "DELETE FROM state WHERE tenant = $1 AND session = $2 AND name = $3";
-        let (tenant, session) = holder.key();
+        let (tenant, session) = holder.to_columns();
         let removed = on!(&self.pool, |pool| {
             let query = sqlx::query(SQL).bind(tenant).bind(session).bind(name);
             query.execute(pool).await.map(|done| done.rows_affected())
         });
-        if removed.map_err(failed(WHAT))? == 0 {
+        if removed.map_err(to_store_error(WHAT))? == 0 {
             let message =
-                format!("nothing is remembered by the name `{}`", one_line(name, MAX_NAME));
-            return Err(Error::new(Kind::StateNotFound, message));
+                format!("nothing is remembered by the name `{}`", to_single_line(name, MAX_NAME));
+            return Err(Error::new(ErrorKind::StateNotFound, message));
         }
         Ok(())
     }
 
     /// The remembered values for these names: from the session first, then of the principal, then for all.
-    pub(crate) async fn recall(
+    pub(crate) async fn recall_inputs(
         &self,
-        session: Option<Holder>,
+        session: Option<StateOwner>,
         principal: &Principal,
         names: &[String],
-    ) -> Result<Recalled, Error> {
-        let mut recalled = Recalled::default();
+    ) -> Result<RecalledInputs, Error> {
+        let mut recalled = RecalledInputs::default();
         if names.is_empty() {
             return Ok(recalled);
         }
         let session = session.map(|session| (StateScope::Session, session));
-        let persistent = [Holder::Principal(principal.clone()), Holder::Everybody];
+        let persistent = [StateOwner::Principal(principal.clone()), StateOwner::Everybody];
         let persistent = persistent.map(|holder| (StateScope::Persistent, holder));
         let holders = session.into_iter().chain(persistent);
         for (scope, holder) in holders {

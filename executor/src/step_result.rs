@@ -1,25 +1,25 @@
 //! The result of a step, and the outputs that are taken from it.
 
-use a2s::{Output, OutputSource};
+use a2s::{OutputMapping, OutputSource};
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 use crate::request::stored_headers;
 
 /// What outputs are taken from.
 #[derive(Debug, Clone)]
-pub(crate) struct Answer {
+pub(crate) struct StepResult {
     /// The body, as the guardian let it pass; of a capability its result.
     pub(crate) body: Value,
     /// How it came from a service; a capability's result has none.
-    pub(crate) head: Option<Head>,
+    pub(crate) head: Option<ResponseHead>,
 }
 
 /// Status and headers, as they were received: a guardian that modifies a result modifies the body.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Head {
+pub(crate) struct ResponseHead {
     /// HTTP status.
     pub(crate) status: u16,
     /// The headers.
@@ -27,12 +27,12 @@ pub(crate) struct Head {
     pub(crate) headers: HeaderMap,
 }
 
-impl Answer {
+impl StepResult {
     /// The value of one output.
     ///
     /// # Errors
-    /// [`Kind::OutputMissing`] when there is none, and the document has no default for that.
-    pub(crate) fn take(&self, output: &Output) -> Result<Value, Error> {
+    /// [`ErrorKind::OutputMissing`] when there is none, and the document has no default for that.
+    pub(crate) fn extract_output(&self, output: &OutputMapping) -> Result<Value, Error> {
         let taken = match &output.source {
             OutputSource::Body(query) => query.evaluate(&self.body).map_err(|m| m.to_string()),
             OutputSource::Header(name) => self.header(name),
@@ -44,8 +44,8 @@ impl Answer {
         };
         taken.or_else(|miss| {
             output.default.clone().ok_or_else(|| {
-                let error = Error::new(Kind::OutputMissing, miss);
-                error.at(format_args!("output `{}`", output.dotted()))
+                let error = Error::new(ErrorKind::OutputMissing, miss);
+                error.with_context(format_args!("output `{}`", output.dotted()))
             })
         })
     }

@@ -24,7 +24,7 @@ mod spans;
 mod step_tracker;
 
 pub(crate) use context::{RunTrace, SpanId, read_headers};
-pub(crate) use pre_run_decisions::{Aside, Matter};
-pub(crate) use sinks::Listeners;
+pub(crate) use pre_run_decisions::{DecisionSubject, StandaloneDecision};
+pub(crate) use sinks::TelemetrySinks;
 #[cfg(test)]
 pub(crate) use spans::trace_of;

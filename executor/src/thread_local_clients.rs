@@ -31,7 +31,7 @@ impl<C: Clone + Send> PerThread<C> {
     }
 
     /// That of this thread.
-    pub(crate) fn here(&self) -> &C {
+    pub(crate) fn current(&self) -> &C {
         self.own.get_or(|| {
             if !self.is_taken.swap(true, Ordering::Relaxed) {
                 return self.first.clone();
@@ -63,25 +63,25 @@ mod tests {
         let made = AtomicUsize::new(0);
         let make = move || Ok(Arc::new(made.fetch_add(1, Ordering::Relaxed)));
         let clients = PerThread::new(make().unwrap(), make);
-        let here = Arc::clone(clients.here());
+        let here = Arc::clone(clients.current());
         assert_eq!(*here, 0, "the first thread has the one that is there");
         std::thread::scope(|scope| {
             let there = scope.spawn(|| {
-                let there = Arc::clone(clients.here());
-                assert!(Arc::ptr_eq(&there, clients.here()));
+                let there = Arc::clone(clients.current());
+                assert!(Arc::ptr_eq(&there, clients.current()));
                 there
             });
             assert!(!Arc::ptr_eq(&there.join().unwrap(), &here));
         });
-        assert!(Arc::ptr_eq(&here, clients.here()));
+        assert!(Arc::ptr_eq(&here, clients.current()));
     }
 
     #[test]
     fn where_no_other_can_be_made_the_first_one_is_shared() {
-        let make = || Err(Error::new(crate::error::Kind::Internal, "no more"));
+        let make = || Err(Error::new(crate::error::ErrorKind::Internal, "no more"));
         let clients = PerThread::new(Arc::new(()), make);
-        let here = Arc::clone(clients.here());
-        let shares = || Arc::ptr_eq(&here, clients.here());
+        let here = Arc::clone(clients.current());
+        let shares = || Arc::ptr_eq(&here, clients.current());
         assert!(std::thread::scope(|scope| scope.spawn(shares).join().unwrap()));
     }
 }

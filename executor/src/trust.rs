@@ -13,8 +13,8 @@ use jiff::Timestamp;
 use semver::Version;
 
 use crate::clock::Clock;
-use crate::database::{Pool, failed, on};
-use crate::error::{Error, Kind};
+use crate::database::{DatabasePool, on, to_store_error};
+use crate::error::{Error, ErrorKind};
 
 /// The name of the table in errors.
 const WHAT: &str = "the remembered checksums";
@@ -25,29 +25,29 @@ type Columns = (String, String, String, i64, Option<String>);
 /// The table of remembered checksums, in the executor's database.
 #[derive(Debug)]
 pub(crate) struct TrustedVersions {
-    pool: Pool,
+    pool: DatabasePool,
     clock: Arc<dyn Clock>,
 }
 
 impl TrustedVersions {
     /// The table in a database that has been migrated.
-    pub(crate) fn new(pool: Pool, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(pool: DatabasePool, clock: Arc<dyn Clock>) -> Self {
         Self { pool, clock }
     }
 
     /// Compares pins with the remembered checksums. Returns the pins with a version that is not remembered.
     ///
     /// # Errors
-    /// [`Kind::ChecksumChanged`] when a version has another checksum than the remembered one.
+    /// [`ErrorKind::ChecksumChanged`] when a version has another checksum than the remembered one.
     pub(crate) async fn check(&self, pins: &[CapabilityRef]) -> Result<Vec<CapabilityRef>, Error> {
         let sql = match &self.pool {
-            Pool::Sqlite(_) => {
+            DatabasePool::Sqlite(_) => {
                 "SELECT t.name, t.version, t.checksum, t.remembered_at, t.accepted_by
                  FROM json_each($1) AS pin JOIN trusted_version AS t
                    ON t.name = json_extract(pin.value, '$[0]')
                   AND t.version = json_extract(pin.value, '$[1]')"
             }
-            Pool::Postgres(_) => {
+            DatabasePool::Postgres(_) => {
                 "SELECT t.name, t.version, t.checksum, t.remembered_at, t.accepted_by
                  FROM jsonb_array_elements($1::jsonb) AS pin JOIN trusted_version AS t
                    ON t.name = pin->>0 AND t.version = pin->>1"
@@ -56,7 +56,7 @@ impl TrustedVersions {
         let listed = to_json(pins);
         let rows: Result<Vec<Columns>, _> =
             on!(&self.pool, |pool| sqlx::query_as(sql).bind(listed).fetch_all(pool).await);
-        let known = rows.map_err(failed(WHAT))?.into_iter().map(read_row);
+        let known = rows.map_err(to_store_error(WHAT))?.into_iter().map(read_row);
         let known: Vec<TrustedVersion> = known.collect::<Result<_, _>>()?;
         let known: BTreeMap<_, _> =
             known.iter().map(|known| ((&known.name, &known.version), known)).collect();
@@ -75,21 +75,21 @@ impl TrustedVersions {
     /// are none.
     ///
     /// # Errors
-    /// [`Kind::ChecksumChanged`] when another executor of this database has just remembered another
+    /// [`ErrorKind::ChecksumChanged`] when another executor of this database has just remembered another
     /// checksum.
     pub(crate) async fn remember(&self, pins: &[CapabilityRef]) -> Result<(), Error> {
         if pins.is_empty() {
             return Ok(());
         }
         let sql = match &self.pool {
-            Pool::Sqlite(_) => {
+            DatabasePool::Sqlite(_) => {
                 "INSERT INTO trusted_version (name, version, checksum, remembered_at)
                  SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'),
                         json_extract(value, '$[2]'), $2
                  FROM json_each($1) WHERE TRUE
                  ON CONFLICT (name, version) DO NOTHING"
             }
-            Pool::Postgres(_) => {
+            DatabasePool::Postgres(_) => {
                 "INSERT INTO trusted_version (name, version, checksum, remembered_at)
                  SELECT pin->>0, pin->>1, pin->>2, $2
                  FROM jsonb_array_elements($1::jsonb) AS pin
@@ -101,7 +101,7 @@ impl TrustedVersions {
         let written = on!(&self.pool, |pool| {
             sqlx::query(sql).bind(listed).bind(now).execute(pool).await.map(|_| ())
         });
-        written.map_err(failed(WHAT))?;
+        written.map_err(to_store_error(WHAT))?;
         // Of two executors that remember a version at the same time, one was first.
         self.check(pins).await.map(drop)
     }
@@ -123,7 +123,7 @@ impl TrustedVersions {
         let rows: Result<Vec<Columns>, _> = on!(&self.pool, |pool| {
             sqlx::query_as(SQL).bind(name).bind(version).bind(most).fetch_all(pool).await
         });
-        let rows = rows.map_err(failed(WHAT))?;
+        let rows = rows.map_err(to_store_error(WHAT))?;
         let more = rows.len() > limit;
         let versions = rows.into_iter().take(limit).map(read_row);
         let versions: Vec<TrustedVersion> = versions.collect::<Result<_, _>>()?;
@@ -151,9 +151,10 @@ impl TrustedVersions {
             let query = query.bind(checksum.to_string()).bind(milliseconds);
             query.bind(&accepted_by).execute(pool).await.map(|_| ())
         });
-        written.map_err(failed(WHAT))?;
+        written.map_err(to_store_error(WHAT))?;
         tracing::info!(%name, %version, %checksum, %principal, "checksum accepted");
-        let remembered_at = Timestamp::from_millisecond(milliseconds).map_err(failed(WHAT))?;
+        let remembered_at =
+            Timestamp::from_millisecond(milliseconds).map_err(to_store_error(WHAT))?;
         let accepted_by = Some(accepted_by);
         Ok(TrustedVersion { name, version, checksum, remembered_at, accepted_by })
     }
@@ -161,7 +162,7 @@ impl TrustedVersions {
     /// Forgets the checksum of a version: the next one that is run or planned is remembered.
     ///
     /// # Errors
-    /// [`Kind::StateNotFound`] when none is remembered.
+    /// [`ErrorKind::StateNotFound`] when none is remembered.
     pub(crate) async fn forget(
         &self,
         name: &CapabilityName,
@@ -173,10 +174,10 @@ impl TrustedVersions {
             let query = sqlx::query(SQL).bind(name.as_str()).bind(version.to_string());
             query.execute(pool).await.map(|done| done.rows_affected())
         });
-        if removed.map_err(failed(WHAT))? == 0 {
+        if removed.map_err(to_store_error(WHAT))? == 0 {
             let message = format!("no checksum of `{name}` {version} is remembered");
-            let error = Error::new(Kind::StateNotFound, message);
-            return Err(error.hint("List the remembered checksums with `a2s trust list`."));
+            let error = Error::new(ErrorKind::StateNotFound, message);
+            return Err(error.with_hint("List the remembered checksums with `a2s trust list`."));
         }
         tracing::info!(%name, %version, %principal, "checksum forgotten");
         Ok(())
@@ -202,7 +203,7 @@ fn read_row(row: Columns) -> Result<TrustedVersion, Error> {
             accepted_by,
         })
     };
-    read().ok_or_else(|| Error::new(Kind::Store, "a remembered checksum cannot be read"))
+    read().ok_or_else(|| Error::new(ErrorKind::Store, "a remembered checksum cannot be read"))
 }
 
 fn refuse(pin: &CapabilityRef, trusted: &TrustedVersion) -> Error {
@@ -219,5 +220,5 @@ fn refuse(pin: &CapabilityRef, trusted: &TrustedVersion) -> Error {
         "A published version never changes: find out why the registry gives another document. If it \
          is right, accept it with `a2s trust accept {name}@{version} --checksum {checksum}`."
     );
-    Error::new(Kind::ChecksumChanged, message).hint(hint)
+    Error::new(ErrorKind::ChecksumChanged, message).with_hint(hint)
 }

@@ -20,14 +20,14 @@ use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
-use crate::clock::{Clock, Ids};
+use crate::clock::{Clock, RandomSource};
 use crate::config::Config;
-use crate::database::Pool;
-use crate::error::{Error, Kind};
-use key::Keys;
-use seal::Place;
-pub(crate) use seal::Sealed;
-use table::{Row, Table};
+use crate::database::DatabasePool;
+use crate::error::{Error, ErrorKind};
+use key::KeyLoader;
+pub(crate) use seal::Ciphertext;
+use seal::SealContext;
+use table::{CredentialRow, CredentialTable};
 
 /// The most credentials that are stored.
 const MAX_STORED: i64 = 10_000;
@@ -35,15 +35,15 @@ const MAX_STORED: i64 = 10_000;
 /// The stored credentials.
 #[derive(Debug)]
 pub(crate) struct Vault {
-    table: Table,
-    keys: Keys,
+    table: CredentialTable,
+    keys: KeyLoader,
     clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
+    ids: Arc<dyn RandomSource>,
 }
 
 /// A credential as it is used.
 #[derive(Debug, Clone)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedCredential {
     /// The credential.
     pub(crate) credential: Credential,
     /// The time at which it was set: tokens that were obtained for an older credential are not used for it.
@@ -57,17 +57,17 @@ impl Vault {
     /// that runs without credentials continue and the credentials can be set again.
     ///
     /// # Errors
-    /// [`Kind::Configuration`] when the key cannot be read or others can read it too, [`Kind::Store`] when
+    /// [`ErrorKind::Configuration`] when the key cannot be read or others can read it too, [`ErrorKind::Store`] when
     /// the database fails.
     pub(crate) async fn open(
         config: &Config,
-        pool: Pool,
+        pool: DatabasePool,
         clock: Arc<dyn Clock>,
-        ids: Arc<dyn Ids>,
+        ids: Arc<dyn RandomSource>,
     ) -> Result<Self, Error> {
-        let table = Table::new(pool);
-        let keys = Keys::new(config.secret_key.clone())?;
-        let own = || Ok(keys.to_seal(&ids)?.id().to_owned());
+        let table = CredentialTable::new(pool);
+        let keys = KeyLoader::new(config.secret_key.clone())?;
+        let own = || Ok(keys.key_for_sealing(&ids)?.id().to_owned());
         if let Some(agreed) = table.agree_on_key(own).await?
             && agreed != own()?
         {
@@ -77,11 +77,11 @@ impl Vault {
             );
             let hint = "Give all of them one key: a copy of the key file, or `--secret-key env` \
                         with the same A2S_SECRET_KEY.";
-            return Err(Error::new(Kind::Configuration, message).hint(hint));
+            return Err(Error::new(ErrorKind::Configuration, message).with_hint(hint));
         }
         let sealed_with = table.key_ids().await?;
         if !sealed_with.is_empty() {
-            match keys.to_open() {
+            match keys.key_for_opening() {
                 Ok(key) if sealed_with.iter().all(|id| *id == key.id()) => {}
                 Ok(key) => tracing::warn!(
                     key = key.id(),
@@ -96,11 +96,11 @@ impl Vault {
 
     /// An empty vault that is visible only here.
     #[cfg(test)]
-    pub(crate) fn in_memory(clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
+    pub(crate) fn in_memory(clock: Arc<dyn Clock>, ids: Arc<dyn RandomSource>) -> Self {
         use base64::Engine as _;
         let key = base64::engine::general_purpose::STANDARD.encode([7; 32]);
-        let keys = Keys::new(crate::config::SecretKeySource::Given(Secret::new(key))).unwrap();
-        Self { table: Table::in_memory(), keys, clock, ids }
+        let keys = KeyLoader::new(crate::config::SecretKeySource::Given(Secret::new(key))).unwrap();
+        Self { table: CredentialTable::in_memory(), keys, clock, ids }
     }
 
     /// The stored credentials without their secrets, by host and scheme.
@@ -111,7 +111,7 @@ impl Vault {
     /// Stores a credential in place of the one that was there. True when there was none.
     ///
     /// # Errors
-    /// [`Kind::BadRequest`] when it cannot be stored so, [`Kind::VaultKey`] without a key.
+    /// [`ErrorKind::BadRequest`] when it cannot be stored so, [`ErrorKind::VaultKey`] without a key.
     pub(crate) async fn set(
         &self,
         host: Domain,
@@ -122,22 +122,22 @@ impl Vault {
             let message = "the name of a scheme has 1 to 100 characters, no control characters \
                            among them, neither a dash nor a space at its beginning, and is not a dot or \
                            two alone";
-            return Err(Error::new(Kind::BadRequest, message));
+            return Err(Error::new(ErrorKind::BadRequest, message));
         }
         check::check(credential)?;
         let before = self.table.get(&host, scheme).await?;
         let (before, users) = before.map(|row| (row.set_at, row.users)).unzip();
         if before.is_none() && self.table.count().await? >= MAX_STORED {
             let message = format!("{MAX_STORED} credentials are stored, and that is the most");
-            return Err(Error::new(Kind::BadRequest, message));
+            return Err(Error::new(ErrorKind::BadRequest, message));
         }
         // Tokens are kept by this time: it is another one even if the clock was put back.
         let next =
             before.and_then(|before| before.checked_add(SignedDuration::from_millis(1)).ok());
         let now = self.clock.now();
         let set_at = next.map_or(now, |next| next.max(now));
-        let row = self.seal(&host, scheme, credential, set_at)?;
-        self.table.put(&host, scheme, &row).await?;
+        let row = self.seal_credential(&host, scheme, credential, set_at)?;
+        self.table.insert_or_replace(&host, scheme, &row).await?;
         // To the millisecond, as it will be read again.
         let set_at = row.set_at;
         let stored = StoredCredential {
@@ -153,7 +153,7 @@ impl Vault {
     /// Replaces the users of a stored credential.
     ///
     /// # Errors
-    /// [`Kind::CredentialNotFound`] when there is no such credential, [`Kind::BadRequest`] when there
+    /// [`ErrorKind::CredentialNotFound`] when there is no such credential, [`ErrorKind::BadRequest`] when there
     /// are too many grants.
     pub(crate) async fn set_users(
         &self,
@@ -164,7 +164,7 @@ impl Vault {
         if users.len() > CredentialUsers::MAX {
             let message = format!("a credential has at most {} grants", CredentialUsers::MAX);
             let hint = "Grant it to a publisher, or to everybody (`*`).";
-            return Err(Error::new(Kind::BadRequest, message).hint(hint));
+            return Err(Error::new(ErrorKind::BadRequest, message).with_hint(hint));
         }
         if !self.table.set_users(host, scheme, &users).await? {
             return Err(not_stored(host, scheme));
@@ -177,7 +177,7 @@ impl Vault {
     /// Forgets a credential.
     ///
     /// # Errors
-    /// [`Kind::CredentialNotFound`] when there is none.
+    /// [`ErrorKind::CredentialNotFound`] when there is none.
     pub(crate) async fn remove(&self, host: &Domain, scheme: &str) -> Result<(), Error> {
         if self.table.remove(host, scheme).await? {
             return Ok(());
@@ -188,127 +188,132 @@ impl Vault {
     /// The credential itself, when one is stored.
     ///
     /// # Errors
-    /// [`Kind::VaultKey`] when it does not open with this key.
-    pub(crate) async fn reveal(
+    /// [`ErrorKind::VaultKey`] when it does not open with this key.
+    pub(crate) async fn open_credential(
         &self,
         host: &Domain,
         scheme: &str,
-    ) -> Result<Option<Opened>, Error> {
+    ) -> Result<Option<OpenedCredential>, Error> {
         let Some(row) = self.table.get(host, scheme).await? else { return Ok(None) };
         let what = format_args!("the credential `{scheme}` for {host}");
-        let plain = self.open_sealed(Place::Credential(host, scheme), &row.sealed, &what)?;
+        let plain = self.open_sealed(SealContext::Credential(host, scheme), &row.sealed, &what)?;
         let credential = serde_json::from_slice(&plain).map_err(|_| damaged(&what))?;
-        Ok(Some(Opened { credential, set_at: row.set_at }))
+        Ok(Some(OpenedCredential { credential, set_at: row.set_at }))
     }
 
     /// Stores a new refresh token in the credential that was set at `set_at`. Does nothing when a person
     /// has set another one since.
-    pub(crate) async fn rotate(
+    pub(crate) async fn replace_refresh_token(
         &self,
         host: &Domain,
         scheme: &str,
-        opened: &Opened,
+        opened: &OpenedCredential,
         token: &Secret,
     ) -> Result<(), Error> {
         let mut credential = opened.credential.clone();
         let Credential::Oauth2 { refresh_token, .. } = &mut credential else { return Ok(()) };
         *refresh_token = Some(token.clone());
         check::check(&credential)?;
-        let row = self.seal(host, scheme, &credential, opened.set_at)?;
+        let row = self.seal_credential(host, scheme, &credential, opened.set_at)?;
         self.table.replace(host, scheme, &row).await
     }
 
     /// Seals the values that an event of a run leaves out.
     ///
     /// # Errors
-    /// [`Kind::VaultKey`] without a key.
-    pub(crate) fn seal_event(&self, run: Uuid, seq: u64, plain: &[u8]) -> Result<Sealed, Error> {
-        self.seal_plain(Place::Event(run, seq), plain)
+    /// [`ErrorKind::VaultKey`] without a key.
+    pub(crate) fn seal_event(
+        &self,
+        run: Uuid,
+        seq: u64,
+        plain: &[u8],
+    ) -> Result<Ciphertext, Error> {
+        self.seal_bytes(SealContext::Event(run, seq), plain)
     }
 
     /// Opens the values that an event of a run leaves out.
     ///
     /// # Errors
-    /// [`Kind::VaultKey`] when they do not open with this key.
+    /// [`ErrorKind::VaultKey`] when they do not open with this key.
     pub(crate) fn open_event(
         &self,
         run: Uuid,
         seq: u64,
-        sealed: &Sealed,
+        sealed: &Ciphertext,
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
         let what = format_args!("what event {seq} of run {run} keeps secret");
-        self.open_sealed(Place::Event(run, seq), sealed, &what)
+        self.open_sealed(SealContext::Event(run, seq), sealed, &what)
     }
 
     /// Seals the data that a plan was made from.
     ///
     /// # Errors
-    /// [`Kind::VaultKey`] without a key.
-    pub(crate) fn seal_plan(&self, id: Digest, plain: &[u8]) -> Result<Sealed, Error> {
-        self.seal_plain(Place::Plan(id), plain)
+    /// [`ErrorKind::VaultKey`] without a key.
+    pub(crate) fn seal_plan(&self, id: Digest, plain: &[u8]) -> Result<Ciphertext, Error> {
+        self.seal_bytes(SealContext::Plan(id), plain)
     }
 
     /// Opens the data that a plan was made from.
     ///
     /// # Errors
-    /// [`Kind::VaultKey`] when it does not open with this key.
+    /// [`ErrorKind::VaultKey`] when it does not open with this key.
     pub(crate) fn open_plan(
         &self,
         id: Digest,
-        sealed: &Sealed,
+        sealed: &Ciphertext,
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
-        self.open_sealed(Place::Plan(id), sealed, &"the plan")
+        self.open_sealed(SealContext::Plan(id), sealed, &"the plan")
     }
 
-    fn seal(
+    fn seal_credential(
         &self,
         host: &Domain,
         scheme: &str,
         credential: &Credential,
         set_at: Timestamp,
-    ) -> Result<Row, Error> {
+    ) -> Result<CredentialRow, Error> {
         let plain = serde_json::to_vec(credential)
             .map(Zeroizing::new)
-            .map_err(|_| Error::new(Kind::Internal, "a credential could not be written as JSON"))?;
-        Ok(Row {
+            .map_err(|_| Error::new(ErrorKind::Internal, "a credential could not be written as JSON"))?;
+        Ok(CredentialRow {
             kind: credential.kind(),
             set_at: Timestamp::from_millisecond(set_at.as_millisecond()).unwrap_or(set_at),
-            sealed: self.seal_plain(Place::Credential(host, scheme), &plain)?,
+            sealed: self.seal_bytes(SealContext::Credential(host, scheme), &plain)?,
             users: CredentialUsers::default(),
         })
     }
 
-    fn seal_plain(&self, place: Place<'_>, plain: &[u8]) -> Result<Sealed, Error> {
-        let key = self.keys.to_seal(&self.ids)?;
+    fn seal_bytes(&self, place: SealContext<'_>, plain: &[u8]) -> Result<Ciphertext, Error> {
+        let key = self.keys.key_for_sealing(&self.ids)?;
         seal::seal(&key, &self.ids, place, plain)
-            .ok_or_else(|| Error::new(Kind::Internal, "a secret could not be sealed"))
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "a secret could not be sealed"))
     }
 
     fn open_sealed(
         &self,
-        place: Place<'_>,
-        sealed: &Sealed,
+        place: SealContext<'_>,
+        sealed: &Ciphertext,
         what: &dyn fmt::Display,
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let key = self.keys.to_open()?;
+        let key = self.keys.key_for_opening()?;
         if sealed.key_id != key.id() {
             let (with, here) = (&sealed.key_id, key.id());
             let message =
                 format!("{what} was sealed with the key {with}, and the key here is {here}");
-            return Err(Error::new(Kind::VaultKey, message));
+            return Err(Error::new(ErrorKind::VaultKey, message));
         }
         seal::open(&key, place, sealed).ok_or_else(|| damaged(what))
     }
 }
 
 fn not_stored(host: &Domain, scheme: &str) -> Error {
-    let scheme = a2s::one_line(scheme, 100);
+    let scheme = a2s::to_single_line(scheme, 100);
     let message = format!("no credential `{scheme}` is stored for {host}");
-    Error::new(Kind::CredentialNotFound, message)
+    Error::new(ErrorKind::CredentialNotFound, message)
 }
 
 fn damaged(what: &dyn fmt::Display) -> Error {
-    Error::new(Kind::VaultKey, format!("{what} does not open: its row was changed or moved"))
+    Error::new(ErrorKind::VaultKey, format!("{what} does not open: its row was changed or moved"))
 }
 
 #[cfg(test)]

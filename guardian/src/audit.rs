@@ -32,9 +32,9 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use audit_record::{Entry, Step};
+pub(crate) use audit_record::{AuditRecord, DecidedStep};
 pub use copy::copy;
-pub(crate) use hash_chain::{Chain, Options};
-pub use records::{LogCorruption, RecordReader, Start, VerifiedLog, verify, verify_from};
-pub(crate) use restore_state::replay;
-pub(crate) use writer::Writer;
+pub(crate) use hash_chain::{HashChain, Options};
+pub use records::{LogCorruption, LogStart, RecordReader, VerifiedLog, verify, verify_from};
+pub(crate) use restore_state::restore_state;
+pub(crate) use writer::AuditWriter;

@@ -6,9 +6,9 @@ use sha2::{Digest as _, Sha256};
 
 /// A token, kept as its digest: what is compared tells nothing of what was expected.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token([u8; 32]);
+pub struct TokenDigest([u8; 32]);
 
-impl Token {
+impl TokenDigest {
     /// The token as it is sent after `Bearer `.
     pub fn new(token: &str) -> Self {
         Self(Sha256::digest(token).into())
@@ -20,7 +20,7 @@ impl Token {
     }
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for TokenDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(…)")
     }

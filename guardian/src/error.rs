@@ -64,7 +64,7 @@ impl Error {
 
 /// What a guardian answers when it does not decide by its rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Code {
+pub(crate) enum RejectionCode {
     /// The body is not JSON.
     Parse,
     /// The body is no request.
@@ -84,11 +84,11 @@ pub(crate) enum Code {
     /// Who wants to see or decide approvals has not shown the guardian's token.
     Unauthorized,
     /// No such approval is waited for.
-    NotWaiting,
+    ApprovalNotPending,
     /// What was said about an approval is not understood.
     BadDecision,
     /// No such approval is known.
-    NoApproval,
+    UnknownApproval,
     /// The query names a status that there is not.
     BadStatus,
     /// As many follow the approvals as may.
@@ -99,7 +99,7 @@ pub(crate) enum Code {
 ///
 /// What is the guardian's own fault is told as a denial and not as the error of its number: an
 /// error would let an agent that fails open go on.
-pub(crate) struct Row {
+pub(crate) struct ErrorMapping {
     /// The label of the metric, and the reason code where the answer is a denial.
     pub(crate) name: &'static str,
     /// The number of JSON-RPC.
@@ -111,32 +111,32 @@ pub(crate) struct Row {
 }
 
 #[rustfmt::skip]
-const TABLE: [(Code, &str, i64, u16, &str); 14] = [
-    (Code::Parse,            "parse_error",            code::PARSE_ERROR,      200, "The body is not JSON."),
-    (Code::InvalidRequest,   "invalid_request",        code::INVALID_REQUEST,  200, "The body is no JSON-RPC request."),
-    (Code::MethodNotFound,   "method_not_found",       code::METHOD_NOT_FOUND, 200, "No such method."),
-    (Code::InvalidParams,    "invalid_params",         code::INVALID_PARAMS,   200, "The params do not fit the method."),
-    (Code::TooLarge,         "body_too_large",         code::INVALID_REQUEST,  413, "The body is too long."),
-    (Code::MediaType,        "unsupported_media_type", code::INVALID_REQUEST,  415, "The body must be application/json."),
-    (Code::AuditUnavailable, "audit_unavailable",      code::INTERNAL_ERROR,   200, "Denied, because the decision cannot be written to the audit log."),
-    (Code::Internal,         "internal_error",         code::INTERNAL_ERROR,   200, "Denied, because the guardian failed on this message."),
-    (Code::Unauthorized,     "unauthorized",           code::INVALID_REQUEST,  401, "Approvals need the guardian's token."),
-    (Code::NotWaiting,       "approval_not_waiting",   code::INVALID_REQUEST,  404, "No such approval is waited for: it is unknown, decided or over."),
-    (Code::BadDecision,      "bad_decision",           code::INVALID_REQUEST,  400, "The body is not a JSON object of `decided_by` and `reason`."),
-    (Code::NoApproval,       "approval_unknown",       code::INVALID_REQUEST,  404, "No such approval is known here."),
-    (Code::BadStatus,        "bad_status",             code::INVALID_REQUEST,  400, "`status` is pending, approved, rejected, used, expired or all."),
-    (Code::TooManyFollowers, "too_many_followers",     code::INVALID_REQUEST,  503, "As many follow the approvals as may; come back later."),
+const TABLE: [(RejectionCode, &str, i64, u16, &str); 14] = [
+    (RejectionCode::Parse,            "parse_error",            code::PARSE_ERROR,      200, "The body is not JSON."),
+    (RejectionCode::InvalidRequest,   "invalid_request",        code::INVALID_REQUEST,  200, "The body is no JSON-RPC request."),
+    (RejectionCode::MethodNotFound,   "method_not_found",       code::METHOD_NOT_FOUND, 200, "No such method."),
+    (RejectionCode::InvalidParams,    "invalid_params",         code::INVALID_PARAMS,   200, "The params do not fit the method."),
+    (RejectionCode::TooLarge,         "body_too_large",         code::INVALID_REQUEST,  413, "The body is too long."),
+    (RejectionCode::MediaType,        "unsupported_media_type", code::INVALID_REQUEST,  415, "The body must be application/json."),
+    (RejectionCode::AuditUnavailable, "audit_unavailable",      code::INTERNAL_ERROR,   200, "Denied, because the decision cannot be written to the audit log."),
+    (RejectionCode::Internal,         "internal_error",         code::INTERNAL_ERROR,   200, "Denied, because the guardian failed on this message."),
+    (RejectionCode::Unauthorized,     "unauthorized",           code::INVALID_REQUEST,  401, "Approvals need the guardian's token."),
+    (RejectionCode::ApprovalNotPending,       "approval_not_waiting",   code::INVALID_REQUEST,  404, "No such approval is waited for: it is unknown, decided or over."),
+    (RejectionCode::BadDecision,      "bad_decision",           code::INVALID_REQUEST,  400, "The body is not a JSON object of `decided_by` and `reason`."),
+    (RejectionCode::UnknownApproval,       "approval_unknown",       code::INVALID_REQUEST,  404, "No such approval is known here."),
+    (RejectionCode::BadStatus,        "bad_status",             code::INVALID_REQUEST,  400, "`status` is pending, approved, rejected, used, expired or all."),
+    (RejectionCode::TooManyFollowers, "too_many_followers",     code::INVALID_REQUEST,  503, "As many follow the approvals as may; come back later."),
 ];
 
-impl Code {
-    pub(crate) const fn row(self) -> Row {
+impl RejectionCode {
+    pub(crate) const fn mapping(self) -> ErrorMapping {
         // The table is in the order of the enum, which a test holds.
         let (_, name, error, status, text) = TABLE[self as usize];
-        Row { name, error, status, text }
+        ErrorMapping { name, error, status, text }
     }
 
     /// The code of an error that reading a message gave.
-    pub(crate) fn of_error(error: i64) -> Self {
+    pub(crate) fn from_jsonrpc_code(error: i64) -> Self {
         TABLE.iter().find(|row| row.2 == error).map_or(Self::InvalidRequest, |row| row.0)
     }
 }
@@ -150,6 +150,9 @@ mod tests {
         for (place, (code, ..)) in TABLE.into_iter().enumerate() {
             assert_eq!(code as usize, place);
         }
-        assert_eq!(Code::of_error(code::INVALID_REQUEST), Code::InvalidRequest);
+        assert_eq!(
+            RejectionCode::from_jsonrpc_code(code::INVALID_REQUEST),
+            RejectionCode::InvalidRequest
+        );
     }
 }

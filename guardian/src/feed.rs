@@ -14,39 +14,39 @@ const MAX_BACKLOG: usize = 256;
 
 /// A change of an approval.
 #[derive(Clone, Debug)]
-pub(crate) struct Change {
+pub(crate) struct ApprovalChange {
     pub(crate) number: u64,
     pub(crate) approval: Approval,
 }
 
 /// Where changes go out.
 #[derive(Clone, Debug)]
-pub(crate) struct Feed {
+pub(crate) struct ApprovalFeed {
     /// Tells the numbers of this process from those of an earlier one.
     start: i64,
-    latest: Arc<Mutex<Latest>>,
-    changes: broadcast::Sender<Change>,
+    latest: Arc<Mutex<RecentChanges>>,
+    changes: broadcast::Sender<ApprovalChange>,
     followers: Arc<Semaphore>,
 }
 
 #[derive(Debug, Default)]
-struct Latest {
+struct RecentChanges {
     number: u64,
-    changes: VecDeque<Change>,
+    changes: VecDeque<ApprovalChange>,
 }
 
 /// What a follower begins with, and what comes.
-pub(crate) struct Followed {
+pub(crate) struct FeedSubscription {
     /// The number of the last change at the beginning.
     pub(crate) number: u64,
     /// The changes that it has missed; none when it has to be given all that waits.
-    pub(crate) missed: Option<Vec<Change>>,
-    pub(crate) changes: broadcast::Receiver<Change>,
+    pub(crate) missed: Option<Vec<ApprovalChange>>,
+    pub(crate) changes: broadcast::Receiver<ApprovalChange>,
     /// Its place among the followers.
     pub(crate) _permit: OwnedSemaphorePermit,
 }
 
-impl Feed {
+impl ApprovalFeed {
     pub(crate) fn new(start: i64) -> Self {
         let (changes, _) = broadcast::channel(MAX_BACKLOG);
         let followers = Arc::new(Semaphore::new(MAX_FOLLOWERS));
@@ -57,7 +57,7 @@ impl Feed {
     pub(crate) fn publish(&self, approval: Approval) {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         latest.number += 1;
-        let change = Change { number: latest.number, approval };
+        let change = ApprovalChange { number: latest.number, approval };
         latest.changes.push_back(change.clone());
         if MAX_BACKLOG < latest.changes.len() {
             latest.changes.pop_front();
@@ -67,17 +67,17 @@ impl Feed {
     }
 
     /// Follows from the change of this id on, if it is still known. `None` if too many follow.
-    pub(crate) fn follow(&self, last_id: Option<&str>) -> Option<Followed> {
+    pub(crate) fn subscribe(&self, last_id: Option<&str>) -> Option<FeedSubscription> {
         let permit = Arc::clone(&self.followers).try_acquire_owned().ok()?;
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let after = last_id.and_then(|id| self.number_of(id)).filter(|after| {
+        let after = last_id.and_then(|id| self.parse_change_id(id)).filter(|after| {
             let oldest = latest.changes.front().map_or(latest.number + 1, |change| change.number);
             *after <= latest.number && oldest <= after + 1
         });
         let missed = after.map(|after| {
             latest.changes.iter().filter(|change| after < change.number).cloned().collect()
         });
-        Some(Followed {
+        Some(FeedSubscription {
             number: latest.number,
             missed,
             changes: self.changes.subscribe(),
@@ -86,11 +86,11 @@ impl Feed {
     }
 
     /// The id of a change.
-    pub(crate) fn id_of(&self, number: u64) -> String {
+    pub(crate) fn change_id(&self, number: u64) -> String {
         format!("{}-{number}", self.start)
     }
 
-    fn number_of(&self, id: &str) -> Option<u64> {
+    fn parse_change_id(&self, id: &str) -> Option<u64> {
         let (start, number) = id.rsplit_once('-')?;
         (start.parse() == Ok(self.start)).then(|| number.parse().ok())?
     }

@@ -14,14 +14,15 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 
 use crate::App;
-use crate::error::Code;
+use crate::error::RejectionCode;
 
 pub(crate) use approvals::openapi;
 
 /// The protocol, without a check of who asks.
 pub(crate) fn protocol_routes(app: App) -> Router {
     let limit = app.config.max_body_bytes;
-    let aos = Router::new().route("/aos", post(answer)).layer(DefaultBodyLimit::max(limit));
+    let aos =
+        Router::new().route("/aos", post(receive_message)).layer(DefaultBodyLimit::max(limit));
     aos.with_state(Arc::new(app))
 }
 
@@ -47,24 +48,24 @@ async fn read_readiness(State(app): State<Arc<App>>) -> (StatusCode, &'static st
     }
 }
 
-async fn answer(
+async fn receive_message(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
     if !is_json(&headers) {
-        return refuse(&app, Code::MediaType);
+        return reject(&app, RejectionCode::MediaType);
     }
     match body {
-        Ok(body) => respond(StatusCode::OK, app.answer(body).await),
-        Err(_) => refuse(&app, Code::TooLarge),
+        Ok(body) => respond(StatusCode::OK, app.handle_message(body).await),
+        Err(_) => reject(&app, RejectionCode::TooLarge),
     }
 }
 
 /// A request that is refused before it is read.
-fn refuse(app: &App, code: Code) -> Response {
-    let status = StatusCode::from_u16(code.row().status).unwrap_or(StatusCode::BAD_REQUEST);
-    respond(status, app.refuse(code).to_vec())
+fn reject(app: &App, code: RejectionCode) -> Response {
+    let status = StatusCode::from_u16(code.mapping().status).unwrap_or(StatusCode::BAD_REQUEST);
+    respond(status, app.reject(code).to_vec())
 }
 
 fn respond(status: StatusCode, body: Vec<u8>) -> Response {

@@ -66,13 +66,13 @@ use axum::Router;
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 
-use audit::{Chain, Entry, Writer};
-use error::Code;
-use feed::Feed;
+use audit::{AuditRecord, AuditWriter, HashChain};
+use error::RejectionCode;
+use feed::ApprovalFeed;
 use metrics::Metrics;
-use policy::{ApprovalTrace, Memory};
+use policy::{ApprovalEffect, PolicyState};
 
-pub use bearer_token::Token;
+pub use bearer_token::TokenDigest;
 pub use error::Error;
 pub use policy::{
     Approval, ApprovalDecision, ApprovalState, Policy, PolicyDecision, PolicyError, PolicyErrors,
@@ -86,9 +86,9 @@ pub struct Config {
     /// Rules that are only tried: what they would have decided is recorded beside what was.
     pub shadow: Option<PolicySource>,
     /// Who may approve and reject what waits for a person. Without a token nobody may.
-    pub token: Option<Token>,
+    pub token: Option<TokenDigest>,
     /// Those who ask: they may read the status of an approval that they wait for.
-    pub asking: Option<Token>,
+    pub client_token: Option<TokenDigest>,
     /// The folder of its audit log `audit.jsonl`. It is made if it is not there.
     pub data_dir: PathBuf,
     /// Whether a record is flushed to the disk before its answer goes out. Without it a power cut
@@ -123,7 +123,7 @@ impl Config {
             policy,
             shadow: None,
             token: None,
-            asking: None,
+            client_token: None,
             data_dir: data_dir.into(),
             sync: true,
             max_audit_bytes: None,
@@ -188,15 +188,15 @@ pub struct App {
     clock: Clock,
     policy: Arc<RwLock<Arc<Policy>>>,
     shadow: Option<Arc<RwLock<Arc<Policy>>>>,
-    memory: Arc<Mutex<Memory>>,
+    policy_state: Arc<Mutex<PolicyState>>,
     /// What the shadow remembers. It is not kept over a restart.
-    shadow_memory: Arc<Mutex<Memory>>,
+    shadow_state: Arc<Mutex<PolicyState>>,
     /// Held by who decides about an approval, so that only one does.
-    settling: Arc<tokio::sync::Mutex<()>>,
-    feed: Feed,
-    audit: Writer,
+    approval_lock: Arc<tokio::sync::Mutex<()>>,
+    feed: ApprovalFeed,
+    audit: AuditWriter,
     /// Whether the last record could be written.
-    is_audited: Arc<AtomicBool>,
+    is_log_writable: Arc<AtomicBool>,
     metrics: Metrics,
 }
 
@@ -226,21 +226,21 @@ impl App {
             max_bytes: config.max_audit_bytes,
             segment_bytes: config.max_segment_bytes,
         };
-        let (mut chain, torn) = Chain::open(&path, options)?;
+        let (mut chain, torn) = HashChain::open(&path, options)?;
         let now = clock();
-        let memory = audit::replay(&path, now).map_err(|broken| Error::AuditBroken {
+        let memory = audit::restore_state(&path, now).map_err(|broken| Error::AuditBroken {
             path: path.clone(),
             reason: broken.to_string(),
         })?;
         chain.write_checkpoint();
-        let mut entries = vec![Entry::of_policy(now, &policy, false)];
-        entries.extend(shadow.as_ref().map(|shadow| Entry::of_policy(now, shadow, true)));
+        let mut entries = vec![AuditRecord::from_policy(now, &policy, false)];
+        entries.extend(shadow.as_ref().map(|shadow| AuditRecord::from_policy(now, shadow, true)));
         if let Some(bytes) = torn {
             tracing::warn!(
                 bytes,
                 "a crash left the audit log unfinished, its last line was set aside"
             );
-            entries.insert(0, Entry::of_recovery(now, bytes));
+            entries.insert(0, AuditRecord::new_recovery(now, bytes));
         }
         let is_audited = match chain.append(&entries) {
             Ok(()) => true,
@@ -249,18 +249,18 @@ impl App {
                 false
             }
         };
-        let audit = Writer::start(chain).map_err(unavailable)?;
+        let audit = AuditWriter::start(chain).map_err(unavailable)?;
         Ok(Self {
             config: Arc::new(config),
             clock: Arc::new(clock),
             policy: Arc::new(RwLock::new(Arc::new(policy))),
             shadow: shadow.map(|shadow| Arc::new(RwLock::new(Arc::new(shadow)))),
-            memory: Arc::new(Mutex::new(memory)),
-            shadow_memory: Arc::default(),
-            settling: Arc::default(),
-            feed: Feed::new(now.as_millisecond()),
+            policy_state: Arc::new(Mutex::new(memory)),
+            shadow_state: Arc::default(),
+            approval_lock: Arc::default(),
+            feed: ApprovalFeed::new(now.as_millisecond()),
             audit,
-            is_audited: Arc::new(AtomicBool::new(is_audited)),
+            is_log_writable: Arc::new(AtomicBool::new(is_audited)),
             metrics: Metrics::register(registry),
         })
     }
@@ -289,7 +289,7 @@ impl App {
 
     /// Whether decisions can be recorded. If not, every step is denied.
     pub fn is_ready(&self) -> bool {
-        self.is_audited.load(Ordering::Relaxed)
+        self.is_log_writable.load(Ordering::Relaxed)
     }
 
     /// The policy in force.
@@ -331,35 +331,35 @@ impl App {
         if policy.digest() == current {
             return Ok(false);
         }
-        let entry = Entry::of_policy(self.now(), &policy, is_shadow);
+        let entry = AuditRecord::from_policy(self.now(), &policy, is_shadow);
         let written = self.audit.append(vec![entry]).await.is_ok();
-        self.note_audit(written);
+        self.record_write_result(written);
         *place.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
         Ok(true)
     }
 
     /// What waits for a person, or was decided and is not used yet; the oldest first.
     pub fn approvals(&self) -> Vec<Approval> {
-        self.memory().approvals(self.now())
+        self.lock_policy_state().open_approvals(self.now())
     }
 
     /// Those in one state, or all that are known, the latest used and expired ones included; the
     /// oldest first.
     pub fn approval_history(&self, state: Option<ApprovalState>) -> Vec<Approval> {
-        self.memory().history(state, self.now())
+        self.lock_policy_state().approvals_in_state(state, self.now())
     }
 
     /// One approval as it is now.
     pub fn approval(&self, id: &str) -> Option<Approval> {
         let now = self.now();
-        self.memory().approval(id).map(|approval| approval.at(now))
+        self.lock_policy_state().approval(id).map(|approval| approval.at_time(now))
     }
 
     /// Tells those who follow what a decision has made of an approval.
-    fn publish_approval(&self, trace: Option<&ApprovalTrace>) {
+    fn publish_approval(&self, trace: Option<&ApprovalEffect>) {
         let id = match trace {
-            Some(ApprovalTrace::Asked(asked)) => &asked.id,
-            Some(ApprovalTrace::Used { id, again: false, .. }) => id,
+            Some(ApprovalEffect::Asked(asked)) => &asked.id,
+            Some(ApprovalEffect::Used { id, again: false, .. }) => id,
             _ => return,
         };
         if let Some(approval) = self.approval(id) {
@@ -368,30 +368,38 @@ impl App {
     }
 
     /// A person decides about what waits. It is recorded before it counts.
-    async fn settle(&self, id: &str, decided: ApprovalDecision) -> Result<Approval, Code> {
-        let _one = self.settling.lock().await;
+    async fn decide_approval(
+        &self,
+        id: &str,
+        decided: ApprovalDecision,
+    ) -> Result<Approval, RejectionCode> {
+        let _one = self.approval_lock.lock().await;
         let now = self.now();
-        let approval = self.memory().decided(id, &decided, now).ok_or(Code::NotWaiting)?;
-        let written = self.audit.append(vec![Entry::of_approval(now, &approval)]).await.is_ok();
-        self.note_audit(written);
+        let approval = self
+            .lock_policy_state()
+            .decided_approval(id, &decided, now)
+            .ok_or(RejectionCode::ApprovalNotPending)?;
+        let written =
+            self.audit.append(vec![AuditRecord::from_approval(now, &approval)]).await.is_ok();
+        self.record_write_result(written);
         if !written {
-            return Err(Code::AuditUnavailable);
+            return Err(RejectionCode::AuditUnavailable);
         }
-        self.memory().set(approval.clone());
+        self.lock_policy_state().set_approval(approval.clone());
         self.feed.publish(approval.clone());
         Ok(approval)
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_policy_state(&self) -> MutexGuard<'_, PolicyState> {
+        self.policy_state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn now(&self) -> Timestamp {
         (self.clock)()
     }
 
-    fn note_audit(&self, written: bool) {
-        self.is_audited.store(written, Ordering::Relaxed);
+    fn record_write_result(&self, written: bool) {
+        self.is_log_writable.store(written, Ordering::Relaxed);
         if !written {
             self.metrics.count_audit_failure();
         }

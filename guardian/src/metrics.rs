@@ -5,7 +5,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use crate::error::Code;
+use crate::error::RejectionCode;
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 
@@ -54,8 +54,8 @@ impl Metrics {
         self.shadow.get_or_create(&labels).inc();
     }
 
-    pub(crate) fn count_rejection(&self, code: Code) {
-        self.rejections.get_or_create(&[("code", code.row().name)]).inc();
+    pub(crate) fn count_rejection(&self, code: RejectionCode) {
+        self.rejections.get_or_create(&[("code", code.mapping().name)]).inc();
     }
 
     pub(crate) fn count_audit_failure(&self) {

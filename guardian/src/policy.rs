@@ -104,32 +104,34 @@ mod rule;
 use std::borrow::Cow;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use aos::message::{Answer, Call, Decision, Object, Request};
+use aos::message::{Decision, DecisionResponse, MethodCall, Object, Request};
 use data_encoding::HEXLOWER;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use approval::Wanted;
-use format::DefaultWord;
-use message_facts::{Facts, Names};
-use policy_state::Standing;
-use rate_limit::Limit;
+use approval::ApprovalRequest;
+use format::DefaultDecision;
+use message_facts::{MessageFacts, RuleNames};
+use policy_state::ApprovalCheck;
+use rate_limit::RateLimit;
 use redact_and_set::Modification;
-use rule::{Effect, Rule};
+use rule::{PolicyRule, RuleEffect};
 
 pub use approval::{Approval, ApprovalDecision, ApprovalState};
-pub(crate) use format::{MAX_BYTES, Place, method_of, read_duration, read_yaml};
+pub(crate) use format::{FilePosition, MAX_BYTES, parse_hook, read_duration, read_yaml};
 pub use format::{PolicyError, PolicyErrors};
 pub(crate) use message_facts::{caller_of, texts, tool_of, user_of};
-pub(crate) use policy_state::{ApprovalTrace, Charge, Kept, Memory, Traces};
-pub(crate) use redact_and_set::Opened;
+pub(crate) use policy_state::{
+    ApprovalEffect, PolicyState, QuotaCharge, SavedPolicyState, SideEffects,
+};
+pub(crate) use redact_and_set::ParsedTexts;
 
 /// Rules that were checked.
 #[derive(Debug)]
 pub struct Policy {
-    default: DefaultWord,
-    rules: Vec<Rule>,
+    default: DefaultDecision,
+    rules: Vec<PolicyRule>,
     /// Every redaction of every rule, for records.
     redactions: Modification,
     digest: String,
@@ -139,18 +141,18 @@ pub struct Policy {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyDecision {
     /// The answer to give.
-    pub answer: Answer,
+    pub answer: DecisionResponse,
     /// The ids of the rules that applied, in order.
     pub rules: Vec<String>,
     /// Those of them that would have changed the message, and found nothing to change.
     pub(crate) idle: Vec<String>,
     /// What the decision leaves behind.
-    pub(crate) traces: Traces,
+    pub(crate) effects: SideEffects,
 }
 
 impl PolicyDecision {
     /// Whether another comes to the same: the same decision, and the same message where it is changed.
-    pub(crate) fn decides_like(&self, other: &Self) -> bool {
+    pub(crate) fn has_same_effect(&self, other: &Self) -> bool {
         match (&self.answer.decision, &other.answer.decision) {
             (Decision::Modify(mine), Decision::Modify(theirs)) => mine.call == theirs.call,
             (mine, theirs) => mine.as_str() == theirs.as_str(),
@@ -164,10 +166,10 @@ impl Policy {
     /// # Errors
     /// Every fault that was found, with its line.
     pub fn parse(text: &str) -> Result<Self, PolicyErrors> {
-        let (default, rules) = format::read(text)?;
+        let (default, rules) = format::read_policy(text)?;
         let redactions = rules.iter().filter_map(|rule| match &rule.effect {
-            Effect::Modify(modification) => Some(modification.redact.clone()),
-            Effect::Allow | Effect::Deny | Effect::Approve { .. } => None,
+            RuleEffect::Modify(modification) => Some(modification.redact.clone()),
+            RuleEffect::Allow | RuleEffect::Deny | RuleEffect::Approve { .. } => None,
         });
         let redactions =
             Modification { redact: redactions.flatten().collect(), ..Modification::default() };
@@ -178,7 +180,7 @@ impl Policy {
     pub fn allow_all() -> Self {
         let digest = digest_of("version: 1\ndefault: allow\n");
         Self {
-            default: DefaultWord::Allow,
+            default: DefaultDecision::Allow,
             rules: Vec::new(),
             redactions: Modification::default(),
             digest,
@@ -197,13 +199,13 @@ impl Policy {
 
     /// The ids of the rules that depend on the user of a message.
     pub fn rules_by_user(&self) -> impl Iterator<Item = &str> {
-        self.rules.iter().filter(|rule| rule.is_by_user()).map(|rule| rule.id.as_str())
+        self.rules.iter().filter(|rule| rule.depends_on_user()).map(|rule| rule.id.as_str())
     }
 
     /// Decide on a message as if none had been before it. The same message always gets the same
     /// decision; only rules with a limit and those that ask a person look back.
     pub fn decide(&self, request: &Request) -> PolicyDecision {
-        let mut opened = Opened::default();
+        let mut opened = ParsedTexts::default();
         self.decide_within(request, &mut opened, &Mutex::default(), Timestamp::UNIX_EPOCH)
     }
 
@@ -212,26 +214,30 @@ impl Policy {
     pub(crate) fn decide_within(
         &self,
         request: &Request,
-        opened: &mut Opened,
-        memory: &Mutex<Memory>,
+        opened: &mut ParsedTexts,
+        memory: &Mutex<PolicyState>,
         now: Timestamp,
     ) -> PolicyDecision {
-        let mut judging = Judging {
+        let mut judging = Evaluation {
             memory,
             now,
             is_preview: message_facts::is_preview(&request.call),
-            applied: Applied::default(),
+            state: EvaluationState::default(),
         };
-        let mut ruling = judging.judge(self, request, opened);
+        let mut ruling = judging.evaluate(self, request, opened);
         if ruling.answer.decision == Decision::Deny {
-            let charges = std::mem::take(&mut ruling.traces.charges);
-            judging.remember().undo(&Traces { charges, approval: None });
+            let charges = std::mem::take(&mut ruling.effects.charges);
+            judging.lock_state().undo_effects(&SideEffects { charges, approval: None });
         }
         ruling
     }
 
     /// The message with everything redacted that any rule redacts anywhere.
-    pub(crate) fn redact<'c>(&self, call: &'c Call, opened: &mut Opened) -> Cow<'c, Call> {
+    pub(crate) fn redact<'c>(
+        &self,
+        call: &'c MethodCall,
+        opened: &mut ParsedTexts,
+    ) -> Cow<'c, MethodCall> {
         let mut call = Cow::Borrowed(call);
         if !self.redactions.redact.is_empty() {
             self.redactions.apply(&mut call, opened);
@@ -241,151 +247,162 @@ impl Policy {
 }
 
 /// One message on its way through the rules.
-struct Judging<'a> {
-    memory: &'a Mutex<Memory>,
+struct Evaluation<'a> {
+    memory: &'a Mutex<PolicyState>,
     now: Timestamp,
     is_preview: bool,
-    applied: Applied,
+    state: EvaluationState,
 }
 
-impl Judging<'_> {
-    fn remember(&self) -> MutexGuard<'_, Memory> {
+impl Evaluation<'_> {
+    fn lock_state(&self) -> MutexGuard<'_, PolicyState> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn judge(&mut self, policy: &Policy, request: &Request, opened: &mut Opened) -> PolicyDecision {
+    fn evaluate(
+        &mut self,
+        policy: &Policy,
+        request: &Request,
+        opened: &mut ParsedTexts,
+    ) -> PolicyDecision {
         let mut call = Cow::Borrowed(&request.call);
-        let mut facts = Facts::of(&call);
+        let mut facts = MessageFacts::new(&call);
         for rule in &policy.rules {
-            match self.applies(rule, &mut facts) {
+            match self.rule_applies(rule, &mut facts) {
                 Ok(false) => continue,
                 Ok(true) => {}
-                Err(reason) => return self.applied.fail(rule, &reason),
+                Err(reason) => return self.state.deny_failed_rule(rule, &reason),
             }
-            self.applied.rules.push(rule.id.clone());
+            self.state.rules.push(rule.id.clone());
             match &rule.effect {
-                Effect::Deny => return self.applied.deny(rule),
-                Effect::Allow => {
-                    self.applied.explain(rule);
+                RuleEffect::Deny => return self.state.deny(rule),
+                RuleEffect::Allow => {
+                    self.state.add_reasons(rule);
                     break;
                 }
-                Effect::Approve { .. } if rule.is_by_user() && !facts.names().has_user() => {
-                    return self.applied.refuse_without_user(rule);
+                RuleEffect::Approve { .. }
+                    if rule.depends_on_user() && !facts.names().has_user() =>
+                {
+                    return self.state.deny_unknown_user(rule);
                 }
-                Effect::Approve { within } => match self.ask_person(rule, *within, &call) {
+                RuleEffect::Approve { within } => match self.check_approval(rule, *within, &call) {
                     Ok(()) => {
-                        self.applied.explain(rule);
+                        self.state.add_reasons(rule);
                         break;
                     }
                     Err(ruling) => return *ruling,
                 },
-                Effect::Modify(modification) => {
-                    if let Some(changed) = modification.changed(&call, opened) {
+                RuleEffect::Modify(modification) => {
+                    if let Some(changed) = modification.modified_part(&call, opened) {
                         drop(facts);
                         changed.put_into(call.to_mut());
-                        facts = Facts::of(&call);
-                        self.applied.is_changed = true;
-                        self.applied.explain(rule);
+                        facts = MessageFacts::new(&call);
+                        self.state.is_changed = true;
+                        self.state.add_reasons(rule);
                     } else {
-                        self.applied.idle.push(rule.id.clone());
+                        self.state.idle.push(rule.id.clone());
                     }
                 }
             }
         }
         drop(facts);
-        if self.applied.rules.is_empty() && policy.default == DefaultWord::Deny {
+        if self.state.rules.is_empty() && policy.default == DefaultDecision::Deny {
             let codes = vec!["default_deny".to_owned()];
             let message = "No rule allows this, and the policy denies what no rule is about.";
-            return self.applied.refuse(codes, message.to_owned(), []);
+            return self.state.deny_with(codes, message.to_owned(), []);
         }
-        self.applied.go_on(request, call)
+        self.state.finish(request, call)
     }
 
-    fn applies(&mut self, rule: &Rule, facts: &mut Facts<'_>) -> Result<bool, String> {
-        if !rule.is_about(facts)? {
+    fn rule_applies(
+        &mut self,
+        rule: &PolicyRule,
+        facts: &mut MessageFacts<'_>,
+    ) -> Result<bool, String> {
+        if !rule.matches_message(facts)? {
             return Ok(false);
         }
         let Some(limit) = &rule.limit else { return Ok(true) };
-        self.is_beyond(limit, &rule.id, facts)
+        self.exceeds_limit(limit, &rule.id, facts)
     }
 
     /// Whether a message goes beyond a limit. If it does not, it is counted.
-    fn is_beyond(
+    fn exceeds_limit(
         &mut self,
-        limit: &Limit,
+        limit: &RateLimit,
         rule: &str,
-        facts: &mut Facts<'_>,
+        facts: &mut MessageFacts<'_>,
     ) -> Result<bool, String> {
-        let charge = limit.charge(rule, facts)?;
+        let charge = limit.compute_charge(rule, facts)?;
         if self.is_preview {
-            let fits = self.remember().would_fit(&charge, limit.most, limit.within, self.now);
+            let fits = self.lock_state().has_quota_for(&charge, limit.most, limit.within, self.now);
             if fits {
-                self.applied.would_use(format!("the rule {rule} would count it"));
+                self.state.would_use(format!("the rule {rule} would count it"));
             }
             return Ok(!fits);
         }
-        let fits = self.remember().take(&charge, limit.most, limit.within, self.now)?;
+        let fits = self.lock_state().reserve_quota(&charge, limit.most, limit.within, self.now)?;
         if fits {
-            self.applied.traces.charges.push(charge);
+            self.state.effects.charges.push(charge);
         }
         Ok(!fits)
     }
 
     /// Whether a person has agreed to this, or how it is denied.
-    fn ask_person(
+    fn check_approval(
         &mut self,
-        rule: &Rule,
+        rule: &PolicyRule,
         within: SignedDuration,
-        call: &Call,
+        call: &MethodCall,
     ) -> Result<(), Box<PolicyDecision>> {
-        let wanted = Wanted::of(&rule.id, call, within);
+        let wanted = ApprovalRequest::new(&rule.id, call, within);
         let words = rule.message.clone().unwrap_or_else(|| "A person has to approve this.".into());
         let required = vec!["approval_required".to_owned()];
         if self.is_preview {
-            let state = self.remember().would_stand(&wanted, self.now).map(|known| known.state);
+            let state = self.lock_state().find_approval(&wanted, self.now).map(|known| known.state);
             return match state {
                 Some(ApprovalState::Approved | ApprovalState::Used) => {
-                    self.applied
-                        .would_use("the approval of a person would be used by it".to_owned());
+                    self.state.would_use("the approval of a person would be used by it".to_owned());
                     Ok(())
                 }
-                Some(ApprovalState::Rejected) => Err(self.applied.reject(&words, [])),
+                Some(ApprovalState::Rejected) => Err(self.state.deny_rejected(&words, [])),
                 Some(ApprovalState::Waiting | ApprovalState::Expired) | None => {
-                    Err(Box::new(self.applied.refuse(required, words, [])))
+                    Err(Box::new(self.state.deny_with(required, words, [])))
                 }
             };
         }
-        let standing = self.remember().stand(wanted, self.now);
+        let standing = self.lock_state().request_approval(wanted, self.now);
         match standing {
-            Standing::Used(trace) => {
-                self.applied.traces.approval = Some(trace);
+            ApprovalCheck::Used(trace) => {
+                self.state.effects.approval = Some(trace);
                 Ok(())
             }
-            Standing::Waiting(approval, trace) => {
-                self.applied.traces.approval = Some(trace);
+            ApprovalCheck::Waiting(approval, trace) => {
+                self.state.effects.approval = Some(trace);
                 let Approval { id, expires_at: until, .. } = &approval;
                 let message = format!("{words} It waits for the approval {id} until {until:.0}.");
                 let data = [
                     ("approval_id", json!(id)),
                     ("approval_until", json!(until)),
-                    ("approval", data_of(&approval)),
+                    ("approval", approval_data(&approval)),
                 ];
-                Err(Box::new(self.applied.refuse(required, message, data)))
+                Err(Box::new(self.state.deny_with(required, message, data)))
             }
-            Standing::Rejected(approval) => {
+            ApprovalCheck::Rejected(approval) => {
                 let id = approval.id.clone();
-                self.applied.traces.approval = Some(ApprovalTrace::Known { id });
-                let data = [("approval_id", json!(approval.id)), ("approval", data_of(&approval))];
-                Err(self.applied.reject(&words, data))
+                self.state.effects.approval = Some(ApprovalEffect::Known { id });
+                let data =
+                    [("approval_id", json!(approval.id)), ("approval", approval_data(&approval))];
+                Err(self.state.deny_rejected(&words, data))
             }
-            Standing::Full => {
+            ApprovalCheck::Full => {
                 let message =
                     format!("{words} So many approvals wait already that no person can be asked.");
                 let codes = vec!["approvals_full".to_owned()];
-                Err(Box::new(self.applied.refuse(codes, message, [])))
+                Err(Box::new(self.state.deny_with(codes, message, [])))
             }
-            Standing::QuotaReached(most) => {
-                let who = match Names::of(call).has_user() {
+            ApprovalCheck::QuotaReached(most) => {
+                let who = match RuleNames::from_call(call).has_user() {
                     true => "this user",
                     false => "those who state no user",
                 };
@@ -393,7 +410,7 @@ impl Judging<'_> {
                     "{words} {most} approvals wait for {who} already; wait until some are decided."
                 );
                 let codes = vec!["approvals_quota".to_owned()];
-                Err(Box::new(self.applied.refuse(codes, message, [])))
+                Err(Box::new(self.state.deny_with(codes, message, [])))
             }
         }
     }
@@ -401,7 +418,7 @@ impl Judging<'_> {
 
 /// What has happened to a message so far.
 #[derive(Default)]
-struct Applied {
+struct EvaluationState {
     rules: Vec<String>,
     /// Rules that would have changed the message, and found nothing to change.
     idle: Vec<String>,
@@ -410,16 +427,16 @@ struct Applied {
     reason_codes: Vec<String>,
     /// What an execution would use up, and a preview may not: see [`Applied::go_on`].
     would_use: Vec<String>,
-    traces: Traces,
+    effects: SideEffects,
 }
 
-impl Applied {
-    fn explain(&mut self, rule: &Rule) {
+impl EvaluationState {
+    fn add_reasons(&mut self, rule: &PolicyRule) {
         self.messages.extend(rule.message.clone());
         self.reason_codes.extend(rule.reason_codes.iter().cloned());
     }
 
-    fn go_on(&mut self, request: &Request, call: Cow<'_, Call>) -> PolicyDecision {
+    fn finish(&mut self, request: &Request, call: Cow<'_, MethodCall>) -> PolicyDecision {
         let (decision, message) = if self.is_changed {
             let changed = Request { id: request.id.clone(), call: call.into_owned() };
             (Decision::Modify(Box::new(changed)), "Changed by policy.")
@@ -427,22 +444,22 @@ impl Applied {
             (Decision::Allow, "Allowed by policy.")
         };
         if !self.would_use.is_empty() {
-            return self.withhold(&decision);
+            return self.deny_preview(&decision);
         }
         let message =
             if self.messages.is_empty() { message.to_owned() } else { self.messages.join(" ") };
         let reason_codes = std::mem::take(&mut self.reason_codes);
-        self.rule(decision, message, reason_codes, [])
+        self.build_decision(decision, message, reason_codes, [])
     }
 
     /// What a preview is told instead of a yes that would be worth something: an agent that calls a
     /// step a preview and takes it all the same would get around every limit and approval.
-    fn withhold(&mut self, would: &Decision) -> PolicyDecision {
+    fn deny_preview(&mut self, would: &Decision) -> PolicyDecision {
         let what = if self.is_changed { "changed and allowed" } else { "allowed" };
         let uses = std::mem::take(&mut self.would_use).join(", and ");
         let message = format!("This is only a preview. It would be {what} now, and {uses}.");
         let data = [("preview", json!(would.as_str()))];
-        self.refuse(vec!["preview_only".to_owned()], message, data)
+        self.deny_with(vec!["preview_only".to_owned()], message, data)
     }
 
     fn would_use(&mut self, what: String) {
@@ -450,7 +467,7 @@ impl Applied {
     }
 
     /// A denial has its own reasons only, and always at least one.
-    fn deny(&mut self, rule: &Rule) -> PolicyDecision {
+    fn deny(&mut self, rule: &PolicyRule) -> PolicyDecision {
         let message =
             rule.message.clone().unwrap_or_else(|| format!("Denied by the rule {}.", rule.id));
         let reason_codes = if rule.reason_codes.is_empty() {
@@ -458,45 +475,45 @@ impl Applied {
         } else {
             rule.reason_codes.clone()
         };
-        self.refuse(reason_codes, message, [])
+        self.deny_with(reason_codes, message, [])
     }
 
     /// A rule that asks a person about some users can neither be passed over without knowing the
     /// user, nor be granted.
-    fn refuse_without_user(&mut self, rule: &Rule) -> PolicyDecision {
+    fn deny_unknown_user(&mut self, rule: &PolicyRule) -> PolicyDecision {
         let codes = vec!["user_unknown".to_owned()];
         let id = &rule.id;
         let message = format!("The rule {id} depends on the user, and the message states none.");
-        self.refuse(codes, message, [])
+        self.deny_with(codes, message, [])
     }
 
-    fn fail(&mut self, rule: &Rule, reason: &str) -> PolicyDecision {
+    fn deny_failed_rule(&mut self, rule: &PolicyRule, reason: &str) -> PolicyDecision {
         self.rules.push(rule.id.clone());
         let codes = vec!["policy_error".to_owned()];
-        let field = if reason == policy_state::FULL { "limit" } else { "condition" };
+        let field = if reason == policy_state::STATE_FULL { "limit" } else { "condition" };
         let message = format!("The {field} of the rule {} failed: {reason}.", rule.id);
-        self.refuse(codes, message, [])
+        self.deny_with(codes, message, [])
     }
 
-    fn reject(
+    fn deny_rejected(
         &mut self,
         words: &str,
         data: impl IntoIterator<Item = (&'static str, Value)>,
     ) -> Box<PolicyDecision> {
         let codes = vec!["approval_rejected".to_owned()];
-        Box::new(self.refuse(codes, format!("{words} A person has rejected it."), data))
+        Box::new(self.deny_with(codes, format!("{words} A person has rejected it."), data))
     }
 
-    fn refuse(
+    fn deny_with(
         &mut self,
         reason_codes: Vec<String>,
         message: String,
         data: impl IntoIterator<Item = (&'static str, Value)>,
     ) -> PolicyDecision {
-        self.rule(Decision::Deny, message, reason_codes, data)
+        self.build_decision(Decision::Deny, message, reason_codes, data)
     }
 
-    fn rule(
+    fn build_decision(
         &mut self,
         decision: Decision,
         message: String,
@@ -510,14 +527,15 @@ impl Applied {
         }
         data.extend(more.into_iter().map(|(name, value)| (name.to_owned(), value)));
         let data = Some(data).filter(|data| !data.is_empty());
-        let answer = Answer { reason_codes, data, ..Answer::new(decision, message) };
-        let (idle, traces) = (std::mem::take(&mut self.idle), std::mem::take(&mut self.traces));
-        PolicyDecision { answer, rules, idle, traces }
+        let answer =
+            DecisionResponse { reason_codes, data, ..DecisionResponse::new(decision, message) };
+        let (idle, traces) = (std::mem::take(&mut self.idle), std::mem::take(&mut self.effects));
+        PolicyDecision { answer, rules, idle, effects: traces }
     }
 }
 
 /// What an agent learns of an approval that it waits for.
-fn data_of(approval: &Approval) -> Value {
+fn approval_data(approval: &Approval) -> Value {
     let status = approval.state.status();
     json!({"id": approval.id, "status": status, "expiresAt": approval.expires_at})
 }

@@ -34,15 +34,15 @@ mod text;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use aos::message::{Call, Data, Decision, Part, Request};
+use aos::message::{ContentPart, DataContent, Decision, MethodCall, Request};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::policy::{
-    ApprovalDecision, ApprovalTrace, Memory, Opened, Place, Policy, PolicyDecision, PolicyError,
-    PolicyErrors, read_yaml, texts, user_of,
+    ApprovalDecision, ApprovalEffect, FilePosition, ParsedTexts, Policy, PolicyDecision,
+    PolicyError, PolicyErrors, PolicyState, read_yaml, texts, user_of,
 };
-use text::{CaseText, ExpectText, FileText, StepText};
+use text::{CaseFileText, CaseText, ExpectText, StepText};
 
 /// The longest file of cases, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
@@ -51,18 +51,18 @@ const MAX_TIMES: u32 = 10_000;
 
 /// Cases that were read.
 #[derive(Debug)]
-pub struct PolicyTestSuite(Vec<Case>);
+pub struct PolicyTestSuite(Vec<PolicyTestCase>);
 
 /// One case.
 #[derive(Debug)]
-struct Case {
+struct PolicyTestCase {
     name: String,
-    steps: Vec<Step>,
+    steps: Vec<TestStep>,
 }
 
 /// One step of a case.
 #[derive(Debug)]
-struct Step {
+struct TestStep {
     /// How long after the step before it.
     after: jiff::SignedDuration,
     /// What is decided about whatever waits for a person.
@@ -74,16 +74,16 @@ struct Step {
 
 /// What came of one case.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct CaseResult {
     /// The name of the case.
     pub name: String,
     /// What is not as it was expected; nothing if the case passed.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<ExpectationMismatch>,
 }
 
 /// Something that is not as it was expected.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Difference {
+pub struct ExpectationMismatch {
     /// The step, counted from 1.
     pub step: usize,
     /// What differs: `decision`, `reason_codes`, `rules`, `message`, `inputs`, `outputs`, `texts`.
@@ -96,9 +96,9 @@ pub struct Difference {
     pub message: String,
 }
 
-impl Outcome {
+impl CaseResult {
     /// Whether everything is as it was expected.
-    pub fn passed(&self) -> bool {
+    pub fn has_passed(&self) -> bool {
         self.differences.is_empty()
     }
 }
@@ -109,7 +109,7 @@ impl PolicyTestSuite {
     /// # Errors
     /// It is no YAML, has a field that is not known, or a request that is none.
     pub fn parse(text: &str) -> Result<Self, PolicyErrors> {
-        let file: FileText = read_yaml(text, MAX_BYTES)?;
+        let file: CaseFileText = read_yaml(text, MAX_BYTES)?;
         let mut faults = Vec::new();
         let cases = file.cases.into_iter().filter_map(|case| read_case(case, &mut faults));
         let cases: Vec<_> = cases.collect();
@@ -127,7 +127,7 @@ impl PolicyTestSuite {
     }
 
     /// Whether a case states for whom the agent acts.
-    pub fn have_user(&self) -> bool {
+    pub fn has_user(&self) -> bool {
         let mut requests = self.0.iter().flat_map(|case| &case.steps).map(|step| &step.request);
         requests.any(|request| user_of(&request.call).is_some())
     }
@@ -137,20 +137,20 @@ impl PolicyTestSuite {
         &'a self,
         policy: &'a Policy,
         filter: Option<&'a str>,
-    ) -> impl Iterator<Item = Outcome> + 'a {
+    ) -> impl Iterator<Item = CaseResult> + 'a {
         let filter = filter.map(str::to_lowercase);
-        let is_wanted = move |case: &&Case| {
+        let is_wanted = move |case: &&PolicyTestCase| {
             filter.as_ref().is_none_or(|filter| case.name.to_lowercase().contains(filter))
         };
         self.0.iter().filter(is_wanted).map(|case| case.run(policy))
     }
 }
 
-fn read_case(text: CaseText, faults: &mut Vec<PolicyError>) -> Option<Case> {
-    let place = Place::of(&text.name);
+fn read_case(text: CaseText, faults: &mut Vec<PolicyError>) -> Option<PolicyTestCase> {
+    let place = FilePosition::from_spanned(&text.name);
     let name = text.name.value;
     let mut fault = |message: String| {
-        faults.push(PolicyError::at(place, format!("case {name:?}: {message}")));
+        faults.push(PolicyError::new(place, format!("case {name:?}: {message}")));
     };
     let steps = match (text.request, text.expect, text.steps) {
         (Some(request), Some(expect), None) => {
@@ -170,8 +170,8 @@ fn read_case(text: CaseText, faults: &mut Vec<PolicyError>) -> Option<Case> {
         if !(1..=MAX_TIMES).contains(&times) {
             fault(step_fault(format!("times is not from 1 to {MAX_TIMES}")));
         }
-        match (after, request::build(&step.request)) {
-            (Ok(after), Ok(request)) => read.push(Step {
+        match (after, request::build_message(&step.request)) {
+            (Ok(after), Ok(request)) => read.push(TestStep {
                 after: after.unwrap_or_default(),
                 approve: step.approve,
                 times,
@@ -182,12 +182,12 @@ fn read_case(text: CaseText, faults: &mut Vec<PolicyError>) -> Option<Case> {
             (_, Err(message)) => fault(step_fault(message)),
         }
     }
-    Some(Case { name, steps: read })
+    Some(PolicyTestCase { name, steps: read })
 }
 
-impl Case {
-    fn run(&self, policy: &Policy) -> Outcome {
-        let memory = Mutex::<Memory>::default();
+impl PolicyTestCase {
+    fn run(&self, policy: &Policy) -> CaseResult {
+        let memory = Mutex::<PolicyState>::default();
         let mut now = Timestamp::UNIX_EPOCH;
         let mut differences = Vec::new();
         let mut waiting: Option<String> = None;
@@ -197,9 +197,9 @@ impl Case {
             if let Some(is_approved) = step.approve {
                 let decided = ApprovalDecision { is_approved, decided_by: None, reason: None };
                 let mut memory = memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                match waiting.take().and_then(|id| memory.decided(&id, &decided, now)) {
-                    Some(approval) => memory.set(approval),
-                    None => differences.push(Difference {
+                match waiting.take().and_then(|id| memory.decided_approval(&id, &decided, now)) {
+                    Some(approval) => memory.set_approval(approval),
+                    None => differences.push(ExpectationMismatch {
                         step: place + 1,
                         what: "approve",
                         expected: "something that waits for a person".into(),
@@ -210,9 +210,10 @@ impl Case {
             }
             for _ in 0..step.times {
                 executions += 1;
-                let request = request::as_execution(&step.request, executions);
-                let ruling = policy.decide_within(&request, &mut Opened::default(), &memory, now);
-                if let Some(ApprovalTrace::Asked(asked)) = &ruling.traces.approval {
+                let request = request::with_execution_id(&step.request, executions);
+                let ruling =
+                    policy.decide_within(&request, &mut ParsedTexts::default(), &memory, now);
+                if let Some(ApprovalEffect::Asked(asked)) = &ruling.effects.approval {
                     waiting = Some(asked.id.clone());
                 }
                 let before = differences.len();
@@ -223,7 +224,7 @@ impl Case {
                 }
             }
         }
-        Outcome { name: self.name.clone(), differences }
+        CaseResult { name: self.name.clone(), differences }
     }
 }
 
@@ -233,24 +234,24 @@ impl ExpectText {
         step: usize,
         request: &Request,
         ruling: &PolicyDecision,
-        differences: &mut Vec<Difference>,
+        differences: &mut Vec<ExpectationMismatch>,
     ) {
         let answer = &ruling.answer;
         let message = answer.message.clone();
         let mut check = |what, expected: Option<Value>, found: Value| {
             let Some(expected) = expected.filter(|expected| *expected != found) else { return };
             let message = message.clone();
-            differences.push(Difference { step, what, expected, found, message });
+            differences.push(ExpectationMismatch { step, what, expected, found, message });
         };
         let left = match &answer.decision {
             Decision::Modify(modified) => &modified.call,
             Decision::Allow | Decision::Deny => &request.call,
         };
         check("decision", Some(self.decision.as_str().into()), answer.decision.as_str().into());
-        let listed = |list: &Option<text::Listed>| list.as_ref().map(|list| json!(list.texts()));
+        let listed = |list: &Option<text::OneOrMany>| list.as_ref().map(|list| json!(list.texts()));
         check("reason_codes", listed(&self.reason_codes), json!(answer.reason_codes));
         // A rule that found nothing to change may be named, and need not be.
-        let expected = self.rules.as_ref().map(text::Listed::texts).unwrap_or_default();
+        let expected = self.rules.as_ref().map(text::OneOrMany::texts).unwrap_or_default();
         let is_meant = |rule: &&String| expected.contains(*rule) || !ruling.idle.contains(*rule);
         let rules: Vec<_> = ruling.rules.iter().filter(is_meant).collect();
         check("rules", listed(&self.rules), json!(rules));
@@ -264,9 +265,9 @@ impl ExpectText {
 }
 
 /// The inputs of a tool call by name.
-fn inputs_of(call: &Call) -> Value {
+fn inputs_of(call: &MethodCall) -> Value {
     match call {
-        Call::ToolCallRequest(step) => {
+        MethodCall::ToolCallRequest(step) => {
             let inputs = step.tool_call_request.inputs.iter();
             inputs
                 .map(|input| (input.name.clone(), input.value.clone()))
@@ -280,27 +281,29 @@ fn inputs_of(call: &Call) -> Value {
 }
 
 /// The texts that a hook is about. Data is shown as its JSON.
-fn texts_of(call: &Call) -> Value {
-    let of_part = |part: &Part| match part {
-        Part::Text(part) => Value::from(part.text.clone()),
-        Part::Data(part) => match &part.data {
-            Data::Object(object) => Value::Object(object.clone()).to_string().into(),
-            Data::Array(items) => Value::Array(items.clone()).to_string().into(),
+fn texts_of(call: &MethodCall) -> Value {
+    let of_part = |part: &ContentPart| match part {
+        ContentPart::Text(part) => Value::from(part.text.clone()),
+        ContentPart::Data(part) => match &part.data {
+            DataContent::Object(object) => Value::Object(object.clone()).to_string().into(),
+            DataContent::Array(items) => Value::Array(items.clone()).to_string().into(),
         },
-        Part::File(_) => Value::Null,
+        ContentPart::File(_) => Value::Null,
     };
     match call {
-        Call::ToolCallResult(step) => {
+        MethodCall::ToolCallResult(step) => {
             step.result.outputs.iter().map(|part| Value::from(part.text.clone())).collect()
         }
-        Call::Message(step) => step.message.content.iter().map(of_part).collect(),
-        Call::AgentTrigger(step) => step.trigger.content.iter().map(of_part).collect(),
-        Call::KnowledgeRetrieval(step) => {
+        MethodCall::Message(step) => step.message.content.iter().map(of_part).collect(),
+        MethodCall::AgentTrigger(step) => step.trigger.content.iter().map(of_part).collect(),
+        MethodCall::KnowledgeRetrieval(step) => {
             step.knowledge_step.results.iter().map(|r| Value::from(r.content.clone())).collect()
         }
-        Call::MemoryStore(step) | Call::MemoryContextRetrieval(step) => json!(step.memory),
-        Call::Mcp(step) => json!([Value::Object(step.message.clone()).to_string()]),
-        Call::A2a(..) => json!(texts(call)),
-        Call::ToolCallRequest(_) | Call::Ping(_) => json!([]),
+        MethodCall::MemoryStore(step) | MethodCall::MemoryContextRetrieval(step) => {
+            json!(step.memory)
+        }
+        MethodCall::Mcp(step) => json!([Value::Object(step.message.clone()).to_string()]),
+        MethodCall::A2a(..) => json!(texts(call)),
+        MethodCall::ToolCallRequest(_) | MethodCall::Ping(_) => json!([]),
     }
 }

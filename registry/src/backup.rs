@@ -8,7 +8,7 @@ use futures::TryStreamExt as _;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, SqliteConnection};
 
-use crate::store::{Database, Error};
+use crate::store::{DatabaseAddress, Error};
 
 /// Copies a registry database as of one moment to a new file, with what SQLite has for that. A registry
 /// may use it meanwhile.
@@ -27,13 +27,13 @@ pub async fn copy_documents(from: &Path, to: &Path) -> Result<(), Error> {
 /// # Errors
 /// The database is damaged or was made by a newer version.
 pub async fn check_documents(path: &Path) -> Result<u64, Error> {
-    let database = Database::from(path.to_string_lossy().into_owned());
+    let database = DatabaseAddress::from(path.to_string_lossy().into_owned());
     crate::store::open(&database).await?.close().await;
     let mut connection = connect(path).await?;
-    let said: String =
+    let result: String =
         sqlx::query_scalar("PRAGMA integrity_check(1)").fetch_one(&mut connection).await?;
-    if said != "ok" {
-        return Err(Error::unusable(said));
+    if result != "ok" {
+        return Err(Error::unusable(result));
     }
     const DOCUMENTS: &str =
         "SELECT capability.name, version.version, version.digest, document.source

@@ -13,7 +13,7 @@ const K1: f32 = 1.2;
 const B: f32 = 0.75;
 /// The usual length of an index text in terms; the tuning sets have 22 with parameters and 12
 /// without. A constant, so that the vector of a document does not depend on other documents.
-const USUAL_LENGTH: f32 = 20.0;
+const TYPICAL_LENGTH: f32 = 20.0;
 /// The longest query, in different terms.
 const MAX_QUERY_TERMS: usize = 256;
 /// The longest document, in terms.
@@ -51,7 +51,7 @@ pub(crate) fn document_vector(text: &str) -> SparseVector {
         *counts.entry(hash(&term)).or_default() += 1.0;
         length += 1.0;
     }
-    let discount = K1 * (1.0 - B + B * length / USUAL_LENGTH);
+    let discount = K1 * (1.0 - B + B * length / TYPICAL_LENGTH);
     let (indices, values) = counts
         .into_iter()
         .map(|(term, count)| (term, count * (K1 + 1.0) / (count + discount)))

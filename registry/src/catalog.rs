@@ -18,18 +18,20 @@ use a2s::api::{
 use a2s::{Caller, CapabilityName, Diagnostic, Document};
 
 pub(crate) use self::search::AnySearchResponse;
-pub(crate) use self::version_selector::Selector;
-use crate::change_feed::Feed;
-use crate::documents::{Documents, Facts, Opened};
-use crate::embedding_service::Meaning;
+pub(crate) use self::version_selector::VersionSelection;
+use crate::change_feed::ChangeFeed;
+use crate::documents::{CapabilityFacts, DocumentReader, VerifiedDocument};
+use crate::embedding_service::EmbeddingService;
 use crate::error::DigestMismatch;
-use crate::host_health::Services;
-use crate::index::Index;
-use crate::live_version_cache::Live;
+use crate::host_health::HostHealthTracker;
+use crate::index::IndexerHandle;
+use crate::live_version_cache::LiveVersionCache;
 use crate::metrics::{Metrics, PublishLabels, PublishResult};
-use crate::mirror::Mirror;
-use crate::store::life::Actor;
-use crate::store::{Entry, Heads, NewVersion, Publication, Seq, Store};
+use crate::mirror::MirrorSource;
+use crate::store::lifecycle::AuditActor;
+use crate::store::{
+    ChangeSeq, LiveVersionQuery, NewVersion, PublicationResult, RegistryStore, VersionEntry,
+};
 use crate::{Clock, Error, Limits};
 
 /// Documents of one capability that are in memory together.
@@ -37,14 +39,14 @@ const VERSION_BATCH: usize = 64;
 
 /// Everything that can be asked of the registry.
 pub(crate) struct Catalog {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) live: Arc<Live>,
-    pub(crate) documents: Arc<Documents>,
-    pub(crate) vectors: Arc<dyn crate::vectors::Vectors>,
-    pub(crate) index: Index,
-    pub(crate) feed: Feed,
-    pub(crate) meaning: Arc<Meaning>,
-    pub(crate) services: Services,
+    pub(crate) store: Arc<dyn RegistryStore>,
+    pub(crate) live_versions: Arc<LiveVersionCache>,
+    pub(crate) documents: Arc<DocumentReader>,
+    pub(crate) vectors: Arc<dyn crate::vectors::VectorIndex>,
+    pub(crate) index: IndexerHandle,
+    pub(crate) feed: ChangeFeed,
+    pub(crate) embedding_service: Arc<EmbeddingService>,
+    pub(crate) host_health: HostHealthTracker,
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
     pub(crate) limits: Limits,
@@ -55,9 +57,9 @@ pub(crate) struct Catalog {
 
 /// A version that was asked for.
 #[derive(Debug)]
-pub(crate) struct Fetched {
-    pub(crate) entry: Entry,
-    pub(crate) opened: Opened,
+pub(crate) struct FetchedVersion {
+    pub(crate) entry: VersionEntry,
+    pub(crate) document: VerifiedDocument,
 }
 
 impl Catalog {
@@ -69,13 +71,13 @@ impl Catalog {
         &self,
         source: Vec<u8>,
         caller: &Caller,
-        mirror: Option<&Mirror>,
+        mirror: Option<&MirrorSource>,
     ) -> Result<PublishResponse, Error> {
-        let result = self.publish_uncounted(source, caller, mirror).await;
+        let result = self.publish_document(source, caller, mirror).await;
         let label = match &result {
             Ok(answer) if answer.created => PublishResult::created,
             Ok(_) => PublishResult::same,
-            Err(Error::VersionTaken(_) | Error::NameTaken { .. } | Error::LookAlike { .. }) => {
+            Err(Error::VersionTaken(_) | Error::NameTaken { .. } | Error::LookalikeName { .. }) => {
                 PublishResult::conflict
             }
             Err(_) => PublishResult::refused,
@@ -84,22 +86,22 @@ impl Catalog {
         result
     }
 
-    async fn publish_uncounted(
+    async fn publish_document(
         &self,
         source: Vec<u8>,
         caller: &Caller,
-        mirror: Option<&Mirror>,
+        mirror: Option<&MirrorSource>,
     ) -> Result<PublishResponse, Error> {
         if source.len() > self.limits.document_bytes {
             return Err(Error::BodyTooLarge { limit: self.limits.document_bytes });
         }
-        let (mut source, document, mut diagnostics) = self.compile(source).await?;
+        let (mut source, document, mut diagnostics) = self.compile_to_publish(source).await?;
         if let Some(document) = &document {
             let dependencies = &document.capability().dependencies;
-            let shelf = self.documents.shelve(dependencies).await?;
-            let found = shelf.link(document.capability());
+            let dependency_index = self.documents.load_dependencies(dependencies).await?;
+            let found = dependency_index.check_dependencies(document.capability());
             if !found.is_empty() {
-                let located = move || (a2s::locate(&source, found), source);
+                let located = move || (a2s::add_positions(&source, found), source);
                 let (found, same) = self.documents.compute(located).await?;
                 source = same;
                 diagnostics.extend(found);
@@ -108,30 +110,31 @@ impl Catalog {
         }
         let Some(document) = document.filter(|_| !diagnostics.iter().any(Diagnostic::is_error))
         else {
-            return Err(Error::Refused(diagnostics));
+            return Err(Error::DocumentRejected(diagnostics));
         };
-        let facts = Facts::of(&document);
+        let facts = CapabilityFacts::from_document(&document);
         let new = NewVersion {
-            relations: facts.relations(),
+            relations: facts.to_relation_rows(),
             name: facts.name,
             version: facts.version,
             digest: document.digest(),
             source: String::from_utf8(source).map_err(|e| Error::Internal(e.into()))?,
             complexity: facts.complexity,
-            permissions: u32::try_from(facts.unit.permissions.len()).unwrap_or(u32::MAX),
+            permissions: u32::try_from(facts.dependency_interface.permissions.len())
+                .unwrap_or(u32::MAX),
         };
-        let by = Actor::of(caller, (self.clock)()).for_mirror(mirror);
+        let by = AuditActor::from_caller(caller, (self.clock)()).for_mirror(mirror);
         let created = match self.store.publish(&new, &by).await? {
-            Publication::Created(seq) => {
-                self.live.changed(&new.name);
-                self.feed.note();
+            PublicationResult::Created(seq) => {
+                self.live_versions.invalidate(&new.name);
+                self.feed.notify_followers();
                 if !self.index.wait_for(seq, self.limits.index_wait).await {
                     tracing::warn!(name = %new.name, "published, but not in the search index yet");
                 }
                 true
             }
-            Publication::Same => false,
-            Publication::Conflict(published) => {
+            PublicationResult::Same => false,
+            PublicationResult::Conflict(published) => {
                 return Err(Error::VersionTaken(Box::new(DigestMismatch {
                     name: new.name,
                     version: new.version,
@@ -139,17 +142,17 @@ impl Catalog {
                     given: new.digest,
                 })));
             }
-            Publication::NameTaken(owner) => {
+            PublicationResult::NameTaken(owner) => {
                 let id = new.name.to_kebab();
                 return Err(Error::NameTaken { name: new.name, id, owner });
             }
-            Publication::LookAlike(other) => {
-                return Err(Error::LookAlike { name: new.name, other });
+            PublicationResult::LookAlike(other) => {
+                return Err(Error::LookalikeName { name: new.name, other });
             }
-            Publication::NotOwner(owners) => {
+            PublicationResult::NotOwner(owners) => {
                 return Err(Error::NotOwner { name: new.name, owners });
             }
-            Publication::OtherOrigin(origin) => {
+            PublicationResult::OtherOrigin(origin) => {
                 return Err(Error::NotMirrored { name: new.name, version: None, origin });
             }
         };
@@ -164,7 +167,7 @@ impl Catalog {
 
     /// The document even when only its checksum is missing, so that its dependencies are looked
     /// at in the same answer.
-    async fn compile(
+    async fn compile_to_publish(
         &self,
         source: Vec<u8>,
     ) -> Result<(Vec<u8>, Option<Document>, Vec<Diagnostic>), Error> {
@@ -183,12 +186,12 @@ impl Catalog {
         after: Option<&CapabilityName>,
         limit: u32,
     ) -> Result<CapabilityList, Error> {
-        let heads = Heads::After(after.map(CapabilityName::as_str), limit + 1);
-        let mut entries = self.store.heads(heads).await?;
+        let heads = LiveVersionQuery::AfterName(after.map(CapabilityName::as_str), limit + 1);
+        let mut entries = self.store.live_versions(heads).await?;
         let has_more = entries.len() > limit as usize;
         entries.truncate(limit as usize);
         let next = entries.last().filter(|_| has_more).map(|entry| entry.name.to_string());
-        Ok(CapabilityList { capabilities: self.summarise(&entries).await?, next })
+        Ok(CapabilityList { capabilities: self.summarize(&entries).await?, next })
     }
 
     /// Every version of a capability, newest first. Damaged ones are left out.
@@ -199,11 +202,11 @@ impl Catalog {
         &self,
         name: &CapabilityName,
     ) -> Result<CapabilityVersions, Error> {
-        let entries = self.versions(name).await?;
-        let latest = Selector::Latest.choose(&entries).map(|entry| entry.version.clone());
+        let entries = self.known_versions(name).await?;
+        let latest = VersionSelection::Latest.select(&entries).map(|entry| entry.version.clone());
         let mut versions = Vec::with_capacity(entries.len());
         for batch in entries.chunks(VERSION_BATCH) {
-            versions.extend(self.summarise(batch).await?);
+            versions.extend(self.summarize(batch).await?);
         }
         Ok(CapabilityVersions { name: name.clone(), latest, versions })
     }
@@ -215,11 +218,11 @@ impl Catalog {
     pub(crate) async fn fetch(
         &self,
         name: &CapabilityName,
-        selector: &Selector,
-    ) -> Result<Fetched, Error> {
-        let entry = self.select(name, selector).await?;
+        selector: &VersionSelection,
+    ) -> Result<FetchedVersion, Error> {
+        let entry = self.select_version(name, selector).await?;
         let opened = self.documents.open_one(&entry).await?;
-        Ok(Fetched { entry, opened })
+        Ok(FetchedVersion { entry, document: opened })
     }
 
     /// Whether a stored document still is what was published.
@@ -227,8 +230,9 @@ impl Catalog {
     /// # Errors
     /// When there is no such version.
     pub(crate) async fn verify(&self, request: &VerifyRequest) -> Result<VerifyResponse, Error> {
-        let selector = request.version.clone().map_or(Selector::Latest, Selector::Exact);
-        let entry = self.select(&request.name, &selector).await?;
+        let selector =
+            request.version.clone().map_or(VersionSelection::Latest, VersionSelection::Exact);
+        let entry = self.select_version(&request.name, &selector).await?;
         let opened = self.documents.open([&entry]).await?;
         let damage = opened.into_iter().find_map(|(_, result)| result.err());
         Ok(VerifyResponse {
@@ -247,7 +251,7 @@ impl Catalog {
     /// # Errors
     /// When the store does not answer or takes no writes, or the index was not level with it yet.
     pub(crate) async fn check_ready(&self) -> Result<(), Error> {
-        self.store.outbox(Seq::default(), 0).await?;
+        self.store.read_outbox(ChangeSeq::default(), 0).await?;
         self.store.check_writer().await?;
         if self.index.is_ready() { Ok(()) } else { Err(Error::IndexNotReady) }
     }
@@ -257,7 +261,7 @@ impl Catalog {
     /// # Errors
     /// When there is none yet.
     pub(crate) async fn index_status(&self) -> Result<IndexStatus, Error> {
-        let live = self.vectors.answering()?;
+        let live = self.vectors.current_reader()?;
         let status = self.vectors.status().await?;
         let identity = live.identity();
         Ok(IndexStatus {
@@ -269,27 +273,35 @@ impl Catalog {
         })
     }
 
-    async fn versions(&self, name: &CapabilityName) -> Result<Vec<Entry>, Error> {
-        let entries = self.store.versions(name).await?;
+    async fn known_versions(&self, name: &CapabilityName) -> Result<Vec<VersionEntry>, Error> {
+        let entries = self.store.list_versions(name).await?;
         if entries.is_empty() {
             return Err(Error::CapabilityMissing(name.to_string()));
         }
         Ok(entries)
     }
 
-    async fn select(&self, name: &CapabilityName, selector: &Selector) -> Result<Entry, Error> {
-        let entries = self.versions(name).await?;
-        selector.choose(&entries).cloned().ok_or_else(|| selector.missing_error(name, &entries))
+    async fn select_version(
+        &self,
+        name: &CapabilityName,
+        selector: &VersionSelection,
+    ) -> Result<VersionEntry, Error> {
+        let entries = self.known_versions(name).await?;
+        selector.select(&entries).cloned().ok_or_else(|| selector.missing_error(name, &entries))
     }
 
-    async fn missing(&self, name: &CapabilityName, selector: &Selector) -> Error {
-        match self.versions(name).await {
+    async fn version_missing_error(
+        &self,
+        name: &CapabilityName,
+        selector: &VersionSelection,
+    ) -> Error {
+        match self.known_versions(name).await {
             Ok(entries) => selector.missing_error(name, &entries),
             Err(error) => error,
         }
     }
 
-    async fn summarise(&self, entries: &[Entry]) -> Result<Vec<CapabilitySummary>, Error> {
+    async fn summarize(&self, entries: &[VersionEntry]) -> Result<Vec<CapabilitySummary>, Error> {
         let opened = self.documents.open(entries).await?;
         Ok(opened
             .into_iter()
@@ -298,7 +310,7 @@ impl Catalog {
     }
 }
 
-fn to_summary(entry: &Entry, facts: &Facts) -> CapabilitySummary {
+fn to_summary(entry: &VersionEntry, facts: &CapabilityFacts) -> CapabilitySummary {
     CapabilitySummary {
         name: entry.name.clone(),
         version: entry.version.clone(),

@@ -9,13 +9,13 @@ use tokio_util::sync::CancellationToken;
 use crate::Error;
 
 /// The most followers at the same time.
-const FOLLOWERS: StreamLimits = StreamLimits { total: 256, principal: 64, anonymous: 16 };
+const FOLLOWER_LIMITS: StreamLimits = StreamLimits { total: 256, principal: 64, anonymous: 16 };
 /// How often followers look by themselves: another process may have changed something.
-const LOOK: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The feed of changes of this registry.
 #[derive(Debug)]
-pub(crate) struct Feed {
+pub(crate) struct ChangeFeed {
     /// Names it: a number of another feed means nothing here.
     pub(crate) name: String,
     changes: watch::Sender<()>,
@@ -25,31 +25,31 @@ pub(crate) struct Feed {
 
 /// Somebody who follows.
 #[derive(Debug)]
-pub(crate) struct Follower {
+pub(crate) struct FeedFollower {
     changes: watch::Receiver<()>,
     end: CancellationToken,
     _permit: StreamPermit,
 }
 
-impl Feed {
+impl ChangeFeed {
     /// The feed of the store with this identity, which is told to nobody.
-    pub(crate) fn of(identity: &str) -> Self {
+    pub(crate) fn for_store(identity: &str) -> Self {
         let name = Digest::of_bytes(format!("feed of {identity}").as_bytes());
         Self {
             name: name.to_hex(),
             changes: watch::Sender::default(),
-            followers: StreamQuota::new(FOLLOWERS),
+            followers: StreamQuota::new(FOLLOWER_LIMITS),
             end: CancellationToken::new(),
         }
     }
 
     /// Something changed.
-    pub(crate) fn note(&self) {
+    pub(crate) fn notify_followers(&self) {
         self.changes.send_replace(());
     }
 
     /// Lets all followers go.
-    pub(crate) fn end(&self) {
+    pub(crate) fn end_streams(&self) {
         self.end.cancel();
     }
 
@@ -57,21 +57,21 @@ impl Feed {
     ///
     /// # Errors
     /// [`Error::TooManyFollowers`] when the caller, or all callers together, have the most.
-    pub(crate) fn follow(&self, caller: Option<Principal>) -> Result<Follower, Error> {
+    pub(crate) fn follow(&self, caller: Option<Principal>) -> Result<FeedFollower, Error> {
         let permit = self.followers.reserve(caller).map_err(Error::TooManyFollowers)?;
         let changes = self.changes.subscribe();
-        Ok(Follower { changes, end: self.end.clone(), _permit: permit })
+        Ok(FeedFollower { changes, end: self.end.clone(), _permit: permit })
     }
 }
 
-impl Follower {
+impl FeedFollower {
     /// Waits until there may be something new; false when there will be nothing any more. What
     /// changes between two calls is not missed.
     pub(crate) async fn wait(&mut self) -> bool {
         tokio::select! {
             () = self.end.cancelled() => false,
             changed = self.changes.changed() => changed.is_ok(),
-            () = tokio::time::sleep(LOOK) => true,
+            () = tokio::time::sleep(POLL_INTERVAL) => true,
         }
     }
 }

@@ -15,42 +15,42 @@ mod load_dependencies;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use a2s::{Digest, StatedChecksum};
+use a2s::{DeclaredChecksum, Digest};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::Semaphore;
 
-pub(crate) use self::capability_facts::{Facts, author_key};
-use self::hit_summary_cache::Card;
-pub(crate) use self::hit_summary_cache::Told;
+pub(crate) use self::capability_facts::{CapabilityFacts, author_key};
+pub(crate) use self::hit_summary_cache::HitSummary;
+use self::hit_summary_cache::SummaryCard;
 use crate::Error;
-use crate::store::{Entry, Store};
+use crate::store::{RegistryStore, VersionEntry};
 
 /// How many documents are remembered, and how many bytes their texts may have together; and as many
 /// cards. What is remembered of a text is a small part of it.
-const MOST_REMEMBERED: usize = 16_384;
-const MOST_REMEMBERED_BYTES: usize = 64 * 1024 * 1024;
+const MAX_CACHED: usize = 16_384;
+const MAX_CACHED_BYTES: usize = 64 * 1024 * 1024;
 /// How many documents are compiled at once: it is pure computation.
-const COMPILERS: usize = 2;
+const MAX_COMPILERS: usize = 2;
 
 /// A stored document that is what was published.
 #[derive(Debug, Clone)]
-pub(crate) struct Opened {
+pub(crate) struct VerifiedDocument {
     pub(crate) source: Vec<u8>,
-    pub(crate) facts: Arc<Facts>,
+    pub(crate) facts: Arc<CapabilityFacts>,
 }
 
 /// A stored document that is not what was published, or cannot be read.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Damage {
+pub(crate) struct CorruptDocument {
     /// The digest that it has now, when it has one.
     pub(crate) computed: Option<Digest>,
     /// What is wrong: `has the checksum … now, but …`.
     pub(crate) reason: String,
 }
 
-impl Damage {
-    pub(crate) fn into_error(self, entry: &Entry) -> Error {
-        Error::Damaged {
+impl CorruptDocument {
+    pub(crate) fn into_error(self, entry: &VersionEntry) -> Error {
+        Error::DocumentDamaged {
             name: entry.name.clone(),
             version: entry.version.clone(),
             reason: self.reason,
@@ -60,39 +60,39 @@ impl Damage {
 
 /// The only reader of stored documents.
 #[derive(Debug)]
-pub(crate) struct Documents {
-    store: Arc<dyn Store>,
+pub(crate) struct DocumentReader {
+    store: Arc<dyn RegistryStore>,
     /// By the SHA-256 of their texts.
-    readings: Mutex<Remembered<Reading>>,
+    compiled: Mutex<TextCache<CompiledText>>,
     /// By the digests of what was published: a card knows of which text it is.
-    cards: Mutex<Remembered<Card>>,
+    cards: Mutex<TextCache<SummaryCard>>,
     compilers: Semaphore,
     damaged: Counter,
 }
 
 /// What a text compiles to.
 #[derive(Debug, Clone)]
-struct Reading {
+struct CompiledText {
     digest: Option<Digest>,
     /// Whether its field `checksum`, which the digest leaves out, says something else.
-    states_another: bool,
+    states_other_checksum: bool,
     /// Absent when the text is no valid document for this version of the program.
-    facts: Option<Arc<Facts>>,
+    facts: Option<Arc<CapabilityFacts>>,
 }
 
 /// What is known of the most recent texts.
 #[derive(Debug)]
-struct Remembered<T> {
-    known: BTreeMap<Digest, T>,
+struct TextCache<T> {
+    entries: BTreeMap<Digest, T>,
     /// The oldest first, with the lengths of the texts.
     order: VecDeque<(Digest, usize)>,
     bytes: usize,
 }
 
-impl Documents {
-    pub(crate) fn new(store: Arc<dyn Store>, damaged: Counter) -> Self {
+impl DocumentReader {
+    pub(crate) fn new(store: Arc<dyn RegistryStore>, damaged: Counter) -> Self {
         let (readings, cards) = (Mutex::default(), Mutex::default());
-        Self { store, readings, cards, compilers: Semaphore::new(COMPILERS), damaged }
+        Self { store, compiled: readings, cards, compilers: Semaphore::new(MAX_COMPILERS), damaged }
     }
 
     /// Reads the documents of `entries`, in their order. A damaged one is logged and counted.
@@ -101,14 +101,14 @@ impl Documents {
     /// When the store does not answer.
     pub(crate) async fn open<'e>(
         &self,
-        entries: impl IntoIterator<Item = &'e Entry>,
-    ) -> Result<Vec<(&'e Entry, Result<Opened, Damage>)>, Error> {
+        entries: impl IntoIterator<Item = &'e VersionEntry>,
+    ) -> Result<Vec<(&'e VersionEntry, Result<VerifiedDocument, CorruptDocument>)>, Error> {
         let entries: Vec<_> = entries.into_iter().collect();
         let ids: Vec<_> = entries.iter().map(|entry| entry.id).collect();
-        let mut sources = self.store.sources(&ids).await?;
+        let mut sources = self.store.load_sources(&ids).await?;
         let checks = entries.into_iter().map(|entry| {
             let source = sources.remove(&entry.id);
-            async move { Ok((entry, self.check(entry, source).await?)) }
+            async move { Ok((entry, self.verify_entry(entry, source).await?)) }
         });
         futures::future::try_join_all(checks).await
     }
@@ -117,7 +117,7 @@ impl Documents {
     ///
     /// # Errors
     /// When the store does not answer, or the document is damaged.
-    pub(crate) async fn open_one(&self, entry: &Entry) -> Result<Opened, Error> {
+    pub(crate) async fn open_one(&self, entry: &VersionEntry) -> Result<VerifiedDocument, Error> {
         let opened = self.open([entry]).await?.into_iter().next();
         let Some((entry, result)) = opened else {
             return Err(Error::Internal("a document was asked for and none came".into()));
@@ -126,14 +126,14 @@ impl Documents {
     }
 
     /// A damaged document is logged and counted here, and nowhere else.
-    async fn check(
+    async fn verify_entry(
         &self,
-        entry: &Entry,
+        entry: &VersionEntry,
         source: Option<Vec<u8>>,
-    ) -> Result<Result<Opened, Damage>, Error> {
+    ) -> Result<Result<VerifiedDocument, CorruptDocument>, Error> {
         let result = match source {
-            Some(source) => self.compare(entry, source).await?,
-            None => Err(Damage { computed: None, reason: "is gone".to_owned() }),
+            Some(source) => self.verify_source(entry, source).await?,
+            None => Err(CorruptDocument { computed: None, reason: "is gone".to_owned() }),
         };
         if let Err(damage) = &result {
             self.damaged.inc();
@@ -148,13 +148,13 @@ impl Documents {
         Ok(result)
     }
 
-    async fn compare(
+    async fn verify_source(
         &self,
-        entry: &Entry,
+        entry: &VersionEntry,
         source: Vec<u8>,
-    ) -> Result<Result<Opened, Damage>, Error> {
-        let (source, reading) = self.read(source).await?;
-        let damage = |reason| Ok(Err(Damage { computed: reading.digest, reason }));
+    ) -> Result<Result<VerifiedDocument, CorruptDocument>, Error> {
+        let (source, reading) = self.compile_cached(source).await?;
+        let damage = |reason| Ok(Err(CorruptDocument { computed: reading.digest, reason }));
         let Some(computed) = reading.digest else {
             return damage("is no document any more".to_owned());
         };
@@ -164,7 +164,7 @@ impl Documents {
                 entry.digest
             ));
         }
-        if reading.states_another {
+        if reading.states_other_checksum {
             return damage("no longer states its own checksum".to_owned());
         }
         let Some(facts) = reading.facts else {
@@ -173,27 +173,36 @@ impl Documents {
         if facts.name != entry.name || facts.version != entry.version {
             return damage(format!("is the one of `{}` {}", facts.name, facts.version));
         }
-        Ok(Ok(Opened { source, facts }))
+        Ok(Ok(VerifiedDocument { source, facts }))
     }
 
-    async fn read(&self, source: Vec<u8>) -> Result<(Vec<u8>, Reading), Error> {
+    async fn compile_cached(&self, source: Vec<u8>) -> Result<(Vec<u8>, CompiledText), Error> {
         let key = Digest::of_bytes(&source);
-        if let Some(reading) = lock(&self.readings).known.get(&key) {
+        if let Some(reading) = lock(&self.compiled).entries.get(&key) {
             return Ok((source, reading.clone()));
         }
         let (source, reading) = self
             .compute(move || {
                 let compilation = a2s::compile_with_checksum(&source);
-                let states_another = match (compilation.stated, compilation.digest) {
-                    (Some(StatedChecksum::Given(stated)), Some(digest)) => stated != digest,
+                let states_another = match (compilation.declared_checksum, compilation.digest) {
+                    (Some(DeclaredChecksum::Given(stated)), Some(digest)) => stated != digest,
                     _ => true,
                 };
-                let facts =
-                    compilation.document.as_ref().map(|document| Arc::new(Facts::of(document)));
-                (source, Reading { digest: compilation.digest, states_another, facts })
+                let facts = compilation
+                    .document
+                    .as_ref()
+                    .map(|document| Arc::new(CapabilityFacts::from_document(document)));
+                (
+                    source,
+                    CompiledText {
+                        digest: compilation.digest,
+                        states_other_checksum: states_another,
+                        facts,
+                    },
+                )
             })
             .await?;
-        lock(&self.readings).insert(key, source.len(), reading.clone());
+        lock(&self.compiled).insert(key, source.len(), reading.clone());
         Ok((source, reading))
     }
 
@@ -210,26 +219,26 @@ impl Documents {
     }
 }
 
-fn lock<T>(remembered: &Mutex<Remembered<T>>) -> MutexGuard<'_, Remembered<T>> {
+fn lock<T>(remembered: &Mutex<TextCache<T>>) -> MutexGuard<'_, TextCache<T>> {
     // What is remembered is inserted whole or not at all, so a panic elsewhere harms nothing.
     remembered.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<T> Default for Remembered<T> {
+impl<T> Default for TextCache<T> {
     fn default() -> Self {
-        Self { known: BTreeMap::new(), order: VecDeque::new(), bytes: 0 }
+        Self { entries: BTreeMap::new(), order: VecDeque::new(), bytes: 0 }
     }
 }
 
-impl<T> Remembered<T> {
+impl<T> TextCache<T> {
     fn insert(&mut self, key: Digest, length: usize, what: T) {
-        if self.known.insert(key, what).is_none() {
+        if self.entries.insert(key, what).is_none() {
             self.order.push_back((key, length));
             self.bytes += length;
         }
-        while self.order.len() > MOST_REMEMBERED || self.bytes > MOST_REMEMBERED_BYTES {
+        while self.order.len() > MAX_CACHED || self.bytes > MAX_CACHED_BYTES {
             let Some((oldest, length)) = self.order.pop_front() else { return };
-            self.known.remove(&oldest);
+            self.entries.remove(&oldest);
             self.bytes -= length;
         }
     }

@@ -22,7 +22,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use self::static_table::{Table, Width};
+use self::static_table::{EmbeddingTable, ValueWidth};
 use self::unit_vector::to_unit;
 
 mod bert;
@@ -36,10 +36,10 @@ mod unit_vector;
 mod vocabulary;
 mod wordpiece_tokenizer;
 
-pub use self::endpoint::{Encoding, Endpoint, EndpointConfig};
-pub use self::local::Local;
+pub use self::endpoint::{EmbeddingEndpoint, EndpointConfig, VectorEncoding};
+pub use self::local::LocalModel;
 pub use self::similarity_calibration::SimilarityScale;
-pub use self::text::{EmbeddingSource, IndexedText, MOST_INTENTS, index_text};
+pub use self::text::{EmbeddingSource, IndexedText, MAX_INTENTS, index_text};
 pub use self::unit_vector::Embedding;
 
 static TABLE: &[u8] = include_bytes!("../data/embedding.a2se");
@@ -52,7 +52,7 @@ const RULES: u32 = 2;
 
 /// Word pieces of a text that count to the built-in embedder: the limit of the model its table was
 /// learnt from.
-const MOST_PIECES: usize = 512;
+const MAX_PIECES: usize = 512;
 
 /// What turns text into vectors.
 #[derive(Debug, Clone)]
@@ -61,14 +61,14 @@ pub enum Embedder {
     /// The table in the binary.
     BuiltIn(BuiltIn),
     /// A service that speaks the embeddings API of `OpenAI`.
-    Endpoint(Endpoint),
+    Endpoint(EmbeddingEndpoint),
     /// A sentence transformer in a folder.
-    Local(Local),
+    Local(LocalModel),
 }
 
 /// What a text is: some models are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub enum EmbedPurpose {
     /// What a capability is found by.
     Document,
     /// What somebody searches with.
@@ -117,7 +117,7 @@ impl Embedder {
     /// # Errors
     /// [`Error::Unusable`] when no request could be made as it is configured.
     pub fn endpoint(config: EndpointConfig) -> Result<Self, Error> {
-        Endpoint::new(config).map(Self::Endpoint)
+        EmbeddingEndpoint::new(config).map(Self::Endpoint)
     }
 
     /// A sentence transformer in a folder, as the library of that name writes it.
@@ -126,7 +126,7 @@ impl Embedder {
     /// [`Error::Unusable`] when a file is missing or broken, or the model is of a kind that is not
     /// read here.
     pub fn local(folder: &Path, prefixes: PromptPrefixes) -> Result<Self, Error> {
-        Local::open(folder, prefixes).map(Self::Local)
+        LocalModel::open(folder, prefixes).map(Self::Local)
     }
 
     /// A name that changes whenever the vectors would, such as `builtin-256-int4-0123456789ab-2`.
@@ -162,7 +162,7 @@ impl Embedder {
     pub async fn embed(
         &self,
         texts: Vec<String>,
-        purpose: Purpose,
+        purpose: EmbedPurpose,
         patience: EmbedDeadline,
     ) -> Result<Vec<Embedding>, Error> {
         match self {
@@ -175,10 +175,10 @@ impl Embedder {
 
 impl PromptPrefixes {
     /// What comes before a text.
-    fn before(&self, purpose: Purpose) -> &str {
+    fn prefix_for(&self, purpose: EmbedPurpose) -> &str {
         let prefix = match purpose {
-            Purpose::Query => &self.query,
-            Purpose::Document => &self.document,
+            EmbedPurpose::Query => &self.query,
+            EmbedPurpose::Document => &self.document,
         };
         prefix.as_deref().unwrap_or_default()
     }
@@ -187,7 +187,7 @@ impl PromptPrefixes {
 /// The table in the binary. Copies share it.
 #[derive(Debug, Clone)]
 pub struct BuiltIn {
-    table: Table<'static>,
+    table: EmbeddingTable<'static>,
     id: String,
 }
 
@@ -201,10 +201,11 @@ impl BuiltIn {
     /// The table that was built in.
     #[must_use]
     pub fn new() -> Self {
-        let table = Table::parse(TABLE).expect("the table in the binary is the committed one");
+        let table =
+            EmbeddingTable::parse(TABLE).expect("the table in the binary is the committed one");
         let width = match table.width() {
-            Width::Int4 => "int4",
-            Width::Int8 => "int8",
+            ValueWidth::Int4 => "int4",
+            ValueWidth::Int8 => "int8",
         };
         let digest = TABLE_DIGEST.get(..12).unwrap_or(TABLE_DIGEST);
         Self { table, id: format!("builtin-{}-{width}-{digest}-{RULES}", table.dimensions()) }
@@ -223,7 +224,7 @@ impl BuiltIn {
     #[must_use]
     pub fn embed(&self, text: &str) -> Embedding {
         let mut vector = vec![0.0; self.table.dimensions()];
-        wordpiece_tokenizer::visit_pieces(&self.table, text, MOST_PIECES, |piece| {
+        wordpiece_tokenizer::visit_pieces(&self.table, text, MAX_PIECES, |piece| {
             if let Some(piece) = piece {
                 self.table.add_row(piece, &mut vector);
             }
@@ -235,19 +236,19 @@ impl BuiltIn {
     #[must_use]
     pub fn scale(&self) -> SimilarityScale {
         let vectors: Vec<_> = SimilarityScale::texts().map(|text| self.embed(text)).collect();
-        SimilarityScale::of(&vectors, &vectors)
+        SimilarityScale::from_vectors(&vectors, &vectors)
     }
 
     /// The vector of a text in parts; see [`of_parts`].
     #[must_use]
     pub fn embed_parts(&self, parts: &[(String, f32)]) -> Embedding {
-        of_parts(parts.iter().map(|(text, weight)| (self.embed(text), *weight)))
+        combine_parts(parts.iter().map(|(text, weight)| (self.embed(text), *weight)))
     }
 }
 
 /// The vector of a text in parts, of length one: each part counts by its weight, not by its
 /// length. `None` when no part has a meaning.
-pub fn of_parts(parts: impl IntoIterator<Item = (Embedding, f32)>) -> Embedding {
+pub fn combine_parts(parts: impl IntoIterator<Item = (Embedding, f32)>) -> Embedding {
     let mut sum: Vec<f32> = Vec::new();
     for (vector, weight) in parts {
         let vector = vector.unwrap_or_default();

@@ -9,60 +9,62 @@ use std::time::Duration;
 
 use a2s::Digest;
 
-use crate::embed::{EmbedDeadline, Embedder, Embedding, Purpose, SimilarityScale, of_parts};
+use crate::embed::{
+    EmbedDeadline, EmbedPurpose, Embedder, Embedding, SimilarityScale, combine_parts,
+};
 use crate::metrics::{EmbeddedFrom, EmbeddedLabels, Metrics};
-use crate::store::Store;
-use crate::vectors::Identity;
+use crate::store::RegistryStore;
+use crate::vectors::IndexIdentity;
 
 /// Texts of queries that are remembered, so that the next page of an answer costs nothing.
-const MOST_QUERIES: usize = 1024;
+const MAX_CACHED_QUERIES: usize = 1024;
 
 /// Texts with their weights, whose vectors become one.
-pub(crate) type Parts = Vec<(String, f32)>;
+pub(crate) type WeightedParts = Vec<(String, f32)>;
 
 /// Why a query is answered by its words alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Degraded {
+pub(crate) enum DegradedReason {
     /// The index was made by an embedder that nobody has any more.
-    NotAtHand,
+    EmbedderGone,
     /// The embedder of the index did not answer in time.
-    NoAnswer,
+    EmbedderUnavailable,
 }
 
-impl Degraded {
+impl DegradedReason {
     /// What the caller is told.
     pub(crate) fn text(self) -> &'static str {
         match self {
-            Self::NotAtHand => {
+            Self::EmbedderGone => {
                 "found by words alone: the index is being built anew for another embedder"
             }
-            Self::NoAnswer => "found by words alone: the embedder does not answer",
+            Self::EmbedderUnavailable => "found by words alone: the embedder does not answer",
         }
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct Meaning {
-    wanted: Arc<Embedder>,
+pub(crate) struct EmbeddingService {
+    configured: Arc<Embedder>,
     built_in: Arc<Embedder>,
-    store: Arc<dyn Store>,
+    store: Arc<dyn RegistryStore>,
     metrics: Metrics,
     query_timeout: Duration,
-    queries: Mutex<Queries>,
+    queries: Mutex<QueryCache>,
 }
 
 /// Vectors of queries, the oldest first.
 #[derive(Debug, Default)]
-struct Queries {
+struct QueryCache {
     vectors: BTreeMap<Digest, Embedding>,
     order: VecDeque<Digest>,
 }
 
-impl Meaning {
+impl EmbeddingService {
     pub(crate) fn new(
         wanted: Embedder,
         query_timeout: Duration,
-        store: Arc<dyn Store>,
+        store: Arc<dyn RegistryStore>,
         metrics: Metrics,
     ) -> Self {
         let wanted = Arc::new(wanted);
@@ -70,12 +72,19 @@ impl Meaning {
             Embedder::BuiltIn(_) => Arc::clone(&wanted),
             _ => Arc::new(Embedder::built_in()),
         };
-        Self { wanted, built_in, store, metrics, query_timeout, queries: Mutex::default() }
+        Self {
+            configured: wanted,
+            built_in,
+            store,
+            metrics,
+            query_timeout,
+            queries: Mutex::default(),
+        }
     }
 
     /// The embedder that the index should be made with.
-    pub(crate) fn wanted(&self) -> &Arc<Embedder> {
-        &self.wanted
+    pub(crate) fn configured(&self) -> &Arc<Embedder> {
+        &self.configured
     }
 
     /// The embedder that is always there.
@@ -84,34 +93,35 @@ impl Meaning {
     }
 
     /// The embedder that an index was made with.
-    pub(crate) fn of(&self, identity: &Identity) -> Option<&Arc<Embedder>> {
-        [&self.wanted, &self.built_in].into_iter().find(|known| known.id() == identity.embedder)
+    pub(crate) fn embedder_of(&self, identity: &IndexIdentity) -> Option<&Arc<Embedder>> {
+        [&self.configured, &self.built_in].into_iter().find(|known| known.id() == identity.embedder)
     }
 
     /// Vectors of what is searched with, for an index. When there are none to be had, the words have
     /// to do; a query never fails for that.
-    pub(crate) async fn of_queries(
+    pub(crate) async fn embed_queries(
         &self,
         texts: &[String],
-        identity: &Identity,
-    ) -> (Vec<Embedding>, Option<Degraded>) {
-        let Some(embedder) = self.of(identity) else {
-            return (vec![None; texts.len()], Some(Degraded::NotAtHand));
+        identity: &IndexIdentity,
+    ) -> (Vec<Embedding>, Option<DegradedReason>) {
+        let Some(embedder) = self.embedder_of(identity) else {
+            return (vec![None; texts.len()], Some(DegradedReason::EmbedderGone));
         };
         if let Embedder::BuiltIn(built_in) = &**embedder {
             return (texts.iter().map(|text| built_in.embed(text)).collect(), None);
         }
-        let keys: Vec<_> = texts.iter().map(|text| key(embedder, Purpose::Query, text)).collect();
-        if let Some(remembered) = self.recall(&keys) {
+        let keys: Vec<_> =
+            texts.iter().map(|text| key(embedder, EmbedPurpose::Query, text)).collect();
+        if let Some(remembered) = self.cached_vectors(&keys) {
             return (remembered, None);
         }
         let patience = EmbedDeadline::Short(self.query_timeout);
         // A model in this process knows no patience of its own, and many intents are several requests.
-        let embed = embedder.embed(texts.to_vec(), Purpose::Query, patience);
+        let embed = embedder.embed(texts.to_vec(), EmbedPurpose::Query, patience);
         let result = tokio::time::timeout(2 * self.query_timeout, embed).await;
         let why = match result {
-            Ok(Ok(vectors)) if has_length(&vectors, identity.dimensions) => {
-                self.keep(&keys, &vectors);
+            Ok(Ok(vectors)) if have_length(&vectors, identity.dimensions) => {
+                self.cache_vectors(&keys, &vectors);
                 return (vectors, None);
             }
             Ok(Ok(_)) => "its vectors are not as long as those of the index".to_owned(),
@@ -119,16 +129,16 @@ impl Meaning {
             Err(_) => "it takes too long".to_owned(),
         };
         tracing::warn!(why, "a search is answered by words alone");
-        (vec![None; texts.len()], Some(Degraded::NoAnswer))
+        (vec![None; texts.len()], Some(DegradedReason::EmbedderUnavailable))
     }
 
     /// Vectors of capabilities, each given in parts. What was embedded before costs nothing.
     ///
     /// # Errors
     /// When one that was not embedded before cannot be now.
-    pub(crate) async fn of_documents(
+    pub(crate) async fn embed_documents(
         &self,
-        documents: Vec<Parts>,
+        documents: Vec<WeightedParts>,
         embedder: &Embedder,
         patience: EmbedDeadline,
     ) -> Result<Vec<Embedding>, crate::Error> {
@@ -140,10 +150,10 @@ impl Meaning {
                 .map_err(|error| crate::Error::Internal(error.into()));
         }
         let texts: Vec<_> = documents.iter().flatten().map(|(text, _)| text.as_str()).collect();
-        let vectors = self.of_texts(&texts, embedder, Purpose::Document, patience).await?;
+        let vectors = self.embed_texts(&texts, embedder, EmbedPurpose::Document, patience).await?;
         let mut vectors = vectors.into_iter();
-        let to_vector = |parts: &Parts| {
-            of_parts(
+        let to_vector = |parts: &WeightedParts| {
+            combine_parts(
                 parts.iter().zip(vectors.by_ref()).map(|((_, weight), vector)| (vector, *weight)),
             )
         };
@@ -160,21 +170,22 @@ impl Meaning {
         }
         let texts: Vec<_> = SimilarityScale::texts().collect();
         let documents =
-            self.of_texts(&texts, embedder, Purpose::Document, EmbedDeadline::Long).await?;
-        let queries = self.of_texts(&texts, embedder, Purpose::Query, EmbedDeadline::Long).await?;
-        Ok(SimilarityScale::of(&queries, &documents))
+            self.embed_texts(&texts, embedder, EmbedPurpose::Document, EmbedDeadline::Long).await?;
+        let queries =
+            self.embed_texts(&texts, embedder, EmbedPurpose::Query, EmbedDeadline::Long).await?;
+        Ok(SimilarityScale::from_vectors(&queries, &documents))
     }
 
     /// Vectors of texts, in their order. What was embedded before costs nothing.
-    async fn of_texts(
+    async fn embed_texts(
         &self,
         texts: &[&str],
         embedder: &Embedder,
-        purpose: Purpose,
+        purpose: EmbedPurpose,
         patience: EmbedDeadline,
     ) -> Result<Vec<Embedding>, crate::Error> {
         let keys: Vec<_> = texts.iter().map(|text| key(embedder, purpose, text)).collect();
-        let mut known = self.store.embeddings(&keys).await?;
+        let mut known = self.store.load_embeddings(&keys).await?;
         self.count(EmbeddedFrom::cache, known.len());
         // A text that occurs twice is asked for once.
         let mut missing = BTreeMap::new();
@@ -188,7 +199,7 @@ impl Meaning {
             let vectors = embedder.embed(texts, purpose, patience).await?;
             self.count(EmbeddedFrom::embedder, vectors.len());
             let new: Vec<_> = keys.into_iter().zip(vectors).collect();
-            if let Err(error) = self.store.remember_embeddings(&new).await {
+            if let Err(error) = self.store.save_embeddings(&new).await {
                 // It costs the same again some day; that is all.
                 tracing::warn!(%error, "vectors could not be remembered");
             }
@@ -202,20 +213,20 @@ impl Meaning {
     }
 
     /// The vectors of all, or nothing.
-    fn recall(&self, keys: &[Digest]) -> Option<Vec<Embedding>> {
+    fn cached_vectors(&self, keys: &[Digest]) -> Option<Vec<Embedding>> {
         let queries = self.queries.lock().unwrap_or_else(PoisonError::into_inner);
         keys.iter().map(|key| queries.vectors.get(key).cloned()).collect()
     }
 
-    fn keep(&self, keys: &[Digest], vectors: &[Embedding]) {
+    fn cache_vectors(&self, keys: &[Digest], vectors: &[Embedding]) {
         let mut queries = self.queries.lock().unwrap_or_else(PoisonError::into_inner);
-        let Queries { vectors: kept, order } = &mut *queries;
+        let QueryCache { vectors: kept, order } = &mut *queries;
         for (key, vector) in keys.iter().zip(vectors) {
             if kept.insert(*key, vector.clone()).is_none() {
                 order.push_back(*key);
             }
         }
-        while order.len() > MOST_QUERIES {
+        while order.len() > MAX_CACHED_QUERIES {
             if let Some(oldest) = order.pop_front() {
                 kept.remove(&oldest);
             }
@@ -224,11 +235,11 @@ impl Meaning {
 }
 
 /// What a text is remembered under. Lengths come first, so that no two things are spelled alike.
-fn key(embedder: &Embedder, purpose: Purpose, text: &str) -> Digest {
+fn key(embedder: &Embedder, purpose: EmbedPurpose, text: &str) -> Digest {
     let id = embedder.id();
     Digest::of_bytes(format!("{}:{id}{purpose:?}:{text}", id.len()).as_bytes())
 }
 
-fn has_length(vectors: &[Embedding], length: usize) -> bool {
+fn have_length(vectors: &[Embedding], length: usize) -> bool {
     vectors.iter().flatten().all(|vector| vector.len() == length)
 }

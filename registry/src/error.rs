@@ -5,19 +5,21 @@
 //! made, and never shown.
 
 use a2s::api::Problem;
-use a2s::{CapabilityName, Code, Diagnostic, Digest, Refusal, StreamRefusal, Subject};
+use a2s::{
+    AuthError, CapabilityName, Diagnostic, Digest, ErrorCode, StreamRejection, TokenSubject,
+};
 use semver::Version;
 
 use crate::{embed, store, vectors};
 
 /// The most owners that an error names.
-const MOST_LISTED: usize = 5;
+const MAX_LISTED: usize = 5;
 
 macro_rules! codes {
     ($($name:ident = $id:literal, $title:literal, $remedy:literal;)*) => {
-        $(#[doc = $title] pub(crate) const $name: Code = Code { id: $id, title: $title, remedy: $remedy };)*
+        $(#[doc = $title] pub(crate) const $name: ErrorCode = ErrorCode { id: $id, title: $title, remedy: $remedy };)*
         /// Every code of this crate, in order: A2S200 to A2S299.
-        pub const CODES: &[Code] = &[$($name),*];
+        pub const CODES: &[ErrorCode] = &[$($name),*];
     };
 }
 
@@ -122,14 +124,14 @@ pub enum Error {
     MalformedParameter(String),
     /// The token that was shown does not open this.
     #[error("{0}")]
-    Shut(#[from] Refusal),
+    Unauthorized(#[from] AuthError),
     /// The time for a request ran out.
     #[error("the request was not done within {0} s")]
     TimedOut(u64),
 
     /// The document has errors; all of them are here.
     #[error("the document has {}", count_errors(.0))]
-    Refused(Vec<Diagnostic>),
+    DocumentRejected(Vec<Diagnostic>),
     /// The version exists with other content.
     #[error("{0}")]
     VersionTaken(Box<DigestMismatch>),
@@ -147,7 +149,7 @@ pub enum Error {
     #[error(
         "`{name}` differs from the published `{other}` only by case or letters that look alike"
     )]
-    LookAlike {
+    LookalikeName {
         /// The name.
         name: CapabilityName,
         /// The published one.
@@ -159,7 +161,7 @@ pub enum Error {
         /// The name.
         name: CapabilityName,
         /// Whoever may publish under it.
-        owners: Vec<Subject>,
+        owners: Vec<TokenSubject>,
     },
     /// A mirror did not copy this from its source.
     #[error("{}", not_mirrored(.name, .version.as_ref(), .origin.as_deref()))]
@@ -175,7 +177,7 @@ pub enum Error {
     #[error(
         "the token of `{0}` has the scope `admin`, so a mirror's source could change every name"
     )]
-    MirrorPrivileged(Subject),
+    MirrorPrivileged(TokenSubject),
     /// Not one version was named.
     #[error("name one version of `{0}` exactly, such as `1.2.0`")]
     NotExact(CapabilityName),
@@ -184,7 +186,7 @@ pub enum Error {
     BadDeprecation(String),
     /// The dependencies of the document have too many dependencies.
     #[error("more than {most} versions stand below the dependencies of the document")]
-    TooManyBelow {
+    TooManyDependencies {
         /// The most there may be.
         most: usize,
     },
@@ -207,7 +209,7 @@ pub enum Error {
     ServiceMissing(String),
     /// The stored text was changed behind the registry's back.
     #[error("the stored document of `{name}` {version} {reason}")]
-    Damaged {
+    DocumentDamaged {
         /// Name of the capability.
         name: CapabilityName,
         /// The version.
@@ -249,16 +251,16 @@ pub enum Error {
     BadToken(String),
     /// There is a token of this name.
     #[error("there is a token called `{0}`")]
-    TokenTaken(Subject),
+    TokenTaken(TokenSubject),
     /// There is no token of this name.
     #[error("no token is called `{0}`")]
-    TokenMissing(Subject),
+    TokenMissing(TokenSubject),
     /// Nobody would own the name.
     #[error("`{0}` would have no owner")]
     LastOwner(CapabilityName),
     /// Too many streams of changes are open.
     #[error("the changes cannot be followed now: {0}")]
-    TooManyFollowers(StreamRefusal),
+    TooManyFollowers(StreamRejection),
 
     /// Something that should not happen.
     #[error("the registry met an unexpected error")]
@@ -280,29 +282,29 @@ pub enum Error {
 impl Error {
     /// The stable code.
     #[must_use]
-    pub fn code(&self) -> &'static Code {
-        self.entry().0
+    pub fn code(&self) -> &'static ErrorCode {
+        self.code_and_status().0
     }
 
     /// The HTTP status.
     #[must_use]
     pub fn status(&self) -> u16 {
-        self.entry().1
+        self.code_and_status().1
     }
 
     /// What the caller is told (RFC 9457).
     #[must_use]
     pub fn to_problem(&self) -> Problem {
-        let (code, status) = self.entry();
+        let (code, status) = self.code_and_status();
         let mut problem = Problem::new(status, code, self.to_string());
-        if let Self::Refused(diagnostics) = self {
+        if let Self::DocumentRejected(diagnostics) = self {
             problem.diagnostics.clone_from(diagnostics);
         }
         problem
     }
 
     /// The table: variant, code, status.
-    fn entry(&self) -> (&'static Code, u16) {
+    fn code_and_status(&self) -> (&'static ErrorCode, u16) {
         match self {
             Self::UnknownRoute => (&UNKNOWN_ROUTE, 404),
             Self::MethodNotAllowed => (&METHOD_NOT_ALLOWED, 405),
@@ -311,27 +313,27 @@ impl Error {
             Self::BodyTooLarge { .. } => (&BODY_TOO_LARGE, 413),
             Self::MalformedBody(_) => (&MALFORMED_BODY, 400),
             Self::MalformedParameter(_) => (&MALFORMED_PARAMETER, 400),
-            Self::Shut(refusal) => match refusal {
-                Refusal::Missing | Refusal::Unknown => (&UNAUTHORISED, 401),
-                Refusal::Lacks { .. } => (&SCOPE_LACKING, 403),
-                Refusal::BadEndUser(_) => (&MALFORMED_PARAMETER, 400),
-                Refusal::Unavailable(_) => (&STORE_UNAVAILABLE, 503),
+            Self::Unauthorized(refusal) => match refusal {
+                AuthError::MissingToken | AuthError::UnknownToken => (&UNAUTHORISED, 401),
+                AuthError::MissingScope { .. } => (&SCOPE_LACKING, 403),
+                AuthError::InvalidEndUser(_) => (&MALFORMED_PARAMETER, 400),
+                AuthError::Unavailable(_) => (&STORE_UNAVAILABLE, 503),
             },
             Self::TimedOut(_) => (&TIMED_OUT, 503),
-            Self::Refused(_) => (&DOCUMENT_REFUSED, 422),
+            Self::DocumentRejected(_) => (&DOCUMENT_REFUSED, 422),
             Self::VersionTaken(_) => (&VERSION_TAKEN, 409),
             Self::NameTaken { .. } => (&NAME_TAKEN, 409),
-            Self::LookAlike { .. } => (&LOOKALIKE_NAME, 409),
+            Self::LookalikeName { .. } => (&LOOKALIKE_NAME, 409),
             Self::NotOwner { .. } => (&NOT_OWNER, 403),
             Self::NotMirrored { .. } => (&NOT_MIRRORED, 403),
             Self::MirrorPrivileged(_) => (&MIRROR_PRIVILEGED, 403),
             Self::NotExact(_) => (&MALFORMED_PARAMETER, 400),
             Self::BadDeprecation(_) => (&BAD_DEPRECATION, 422),
-            Self::TooManyBelow { .. } => (&TOO_MANY_BELOW, 422),
+            Self::TooManyDependencies { .. } => (&TOO_MANY_BELOW, 422),
             Self::CapabilityMissing(_) => (&CAPABILITY_MISSING, 404),
             Self::VersionMissing { .. } => (&VERSION_MISSING, 404),
             Self::ServiceMissing(_) => (&SERVICE_MISSING, 404),
-            Self::Damaged { .. } => (&DOCUMENT_DAMAGED, 500),
+            Self::DocumentDamaged { .. } => (&DOCUMENT_DAMAGED, 500),
             Self::BadSearch(_) => (&BAD_SEARCH, 422),
             Self::UnknownStrategy { .. } => (&UNKNOWN_STRATEGY, 422),
             Self::BadCursor(_) => (&BAD_CURSOR, 422),
@@ -343,7 +345,7 @@ impl Error {
             Self::TokenTaken(_) => (&TOKEN_TAKEN, 409),
             Self::TokenMissing(_) => (&TOKEN_MISSING, 404),
             Self::LastOwner(_) => (&LAST_OWNER, 409),
-            Self::TooManyFollowers(StreamRefusal::Total(_)) => (&TOO_MANY_FOLLOWERS, 503),
+            Self::TooManyFollowers(StreamRejection::Total(_)) => (&TOO_MANY_FOLLOWERS, 503),
             Self::TooManyFollowers(_) => (&TOO_MANY_FOLLOWERS, 429),
             Self::Internal(_) => (&INTERNAL, 500),
             Self::DatabaseMissing(_) => (&DATABASE_MISSING, 500),
@@ -355,9 +357,9 @@ impl Error {
             },
             Self::Vectors(error) => match error {
                 vectors::Error::NotReady => (&INDEX_NOT_READY, 503),
-                vectors::Error::Failed(_) | vectors::Error::Full(_) | vectors::Error::Away(_) => {
-                    (&INDEX_UNAVAILABLE, 503)
-                }
+                vectors::Error::Failed(_)
+                | vectors::Error::DiskFull(_)
+                | vectors::Error::Unavailable(_) => (&INDEX_UNAVAILABLE, 503),
                 vectors::Error::Unusable(_) => (&INDEX_SERVER_UNUSABLE, 503),
                 vectors::Error::InUse(_) => (&INDEX_IN_USE, 500),
                 vectors::Error::Folder { .. } => (&INDEX_UNUSABLE, 500),
@@ -370,9 +372,9 @@ impl Error {
     }
 }
 
-fn listed(owners: &[Subject]) -> String {
-    let shown = owners.iter().take(MOST_LISTED).map(|owner| format!("`{owner}`"));
-    let more = if owners.len() > MOST_LISTED { " and others" } else { "" };
+fn listed(owners: &[TokenSubject]) -> String {
+    let shown = owners.iter().take(MAX_LISTED).map(|owner| format!("`{owner}`"));
+    let more = if owners.len() > MAX_LISTED { " and others" } else { "" };
     format!("{}{more}", shown.collect::<Vec<_>>().join(", "))
 }
 
@@ -405,8 +407,10 @@ fn store_text(error: &store::Error) -> &'static str {
 fn vectors_text(error: &vectors::Error) -> &'static str {
     match error {
         vectors::Error::NotReady => "the search index is being built from the stored documents",
-        vectors::Error::Failed(_) | vectors::Error::Away(_) => "the search index did not answer",
-        vectors::Error::Full(_) => "the disk of the search index has too little free space",
+        vectors::Error::Failed(_) | vectors::Error::Unavailable(_) => {
+            "the search index did not answer"
+        }
+        vectors::Error::DiskFull(_) => "the disk of the search index has too little free space",
         vectors::Error::Unusable(_) => "the server of the search index cannot be used",
         vectors::Error::InUse(_) => "the index folder is in use by another process",
         vectors::Error::Folder { .. } => "the index folder cannot be used",
@@ -440,8 +444,8 @@ mod tests {
             Error::Internal(secret.into()),
             Error::Store(store::Error::unavailable(secret)),
             Error::Vectors(vectors::Error::Failed(secret.to_owned())),
-            Error::Vectors(vectors::Error::Full(secret.to_owned())),
-            Error::Vectors(vectors::Error::Away(secret.to_owned())),
+            Error::Vectors(vectors::Error::DiskFull(secret.to_owned())),
+            Error::Vectors(vectors::Error::Unavailable(secret.to_owned())),
             Error::Vectors(vectors::Error::Unusable(secret.to_owned())),
             Error::Embedder(embed::Error::Unavailable(secret.to_owned())),
         ] {

@@ -12,71 +12,71 @@ use a2s::api::HostHealth;
 /// After so many milliseconds bad news is half as bad: nobody tells of a host that nobody asks.
 const HALF_LIFE: f64 = 120_000.0;
 /// What is older tells nothing any more: five half-lives.
-const OLD: i64 = 600_000;
+const MAX_AGE: i64 = 600_000;
 /// Hosts that are remembered, and voices of each.
-const MOST_HOSTS: usize = 4_096;
-const MOST_VOICES: usize = 64;
+const MAX_HOSTS: usize = 4_096;
+const MAX_REPORTERS: usize = 64;
 
 /// What is known of hosts.
 #[derive(Debug, Default)]
-pub(crate) struct Services {
-    hosts: Mutex<BTreeMap<Domain, Voices>>,
+pub(crate) struct HostHealthTracker {
+    hosts: Mutex<BTreeMap<Domain, HostReports>>,
 }
 
 /// What each executor says of one host, and when it said so.
-type Voices = BTreeMap<u8, (f64, i64)>;
+type HostReports = BTreeMap<u8, (f64, i64)>;
 
 /// The hosts that are not well at one time, with their health, 0 to 1.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Ailing(BTreeMap<Domain, f64>);
+pub(crate) struct UnhealthyHosts(BTreeMap<Domain, f64>);
 
-impl Services {
+impl HostHealthTracker {
     /// Takes what the executor `voice` tells at `now`, in milliseconds since 1970.
-    pub(crate) fn hear(&self, voice: u8, told: &[HostHealth], now: i64) {
+    pub(crate) fn record_reports(&self, voice: u8, told: &[HostHealth], now: i64) {
         let mut hosts = self.lock();
         for HostHealth { host, health } in told {
-            if MOST_HOSTS <= hosts.len() && !hosts.contains_key(host) {
-                forget(&mut hosts, now);
-                if MOST_HOSTS <= hosts.len() {
+            if MAX_HOSTS <= hosts.len() && !hosts.contains_key(host) {
+                remove_old(&mut hosts, now);
+                if MAX_HOSTS <= hosts.len() {
                     continue;
                 }
             }
             let voices = hosts.entry(host.clone()).or_default();
-            if voices.len() < MOST_VOICES || voices.contains_key(&voice) {
+            if voices.len() < MAX_REPORTERS || voices.contains_key(&voice) {
                 voices.insert(voice, (health.clamp(0.0, 1.0), now));
             }
         }
     }
 
     /// The hosts that are not well at `now`; usually none.
-    pub(crate) fn ailing(&self, now: i64) -> Ailing {
+    pub(crate) fn unhealthy_hosts(&self, now: i64) -> UnhealthyHosts {
         let mut hosts = self.lock();
-        forget(&mut hosts, now);
+        remove_old(&mut hosts, now);
         let ailing = hosts
             .iter()
-            .map(|(host, voices)| (host.clone(), health_of(voices, now)))
+            .map(|(host, voices)| (host.clone(), average_health(voices, now)))
             .filter(|(_, health)| *health < 1.0);
-        Ailing(ailing.collect())
+        UnhealthyHosts(ailing.collect())
     }
 
     /// Nothing panics while it holds this lock; if it did, a part of a report would be left.
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Domain, Voices>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Domain, HostReports>> {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Ailing {
+impl UnhealthyHosts {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The health of what needs all of these hosts: that of the weakest.
-    pub(crate) fn of<'d>(&self, domains: impl IntoIterator<Item = &'d Domain>) -> f64 {
+    pub(crate) fn worst_health<'d>(&self, domains: impl IntoIterator<Item = &'d Domain>) -> f64 {
         domains.into_iter().filter_map(|domain| self.0.get(domain)).copied().fold(1.0, f64::min)
     }
 }
 
-fn health_of(voices: &Voices, now: i64) -> f64 {
+fn average_health(voices: &HostReports, now: i64) -> f64 {
     let badness = voices.values().map(|(health, at)| {
         let age = now.saturating_sub(*at).max(0) as f64;
         (1.0 - health) * (-age / HALF_LIFE).exp2()
@@ -84,9 +84,9 @@ fn health_of(voices: &Voices, now: i64) -> f64 {
     1.0 - badness.sum::<f64>() / voices.len().max(1) as f64
 }
 
-fn forget(hosts: &mut BTreeMap<Domain, Voices>, now: i64) {
+fn remove_old(hosts: &mut BTreeMap<Domain, HostReports>, now: i64) {
     hosts.retain(|_, voices| {
-        voices.retain(|_, (_, at)| now.saturating_sub(*at) < OLD);
+        voices.retain(|_, (_, at)| now.saturating_sub(*at) < MAX_AGE);
         !voices.is_empty()
     });
 }
@@ -105,38 +105,42 @@ mod tests {
 
     #[test]
     fn bad_news_fades_within_minutes_and_good_news_ends_it() {
-        let services = Services::default();
-        let health = |now| services.ailing(now).of(&[domain("a.example"), domain("b.example")]);
-        services.hear(1, &told("a.example", 0.0), 0);
+        let services = HostHealthTracker::default();
+        let health = |now| {
+            services.unhealthy_hosts(now).worst_health(&[domain("a.example"), domain("b.example")])
+        };
+        services.record_reports(1, &told("a.example", 0.0), 0);
         assert_eq!(health(0), 0.0);
         assert!((health(120_000) - 0.5).abs() < 1e-9);
-        assert!(services.ailing(OLD).is_empty());
-        services.hear(1, &told("a.example", 0.25), 0);
-        assert_eq!(services.ailing(0).of(&[domain("b.example")]), 1.0);
-        services.hear(1, &told("a.example", 1.0), 1);
-        assert!(services.ailing(1).is_empty());
+        assert!(services.unhealthy_hosts(MAX_AGE).is_empty());
+        services.record_reports(1, &told("a.example", 0.25), 0);
+        assert_eq!(services.unhealthy_hosts(0).worst_health(&[domain("b.example")]), 1.0);
+        services.record_reports(1, &told("a.example", 1.0), 1);
+        assert!(services.unhealthy_hosts(1).is_empty());
     }
 
     #[test]
     fn one_executor_without_a_network_is_one_voice() {
-        let services = Services::default();
+        let services = HostHealthTracker::default();
         for voice in 0..9 {
-            services.hear(voice, &told("a.example", 1.0), 0);
+            services.record_reports(voice, &told("a.example", 1.0), 0);
         }
         for _ in 0..100 {
-            services.hear(9, &told("a.example", 0.0), 0);
+            services.record_reports(9, &told("a.example", 0.0), 0);
         }
-        assert!((services.ailing(0).of(&[domain("a.example")]) - 0.9).abs() < 1e-9);
+        assert!(
+            (services.unhealthy_hosts(0).worst_health(&[domain("a.example")]) - 0.9).abs() < 1e-9
+        );
     }
 
     #[test]
     fn memory_is_bounded_and_old_news_makes_room() {
-        let services = Services::default();
-        for n in 0..2 * MOST_HOSTS {
-            services.hear(0, &told(&format!("h{n}.example"), 0.0), 0);
+        let services = HostHealthTracker::default();
+        for n in 0..2 * MAX_HOSTS {
+            services.record_reports(0, &told(&format!("h{n}.example"), 0.0), 0);
         }
-        assert_eq!(services.lock().len(), MOST_HOSTS);
-        services.hear(0, &told("new.example", 0.0), OLD);
+        assert_eq!(services.lock().len(), MAX_HOSTS);
+        services.record_reports(0, &told("new.example", 0.0), MAX_AGE);
         assert_eq!(services.lock().len(), 1);
     }
 }

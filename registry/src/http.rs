@@ -6,7 +6,7 @@
 mod document;
 mod graph;
 mod history;
-mod life;
+mod lifecycle;
 mod request;
 mod services;
 mod tokens;
@@ -14,10 +14,10 @@ mod tokens;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::Door;
+use a2s::AuthGuard;
 use a2s::api::{
     CapabilityList, CapabilityStats, CapabilityVersions, IndexStatus, OutcomeReport, PROBLEM_JSON,
-    Problem, PublishResponse, SearchRequest, VerifyRequest, VerifyResponse, Weights,
+    Problem, PublishResponse, SearchRequest, StrategyWeights, VerifyRequest, VerifyResponse,
 };
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -31,30 +31,31 @@ use utoipa::{IntoParams, OpenApi};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt as _};
 use utoipa_axum::routes;
 
-use self::document::Representation;
+use self::document::DocumentRepresentation;
 use self::request::{
-    DocumentBody, Holder, JsonBody, Name, NameAndSelector, Params, Publish, Service,
+    AuthorizedCaller, CapabilityNameParam, DocumentBody, JsonBody, NameAndSelector, Publish,
+    QueryParams, Service,
 };
 use crate::Error;
 use crate::catalog::{AnySearchResponse, Catalog};
-use crate::mirror::Mirror;
-use crate::tokens::Tokens;
+use crate::mirror::MirrorSource;
+use crate::tokens::TokenService;
 
 /// The largest body that is no document.
-const LARGEST_REQUEST: usize = 64 * 1024;
+const MAX_REQUEST_BYTES: usize = 64 * 1024;
 /// Capabilities on a page when the caller does not say how many, and at most.
-const USUAL_PAGE: u32 = 50;
-const LARGEST_PAGE: u32 = 100;
+const DEFAULT_PAGE_SIZE: u32 = 50;
+const MAX_PAGE_SIZE: u32 = 100;
 
 /// What handlers share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct HttpState {
     pub(crate) catalog: Catalog,
-    pub(crate) tokens: Tokens,
-    pub(crate) door: Door,
+    pub(crate) tokens: TokenService,
+    pub(crate) auth_guard: AuthGuard,
 }
 
-type App = State<Arc<Shared>>;
+type App = State<Arc<HttpState>>;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -70,23 +71,23 @@ type App = State<Arc<Shared>>;
         (name = "tokens", description = "Who may do what."),
         (name = "changes", description = "What changed, and who changed it."),
     ),
-    components(schemas(Problem, a2s::api::RegistryChange, a2s::api::schema::VersionSelector, Weights)),
+    components(schemas(Problem, a2s::api::RegistryChange, a2s::api::schema::VersionSelector, StrategyWeights)),
 )]
-struct Api;
+struct RegistryApi;
 
 /// The routes under `/v1` and their description.
-fn api(document_bytes: usize) -> OpenApiRouter<Arc<Shared>> {
+fn api(document_bytes: usize) -> OpenApiRouter<Arc<HttpState>> {
     let documents = DefaultBodyLimit::max(document_bytes);
-    let requests = DefaultBodyLimit::max(LARGEST_REQUEST);
-    OpenApiRouter::with_openapi(Api::openapi())
+    let requests = DefaultBodyLimit::max(MAX_REQUEST_BYTES);
+    OpenApiRouter::with_openapi(RegistryApi::openapi())
         .routes(routes!(list_capabilities, publish_capability).layer(documents))
         .routes(routes!(list_versions))
         .routes(routes!(get_document))
         .routes(routes!(get_stats))
-        .routes(routes!(life::yank_version).layer(requests))
-        .routes(routes!(life::unyank_version).layer(requests))
-        .routes(routes!(life::deprecate_version).layer(requests))
-        .routes(routes!(life::list_owners, life::change_owners).layer(requests))
+        .routes(routes!(lifecycle::yank_version).layer(requests))
+        .routes(routes!(lifecycle::unyank_version).layer(requests))
+        .routes(routes!(lifecycle::deprecate_version).layer(requests))
+        .routes(routes!(lifecycle::list_owners, lifecycle::change_owners).layer(requests))
         .routes(routes!(search_capabilities).layer(requests))
         .routes(routes!(graph::get_graph))
         .routes(routes!(graph::get_graph_of_version))
@@ -114,31 +115,31 @@ pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
         .components
         .get_or_insert_default()
         .add_security_scheme("token", SecurityScheme::Http(bearer));
-    a2s::api::add_refusals(&mut openapi);
+    a2s::api::add_error_responses(&mut openapi);
     openapi
 }
 
 /// The routes under `/v1`: to be merged with those of other services.
-pub(crate) fn routes(shared: &Arc<Shared>) -> Router {
+pub(crate) fn routes(shared: &Arc<HttpState>) -> Router {
     let limits = shared.catalog.limits;
-    guard(api(limits.document_bytes).split_for_parts().0, limits.request_time)
+    add_error_layers(api(limits.document_bytes).split_for_parts().0, limits.request_time)
         .with_state(Arc::clone(shared))
 }
 
 /// Everything that a registry alone answers.
-pub(crate) fn router(shared: &Arc<Shared>) -> Router {
+pub(crate) fn router(shared: &Arc<HttpState>) -> Router {
     let health = Router::new()
         .route("/healthz", axum::routing::get(healthz))
         .route("/readyz", axum::routing::get(readyz));
     let limits = shared.catalog.limits;
-    guard(health, limits.request_time)
+    add_error_layers(health, limits.request_time)
         .with_state(Arc::clone(shared))
         .merge(routes(shared))
         .fallback(not_found)
 }
 
 /// Every way out of a handler is an answer of ours: a wrong method, a deadline, a panic.
-fn guard(router: Router<Arc<Shared>>, deadline: Duration) -> Router<Arc<Shared>> {
+fn add_error_layers(router: Router<Arc<HttpState>>, deadline: Duration) -> Router<Arc<HttpState>> {
     router
         .method_not_allowed_fallback(|| async { Error::MethodNotAllowed })
         .layer(from_fn_with_state(deadline, stop_at_deadline))
@@ -187,11 +188,11 @@ async fn stop_at_deadline(
 )]
 async fn publish_capability(
     State(app): App,
-    Holder(caller, _): Holder<Publish>,
+    AuthorizedCaller(caller, _): AuthorizedCaller<Publish>,
     headers: HeaderMap,
     DocumentBody(source): DocumentBody,
 ) -> Result<Response, Error> {
-    let mirror = Mirror::read(&headers, &caller)?;
+    let mirror = MirrorSource::from_headers(&headers, &caller)?;
     let answer = app.catalog.publish(source, &caller, mirror.as_ref()).await?;
     let status = if answer.created { StatusCode::CREATED } else { StatusCode::OK };
     let location = location(&answer.name, &answer.version);
@@ -201,7 +202,7 @@ async fn publish_capability(
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct Page {
+struct PageParams {
     /// The name behind which the page begins: `next` of the page before.
     after: Option<a2s::CapabilityName>,
     /// How many capabilities at most: 1 to 100, 50 when absent.
@@ -213,23 +214,23 @@ struct Page {
 ///
 /// The live version of each, in order of name.
 #[utoipa::path(
-    get, path = "/v1/capabilities", tag = "capabilities", params(Page),
+    get, path = "/v1/capabilities", tag = "capabilities", params(PageParams),
     responses(
         (status = 200, description = "One page", body = CapabilityList),
     ),
 )]
 async fn list_capabilities(
     State(app): App,
-    Params(page): Params<Page>,
+    QueryParams(page): QueryParams<PageParams>,
 ) -> Result<Json<CapabilityList>, Error> {
     let limit = page_size(page.limit)?;
     Ok(Json(app.catalog.list(page.after.as_ref(), limit).await?))
 }
 
 fn page_size(limit: Option<u32>) -> Result<u32, Error> {
-    let limit = limit.unwrap_or(USUAL_PAGE);
-    if !(1..=LARGEST_PAGE).contains(&limit) {
-        let text = format!("`limit` is a number from 1 to {LARGEST_PAGE}");
+    let limit = limit.unwrap_or(DEFAULT_PAGE_SIZE);
+    if !(1..=MAX_PAGE_SIZE).contains(&limit) {
+        let text = format!("`limit` is a number from 1 to {MAX_PAGE_SIZE}");
         return Err(Error::MalformedParameter(text));
     }
     Ok(limit)
@@ -245,7 +246,7 @@ fn page_size(limit: Option<u32>) -> Result<u32, Error> {
 )]
 async fn list_versions(
     State(app): App,
-    Name(name): Name,
+    CapabilityNameParam(name): CapabilityNameParam,
 ) -> Result<Json<CapabilityVersions>, Error> {
     Ok(Json(app.catalog.list_versions(&name).await?))
 }
@@ -277,7 +278,7 @@ async fn get_document(
     NameAndSelector(name, selector): NameAndSelector,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    let representation = Representation::accepted(&headers)?;
+    let representation = DocumentRepresentation::from_accept_header(&headers)?;
     let fetched = app.catalog.fetch(&name, &selector).await?;
     let entry = fetched.entry;
     let tag = document::etag(entry.digest);
@@ -287,13 +288,13 @@ async fn get_document(
         (header::VARY, HeaderValue::from_static("accept")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
     ];
-    if document::is_known(&headers, &tag) {
+    if document::matches_etag(&headers, &tag) {
         return Ok((StatusCode::NOT_MODIFIED, head).into_response());
     }
-    let source = fetched.opened.source;
+    let source = fetched.document.source;
     let body = match representation {
-        Representation::Yaml => source,
-        Representation::Json => {
+        DocumentRepresentation::Yaml => source,
+        DocumentRepresentation::Json => {
             app.catalog.documents.compute(move || document::to_json(source)).await??
         }
     };
@@ -319,7 +320,7 @@ async fn get_stats(
     State(app): App,
     NameAndSelector(name, selector): NameAndSelector,
 ) -> Result<Json<CapabilityStats>, Error> {
-    Ok(Json(app.catalog.stats(&name, &selector).await?))
+    Ok(Json(app.catalog.load_stats(&name, &selector).await?))
 }
 
 /// Search by intent
@@ -395,10 +396,10 @@ async fn verify_capability(
 )]
 async fn record_outcome(
     State(app): App,
-    _: Holder<Service>,
+    _: AuthorizedCaller<Service>,
     JsonBody(report): JsonBody<OutcomeReport>,
 ) -> Result<StatusCode, Error> {
-    app.catalog.record(report).await?;
+    app.catalog.record_outcome(report).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -421,7 +422,7 @@ impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status()).unwrap_or_default();
         if status.is_server_error() {
-            tracing::error!(code = self.code().id, error = %self, cause = cause(&self), "request failed");
+            tracing::error!(code = self.code().id, error = %self, cause = error_chain(&self), "request failed");
         }
         let problem = self.to_problem();
         let later = problem.retry_after().map(|seconds| [(header::RETRY_AFTER, seconds)]);
@@ -436,7 +437,7 @@ impl IntoResponse for Error {
 }
 
 /// What engines said, for the log.
-fn cause(error: &Error) -> Option<String> {
+fn error_chain(error: &Error) -> Option<String> {
     let mut cause = std::error::Error::source(error)?;
     let mut text = cause.to_string();
     while let Some(deeper) = cause.source() {

@@ -31,27 +31,27 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use self::backoff::Pause;
-use self::pending_embeddings::{Late, Owed};
-use self::point_builder::Points;
-use self::rebuild::{Build, Step};
-use self::reconcile::LOOK_AROUND;
+use self::backoff::RetryBackoff;
+use self::pending_embeddings::{LateEmbeddings, PendingEmbeddings};
+use self::point_builder::PointBuilder;
+use self::rebuild::{IndexRebuild, RebuildStep};
+use self::reconcile::SHARED_CHECK_INTERVAL;
 use crate::Error;
-use crate::documents::Documents;
+use crate::documents::DocumentReader;
 use crate::embed::{EmbedDeadline, Embedder};
-use crate::embedding_service::Meaning;
-use crate::live_version_cache::Live;
+use crate::embedding_service::EmbeddingService;
+use crate::live_version_cache::LiveVersionCache;
 use crate::metrics::Metrics;
-use crate::store::dependency_rows::Which;
+use crate::store::dependency_rows::VersionScope;
 use crate::store::indexes::IndexId;
-use crate::store::{CapabilityId, Seq, Store};
-use crate::vectors::{self, Change, Vectors};
+use crate::store::{CapabilityId, ChangeSeq, RegistryStore};
+use crate::vectors::{self, IndexChange, VectorIndex};
 
 /// Changes that are made in one go.
 const BATCH: u32 = 256;
 /// How long changes may wait for the embedder; after that they are found by their words until they
 /// have vectors. Publishing waits a little longer.
-const PATIENCE: EmbedDeadline = EmbedDeadline::Short(Duration::from_secs(4));
+const EMBED_DEADLINE: EmbedDeadline = EmbedDeadline::Short(Duration::from_secs(4));
 /// How long a change may wait to be brought to disk. Until then a crash costs only a repetition.
 const FLUSH_DELAY: Duration = Duration::from_secs(1);
 /// So many changes are brought to disk at once.
@@ -63,9 +63,9 @@ const FAILURES_BEFORE_REBUILD: u32 = 3;
 
 /// How far the index is.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Progress {
+struct IndexProgress {
     /// Queries see every change up to this one.
-    applied: Seq,
+    applied: ChangeSeq,
     /// It was level with the store once since the start.
     is_ready: bool,
     /// The index that is being built, if one is.
@@ -76,16 +76,16 @@ struct Progress {
 
 /// The running indexer. It stops when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Index {
-    progress: watch::Receiver<Progress>,
-    wishes: mpsc::Sender<Wish>,
+pub(crate) struct IndexerHandle {
+    progress: watch::Receiver<IndexProgress>,
+    commands: mpsc::Sender<IndexCommand>,
     stop: CancellationToken,
     _stop_on_drop: DropGuard,
     task: tokio::sync::Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What the indexer is asked for.
-enum Wish {
+enum IndexCommand {
     /// Look for changes.
     Follow,
     /// Make rows and index anew; answers with the number of capabilities in the index.
@@ -93,52 +93,52 @@ enum Wish {
 }
 
 /// What the indexer wakes up for.
-enum Event {
-    Wish(Wish),
-    Step(Step),
-    Mended(Result<Late, Error>),
+enum IndexerEvent {
+    Command(IndexCommand),
+    Step(RebuildStep),
+    Embedded(Result<LateEmbeddings, Error>),
 }
 
-impl Index {
+impl IndexerHandle {
     pub(crate) fn start(
-        store: Arc<dyn Store>,
-        live: Arc<Live>,
-        documents: Arc<Documents>,
-        vectors: Arc<dyn Vectors>,
-        meaning: Arc<Meaning>,
+        store: Arc<dyn RegistryStore>,
+        live: Arc<LiveVersionCache>,
+        documents: Arc<DocumentReader>,
+        vectors: Arc<dyn VectorIndex>,
+        meaning: Arc<EmbeddingService>,
         metrics: Metrics,
         identity: String,
     ) -> Self {
-        let (progress_sender, progress) = watch::channel(Progress::default());
+        let (progress_sender, progress) = watch::channel(IndexProgress::default());
         let (wishes, inbox) = mpsc::channel(64);
         let stop = CancellationToken::new();
         let around_at = (store.is_shared() || vectors.is_shared()).then(Instant::now);
         let indexer = Indexer {
-            points: Points { store, documents, meaning },
-            live,
+            points: PointBuilder { store, documents, embedding_service: meaning },
+            live_versions: live,
             vectors,
             metrics,
             identity,
             progress: progress_sender,
             applied: None,
             index: None,
-            settled: Seq::default(),
-            around_at,
+            settled: ChangeSeq::default(),
+            next_shared_check: around_at,
             reported: (i64::MAX, i64::MAX),
             unflushed: 0,
             unchecked: 0,
             flush_at: None,
             failures: 0,
-            is_worn: false,
+            needs_rebuild: false,
             is_broken: false,
-            asked: Vec::new(),
+            rebuild_waiters: Vec::new(),
             build: None,
-            owed: Owed::default(),
+            pending: PendingEmbeddings::default(),
         };
         let task = tokio::spawn(indexer.run(inbox, stop.clone()));
         Self {
             progress,
-            wishes,
+            commands: wishes,
             _stop_on_drop: stop.clone().drop_guard(),
             stop,
             task: tokio::sync::Mutex::new(Some(task)),
@@ -147,10 +147,10 @@ impl Index {
 
     /// Waits, but not for ever, until queries see the change. False when they do not yet; they
     /// will.
-    pub(crate) async fn wait_for(&self, seq: Seq, at_most: Duration) -> bool {
+    pub(crate) async fn wait_for(&self, seq: ChangeSeq, at_most: Duration) -> bool {
         // A full inbox means that the indexer is about to look anyway.
-        let _ = self.wishes.try_send(Wish::Follow);
-        let is_settled = |progress: &Progress| progress.applied >= seq || progress.is_paused;
+        let _ = self.commands.try_send(IndexCommand::Follow);
+        let is_settled = |progress: &IndexProgress| progress.applied >= seq || progress.is_paused;
         self.wait(at_most, is_settled).await && self.progress.borrow().applied >= seq
     }
 
@@ -173,7 +173,7 @@ impl Index {
     pub(crate) async fn wait_until_built(&self) {
         // A build that is called for is noted before the index says that it is ready.
         let mut progress = self.progress.clone();
-        let is_built = |progress: &Progress| progress.is_ready && progress.building.is_none();
+        let is_built = |progress: &IndexProgress| progress.is_ready && progress.building.is_none();
         progress.wait_for(is_built).await.map(drop).expect("the indexer runs");
     }
 
@@ -190,7 +190,7 @@ impl Index {
     pub(crate) async fn rebuild(&self) -> Result<usize, Error> {
         let closed = || Error::Internal("the indexer has stopped".into());
         let (reply, answer) = oneshot::channel();
-        self.wishes.send(Wish::Rebuild(reply)).await.map_err(|_| closed())?;
+        self.commands.send(IndexCommand::Rebuild(reply)).await.map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?
     }
 
@@ -204,29 +204,29 @@ impl Index {
         }
     }
 
-    async fn wait(&self, at_most: Duration, until: impl FnMut(&Progress) -> bool) -> bool {
+    async fn wait(&self, at_most: Duration, until: impl FnMut(&IndexProgress) -> bool) -> bool {
         let mut progress = self.progress.clone();
         matches!(tokio::time::timeout(at_most, progress.wait_for(until)).await, Ok(Ok(_)))
     }
 }
 
 struct Indexer {
-    points: Points,
-    live: Arc<Live>,
-    vectors: Arc<dyn Vectors>,
+    points: PointBuilder,
+    live_versions: Arc<LiveVersionCache>,
+    vectors: Arc<dyn VectorIndex>,
     metrics: Metrics,
     /// Of the store.
     identity: String,
-    progress: watch::Sender<Progress>,
+    progress: watch::Sender<IndexProgress>,
     /// The last change that is in the index; nothing while there is no index that can answer.
-    applied: Option<Seq>,
+    applied: Option<ChangeSeq>,
     /// The index that this is about.
     index: Option<IndexId>,
     /// The last change that this index has on disk, as the store knew last: up to it, others have
     /// done the work.
-    settled: Seq,
+    settled: ChangeSeq,
     /// When to look for what others have done, if there are any.
-    around_at: Option<Instant>,
+    next_shared_check: Option<Instant>,
     /// The numbers of the last reports of runs that there were at the last two looks.
     reported: (i64, i64),
     /// Changes that are in the index but may not be on disk.
@@ -236,26 +236,26 @@ struct Indexer {
     flush_at: Option<Instant>,
     failures: u32,
     /// It would be better for being built anew.
-    is_worn: bool,
+    needs_rebuild: bool,
     /// It failed again and again: whatever it says, it does not answer.
     is_broken: bool,
     /// Who asked for a new index.
-    asked: Vec<oneshot::Sender<Result<usize, Error>>>,
+    rebuild_waiters: Vec<oneshot::Sender<Result<usize, Error>>>,
     /// The new index in the making.
-    build: Option<Build>,
-    owed: Owed,
+    build: Option<IndexRebuild>,
+    pending: PendingEmbeddings,
 }
 
 impl Indexer {
-    async fn run(mut self, mut inbox: mpsc::Receiver<Wish>, stop: CancellationToken) {
-        let mut pause = Pause::default();
+    async fn run(mut self, mut inbox: mpsc::Receiver<IndexCommand>, stop: CancellationToken) {
+        let mut pause = RetryBackoff::default();
         let mut event = None;
         loop {
             // Stopping does not wait: what is cut short here is repeated at the next start.
             let result = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                result = self.go_on(event.take()) => result,
+                result = self.handle_event(event.take()) => result,
             };
             let wake = match &result {
                 Ok(()) => {
@@ -263,18 +263,20 @@ impl Indexer {
                     if self.build.as_ref().is_none_or(|build| build.id.is_some()) {
                         self.note_paused(false);
                     }
-                    (self.failures, pause) = (0, Pause::default());
-                    [self.flush_at, self.around_at].into_iter().flatten().min()
+                    (self.failures, pause) = (0, RetryBackoff::default());
+                    [self.flush_at, self.next_shared_check].into_iter().flatten().min()
                 }
                 Err(error) => {
                     self.note_failure(error);
                     let is_away = match error {
-                        Error::Vectors(vectors::Error::Away(_) | vectors::Error::Full(_)) => true,
+                        Error::Vectors(
+                            vectors::Error::Unavailable(_) | vectors::Error::DiskFull(_),
+                        ) => true,
                         Error::Store(_) => self.points.store.is_shared(),
                         _ => false,
                     };
                     // Asking costs a server nothing that is not there.
-                    let most = if is_away { 2 * LOOK_AROUND } else { Duration::MAX };
+                    let most = if is_away { 2 * SHARED_CHECK_INTERVAL } else { Duration::MAX };
                     Some(Instant::now() + pause.next().min(most))
                 }
             };
@@ -282,11 +284,11 @@ impl Indexer {
                 () = stop.cancelled() => break,
                 () = sleep_until(wake) => None,
                 wish = inbox.recv() => match wish {
-                    Some(wish) => Some(Event::Wish(wish)),
+                    Some(wish) => Some(IndexerEvent::Command(wish)),
                     None => break,
                 },
-                step = next_step(&mut self.build) => Some(Event::Step(step)),
-                mended = self.owed.next() => Some(Event::Mended(mended)),
+                step = next_step(&mut self.build) => Some(IndexerEvent::Step(step)),
+                mended = self.pending.next() => Some(IndexerEvent::Embedded(mended)),
             };
         }
         self.build = None;
@@ -299,43 +301,45 @@ impl Indexer {
     }
 
     /// Does what an event asks for, and then everything that has to be done in any case.
-    async fn go_on(&mut self, event: Option<Event>) -> Result<(), Error> {
+    async fn handle_event(&mut self, event: Option<IndexerEvent>) -> Result<(), Error> {
         let mut late = None;
         match event {
-            Some(Event::Wish(Wish::Rebuild(reply))) => match self.points.relate(Which::All).await {
-                Ok(()) => self.asked.push(reply),
-                Err(error) => drop(reply.send(Err(error))),
-            },
-            Some(Event::Wish(Wish::Follow)) | None => {}
-            Some(Event::Step(step)) => self.take(step).await?,
-            Some(Event::Mended(Err(Error::Embedder(error)))) => {
+            Some(IndexerEvent::Command(IndexCommand::Rebuild(reply))) => {
+                match self.points.update_relations(VersionScope::All).await {
+                    Ok(()) => self.rebuild_waiters.push(reply),
+                    Err(error) => drop(reply.send(Err(error))),
+                }
+            }
+            Some(IndexerEvent::Command(IndexCommand::Follow)) | None => {}
+            Some(IndexerEvent::Step(step)) => self.apply_step(step).await?,
+            Some(IndexerEvent::Embedded(Err(Error::Embedder(error)))) => {
                 tracing::warn!(%error, "what has words alone still waits for the embedder");
             }
-            Some(Event::Mended(mended)) => late = Some(mended?),
+            Some(IndexerEvent::Embedded(mended)) => late = Some(mended?),
         }
-        self.look_around().await?;
+        self.check_other_registries().await?;
         if self.applied.is_none() && self.build.is_none() && !self.is_broken {
-            self.look().await?;
+            self.load_progress().await?;
         }
         self.start_build().await?;
         if self.applied.is_some() {
             self.follow().await?;
             // Behind what has changed since it was read.
             if let Some(late) = late {
-                self.mend(late).await?;
+                self.apply_late_embeddings(late).await?;
             }
-            if let Some(embedder) = self.embedder_of_live() {
-                self.owed.start(&self.points, &embedder);
+            if let Some(embedder) = self.live_embedder() {
+                self.pending.start(&self.points, &embedder);
             }
         }
         Ok(())
     }
 
     /// Puts points with vectors in the place of those that have their words alone.
-    async fn mend(&mut self, late: Late) -> Result<(), Error> {
-        let Late { changes, as_of } = self.owed.still_owed(late);
+    async fn apply_late_embeddings(&mut self, late: LateEmbeddings) -> Result<(), Error> {
+        let LateEmbeddings { changes, as_of } = self.pending.retain_pending(late);
         self.apply(changes, as_of).await?;
-        self.owed.settle();
+        self.pending.finish_batch();
         Ok(())
     }
 
@@ -343,29 +347,31 @@ impl Indexer {
     async fn follow(&mut self) -> Result<(), Error> {
         let Some(mut applied) = self.applied else { return Ok(()) };
         loop {
-            let outbox = self.points.store.outbox(applied, BATCH).await?;
+            let outbox = self.points.store.read_outbox(applied, BATCH).await?;
             self.metrics.index_lag.set(outbox.latest.0 - applied.0);
             let Some((last, _)) = outbox.changes.last().copied() else { break };
-            self.live.changed_all(&capabilities_of(&outbox.changes));
+            self.live_versions.invalidate_all(&distinct_capabilities(&outbox.changes));
             let (done, undone): (Vec<_>, Vec<_>) =
                 outbox.changes.iter().copied().partition(|(seq, _)| *seq <= self.settled);
             // With their vectors: what is embedded here meanwhile is of a version that is past.
-            self.owed.note(&capabilities_of(&done), last, true);
-            let capabilities = capabilities_of(&undone);
+            self.pending.note_indexed(&distinct_capabilities(&done), last, true);
+            let capabilities = distinct_capabilities(&undone);
             if capabilities.is_empty() {
                 applied = last;
                 self.note_applied(applied);
                 continue;
             }
             let first = outbox.changes.first().map_or(last, |(first, _)| *first);
-            let (changes, is_whole) = match self.embedder_of_live() {
+            let (changes, is_whole) = match self.live_embedder() {
                 Some(embedder) => {
-                    self.points.changes_now(&capabilities, &embedder, PATIENCE).await?
+                    self.points
+                        .build_changes_with_fallback(&capabilities, &embedder, EMBED_DEADLINE)
+                        .await?
                 }
-                None => (self.points.changes_by_words(&capabilities).await?, true),
+                None => (self.points.build_changes_without_vectors(&capabilities).await?, true),
             };
             self.apply(changes, outbox.latest).await?;
-            self.owed.note(&capabilities, first, is_whole);
+            self.pending.note_indexed(&capabilities, first, is_whole);
             applied = last;
             self.note_applied(applied);
             if self.unflushed >= FLUSH_CHANGES {
@@ -380,7 +386,7 @@ impl Indexer {
         Ok(())
     }
 
-    async fn apply(&mut self, changes: Vec<Change>, as_of: Seq) -> Result<(), Error> {
+    async fn apply(&mut self, changes: Vec<IndexChange>, as_of: ChangeSeq) -> Result<(), Error> {
         self.unflushed += changes.len();
         self.vectors.apply(changes, as_of).await?;
         self.flush_at.get_or_insert_with(|| Instant::now() + FLUSH_DELAY);
@@ -388,9 +394,9 @@ impl Indexer {
     }
 
     /// The embedder of the index that answers, when it is at hand.
-    fn embedder_of_live(&self) -> Option<Arc<Embedder>> {
-        let live = self.vectors.answering().ok()?;
-        self.points.meaning.of(live.identity()).cloned()
+    fn live_embedder(&self) -> Option<Arc<Embedder>> {
+        let live = self.vectors.current_reader().ok()?;
+        self.points.embedding_service.embedder_of(live.identity()).cloned()
     }
 
     async fn flush(&mut self) -> Result<(), Error> {
@@ -400,13 +406,13 @@ impl Indexer {
             return Ok(());
         }
         if let Some(index) = &self.index {
-            self.points.store.advance(index, self.owed.settled(applied)).await?;
+            self.points.store.advance_index(index, self.pending.persisted_up_to(applied)).await?;
         }
         self.unchecked += self.unflushed;
         (self.unflushed, self.flush_at) = (0, None);
         if self.unchecked >= CHECK_CHANGES {
             self.unchecked = 0;
-            self.is_worn |= self.vectors.status().await?.is_worn;
+            self.needs_rebuild |= self.vectors.status().await?.needs_rebuild;
         }
         Ok(())
     }
@@ -419,7 +425,7 @@ impl Indexer {
         Ok(())
     }
 
-    fn note_applied(&mut self, applied: Seq) {
+    fn note_applied(&mut self, applied: ChangeSeq) {
         self.applied = Some(applied);
         self.progress.send_if_modified(|progress| {
             std::mem::replace(&mut progress.applied, applied) != applied
@@ -442,7 +448,7 @@ impl Indexer {
     }
 
     fn note_failure(&mut self, error: &Error) {
-        if let Error::Vectors(vectors::Error::Full(why)) = error {
+        if let Error::Vectors(vectors::Error::DiskFull(why)) = error {
             // Said once: it is tried again every few seconds.
             if !self.progress.borrow().is_paused {
                 tracing::error!(why, "the search index is not written until there is more space");
@@ -454,15 +460,17 @@ impl Indexer {
         if self.build.is_none()
             && let Error::Vectors(error) = error
         {
-            for asked in self.asked.drain(..) {
-                let _ = asked.send(Err(Error::Vectors(error.again())));
+            for asked in self.rebuild_waiters.drain(..) {
+                let _ = asked.send(Err(Error::Vectors(error.duplicate())));
             }
         }
         self.failures = match error {
             Error::Vectors(vectors::Error::NotReady) => FAILURES_BEFORE_REBUILD,
             // Nor a server of the index that does not, or a disk without space.
             Error::Vectors(
-                vectors::Error::Away(_) | vectors::Error::Unusable(_) | vectors::Error::Full(_),
+                vectors::Error::Unavailable(_)
+                | vectors::Error::Unusable(_)
+                | vectors::Error::DiskFull(_),
             ) => self.failures,
             Error::Vectors(_) => self.failures + 1,
             // Building anew does not help a store that does not answer.
@@ -481,12 +489,12 @@ impl Indexer {
 }
 
 /// What changes are about, each once.
-fn capabilities_of(changes: &[(Seq, CapabilityId)]) -> Vec<CapabilityId> {
+fn distinct_capabilities(changes: &[(ChangeSeq, CapabilityId)]) -> Vec<CapabilityId> {
     let capabilities: BTreeSet<_> = changes.iter().map(|(_, id)| *id).collect();
     capabilities.into_iter().collect()
 }
 
-async fn next_step(build: &mut Option<Build>) -> Step {
+async fn next_step(build: &mut Option<IndexRebuild>) -> RebuildStep {
     match build {
         Some(build) => build.next().await,
         None => std::future::pending().await,

@@ -1,20 +1,20 @@
 //! Matching of outputs of a capability with inputs of another. Pure.
 
-use a2s::{InputField, Kinds};
+use a2s::{InputField, JsonTypes};
 
-use crate::store::dependency_rows::port_name;
+use crate::store::dependency_rows::normalize_port_name;
 
 /// A value that a capability gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Port {
+pub(crate) struct OutputPort {
     pub(crate) name: String,
-    pub(crate) types: Kinds,
+    pub(crate) types: JsonTypes,
 }
 
 /// An output that fits an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fit<'a> {
-    pub(crate) output: &'a Port,
+pub(crate) struct IoMatch<'a> {
+    pub(crate) output: &'a OutputPort,
     pub(crate) input: &'a InputField,
     /// Whether the types of both are known, so that more than the names speak for it.
     pub(crate) typed: bool,
@@ -22,16 +22,20 @@ pub(crate) struct Fit<'a> {
 
 /// Every output that an input can take: their names are the same but for case and separators, and
 /// some value is of both types.
-pub(crate) fn fits<'a>(outputs: &'a [Port], inputs: &'a [InputField]) -> Vec<Fit<'a>> {
+pub(crate) fn match_outputs<'a>(
+    outputs: &'a [OutputPort],
+    inputs: &'a [InputField],
+) -> Vec<IoMatch<'a>> {
     let mut fits = Vec::new();
     for input in inputs.iter().filter(|input| !input.secret) {
-        let (name, takes) = (port_name(&input.name), Kinds::of_schema(&input.schema));
+        let (name, takes) =
+            (normalize_port_name(&input.name), JsonTypes::from_schema(&input.schema));
         // A name of separators alone says nothing.
-        let same = outputs.iter().filter(|port| !name.is_empty() && port_name(&port.name) == name);
-        fits.extend(same.filter(|output| output.types.meets(takes)).map(|output| Fit {
-            output,
-            input,
-            typed: output.types.is_known() && takes.is_known(),
+        let same = outputs
+            .iter()
+            .filter(|port| !name.is_empty() && normalize_port_name(&port.name) == name);
+        fits.extend(same.filter(|output| output.types.is_compatible_with(takes)).map(|output| {
+            IoMatch { output, input, typed: output.types.is_known() && takes.is_known() }
         }));
     }
     fits
@@ -43,8 +47,8 @@ mod tests {
 
     use super::*;
 
-    fn port(name: &str, schema: &Value) -> Port {
-        Port { name: name.to_owned(), types: Kinds::of_schema(schema) }
+    fn port(name: &str, schema: &Value) -> OutputPort {
+        OutputPort { name: name.to_owned(), types: JsonTypes::from_schema(schema) }
     }
 
     fn field(name: &str, schema: &Value) -> InputField {
@@ -60,7 +64,7 @@ mod tests {
         ];
         let fit = |name: &str, schema: Value| {
             let inputs = [field(name, &schema)];
-            let found: Vec<_> = fits(&outputs, &inputs)
+            let found: Vec<_> = match_outputs(&outputs, &inputs)
                 .into_iter()
                 .map(|fit| (fit.output.name.clone(), fit.typed))
                 .collect();

@@ -8,18 +8,18 @@ const PER_DOUBLING: f64 = 4.0;
 /// Up to 2²³ ms, two hours; what took longer is in the last one.
 const BUCKETS: usize = 93;
 /// When so many runs are counted, all counts are halved: recent runs count more.
-const MOST: u32 = 4_096;
+const MAX_RUNS: u32 = 4_096;
 
 /// How many runs took how long.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Histogram {
+pub(crate) struct LatencyHistogram {
     /// By bucket; those behind the last one are 0.
     counts: Vec<u32>,
 }
 
-impl Histogram {
-    pub(crate) fn count(&mut self, milliseconds: u64) {
+impl LatencyHistogram {
+    pub(crate) fn record(&mut self, milliseconds: u64) {
         let bucket = (milliseconds.max(1) as f64).log2() * PER_DOUBLING;
         let bucket = (bucket as usize).min(BUCKETS - 1);
         if self.counts.len() <= bucket {
@@ -28,7 +28,7 @@ impl Histogram {
         if let Some(count) = self.counts.get_mut(bucket) {
             *count = count.saturating_add(1);
         }
-        if MOST <= self.total() {
+        if MAX_RUNS <= self.total() {
             self.counts.iter_mut().for_each(|count| *count /= 2);
         }
     }
@@ -61,15 +61,15 @@ mod tests {
 
     use super::*;
 
-    fn of(times: impl IntoIterator<Item = u64>) -> Histogram {
-        let mut histogram = Histogram::default();
-        times.into_iter().for_each(|time| histogram.count(time));
+    fn of(times: impl IntoIterator<Item = u64>) -> LatencyHistogram {
+        let mut histogram = LatencyHistogram::default();
+        times.into_iter().for_each(|time| histogram.record(time));
         histogram
     }
 
     #[test]
     fn without_runs_nothing_is_known() {
-        assert_eq!(Histogram::default().percentiles(), None);
+        assert_eq!(LatencyHistogram::default().percentiles(), None);
         assert_eq!(of([0, u64::MAX]).counts.len(), BUCKETS);
     }
 

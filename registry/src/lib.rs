@@ -111,27 +111,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::api::{IndexBuilding, IndexStatus, PublishResponse};
-use a2s::{Caller, Door, Identify};
+use a2s::{AuthGuard, Caller, TokenIntrospector};
 use axum::Router;
 use jiff::Timestamp;
 
 pub use crate::backup::{check_documents, copy_documents};
 use crate::catalog::Catalog;
-use crate::change_feed::Feed;
-use crate::documents::Documents;
+use crate::change_feed::ChangeFeed;
+use crate::documents::DocumentReader;
 use crate::embed::Embedder;
 pub use a2s::Secret;
 
-use crate::embedding_service::Meaning;
+use crate::embedding_service::EmbeddingService;
 pub use crate::error::{CODES, DigestMismatch, Error};
-use crate::host_health::Services;
-use crate::http::Shared;
+use crate::host_health::HostHealthTracker;
+use crate::http::HttpState;
 pub use crate::http::not_found;
-use crate::index::Index;
-use crate::live_version_cache::Live;
+use crate::index::IndexerHandle;
+use crate::live_version_cache::LiveVersionCache;
 use crate::metrics::Metrics;
-pub use crate::store::{Database, Error as StoreError, ErrorKind as StoreErrorKind};
-use crate::tokens::Tokens;
+pub use crate::store::{DatabaseAddress, Error as StoreError, ErrorKind as StoreErrorKind};
+use crate::tokens::TokenService;
 pub use crate::vectors::{Error as VectorsError, IndexLocation, QdrantConfig};
 
 /// Tells the time. Given from outside, so that nothing here depends on when it runs.
@@ -144,7 +144,7 @@ pub const QUERY_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The database of documents, outcomes and tokens.
-    pub database: Database,
+    pub database: DatabaseAddress,
     /// Where the search index is. Made when it is missing, and made anew when what is there belongs
     /// to another database: it is derived from the documents. One of another embedder answers until
     /// there is a new one.
@@ -204,7 +204,7 @@ impl Default for Limits {
 /// A running registry.
 #[derive(Debug)]
 pub struct App {
-    shared: Arc<Shared>,
+    shared: Arc<HttpState>,
 }
 
 impl App {
@@ -225,9 +225,10 @@ impl App {
             store::ErrorKind::Lost => Error::DatabaseMissing(error.detail()),
             _ => error.into(),
         })?;
-        let store::Outbox { identity, latest, .. } = store.outbox(store::Seq::default(), 0).await?;
-        if latest == store::Seq::default()
-            && let Some(index) = vectors::is_of_another(&config.index, &identity)
+        let store::ChangeOutbox { identity, latest, .. } =
+            store.read_outbox(store::ChangeSeq::default(), 0).await?;
+        if latest == store::ChangeSeq::default()
+            && let Some(index) = vectors::find_foreign_index(&config.index, &identity)
         {
             store.close().await;
             let message = format!(
@@ -235,25 +236,25 @@ impl App {
             );
             return Err(Error::DatabaseMissing(message));
         }
-        let meaning = Arc::new(Meaning::new(
+        let meaning = Arc::new(EmbeddingService::new(
             config.embedder,
             config.query_timeout,
             Arc::clone(&store),
             metrics.clone(),
         ));
-        let embedders = [meaning.wanted(), meaning.built_in()].map(|e| e.id().to_owned());
+        let embedders = [meaning.configured(), meaning.built_in()].map(|e| e.id().to_owned());
         let vectors = vectors::open(config.index, identity.clone(), embedders.into()).await?;
-        let documents = Arc::new(Documents::new(Arc::clone(&store), metrics.damaged.clone()));
-        let live = Arc::new(Live::new(Arc::clone(&store)));
+        let documents = Arc::new(DocumentReader::new(Arc::clone(&store), metrics.damaged.clone()));
+        let live = Arc::new(LiveVersionCache::new(Arc::clone(&store)));
         tokio::spawn({
             let live = Arc::clone(&live);
             async move {
-                if let Err(error) = live.fill().await {
+                if let Err(error) = live.preload().await {
                     tracing::debug!(%error, "rows are read when a search asks for them");
                 }
             }
         });
-        let index = Index::start(
+        let index = IndexerHandle::start(
             Arc::clone(&store),
             Arc::clone(&live),
             Arc::clone(&documents),
@@ -262,24 +263,25 @@ impl App {
             metrics.clone(),
             identity.clone(),
         );
-        let tokens = Tokens::new(Arc::clone(&store), Arc::clone(&clock), config.token.clone())
-            .with_service(config.service_token);
-        let door = Door::new(config.token).with(Arc::new(tokens.clone()));
+        let tokens =
+            TokenService::new(Arc::clone(&store), Arc::clone(&clock), config.token.clone())
+                .with_service(config.service_token);
+        let door = AuthGuard::new(config.token).with_introspector(Arc::new(tokens.clone()));
         let catalog = Catalog {
-            feed: Feed::of(&identity),
+            feed: ChangeFeed::for_store(&identity),
             store,
-            live,
+            live_versions: live,
             documents,
             vectors,
             index,
-            meaning,
-            services: Services::default(),
+            embedding_service: meaning,
+            host_health: HostHealthTracker::default(),
             clock,
             metrics,
             limits: config.limits,
             identity,
         };
-        Ok(Self { shared: Arc::new(Shared { catalog, tokens, door }) })
+        Ok(Self { shared: Arc::new(HttpState { catalog, tokens, auth_guard: door }) })
     }
 
     /// Everything that a registry on a port of its own answers: the routes under `/v1`,
@@ -291,7 +293,7 @@ impl App {
     /// The registry's knowledge of tokens, for the doors of services in the same process. It does
     /// not know the owner's token.
     #[must_use]
-    pub fn callers(&self) -> Arc<dyn Identify> {
+    pub fn callers(&self) -> Arc<dyn TokenIntrospector> {
         Arc::new(self.shared.tokens.clone())
     }
 
@@ -359,7 +361,7 @@ impl App {
 
     /// Ends the streams of changes, so that a listener has nothing to wait for when it stops.
     pub fn end_streams(&self) {
-        self.shared.catalog.feed.end();
+        self.shared.catalog.feed.end_streams();
     }
 
     /// Brings everything to disk and lets the files go. Requests that come later fail.

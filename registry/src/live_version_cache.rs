@@ -12,41 +12,41 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use a2s::CapabilityName;
 
 use crate::Error;
-use crate::store::{CapabilityId, Entry, Heads, Store};
+use crate::store::{CapabilityId, LiveVersionQuery, RegistryStore, VersionEntry};
 
 /// How many are kept; beyond that all are forgotten.
-const MOST: usize = 131_072;
+const MAX_CACHED: usize = 131_072;
 /// How many are read in one go ahead of searches.
 const BATCH: u32 = 1_000;
 
 /// Reads live versions, and remembers them until they change.
 #[derive(Debug)]
-pub(crate) struct Live {
-    store: Arc<dyn Store>,
-    kept: Mutex<Kept>,
+pub(crate) struct LiveVersionCache {
+    store: Arc<dyn RegistryStore>,
+    cached: Mutex<CachedVersions>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    entries: BTreeMap<CapabilityId, Arc<Entry>>,
+struct CachedVersions {
+    entries: BTreeMap<CapabilityId, Arc<VersionEntry>>,
     ids: BTreeMap<CapabilityName, CapabilityId>,
     /// Grows with every change: what was read before one may be old behind it.
     changes: u64,
 }
 
-impl Live {
-    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, kept: Mutex::default() }
+impl LiveVersionCache {
+    pub(crate) fn new(store: Arc<dyn RegistryStore>) -> Self {
+        Self { store, cached: Mutex::default() }
     }
 
     /// The live versions of these capabilities. One of which all versions are yanked has none.
     ///
     /// # Errors
     /// When the store does not answer.
-    pub(crate) async fn of(
+    pub(crate) async fn load(
         &self,
         capabilities: impl IntoIterator<Item = CapabilityId>,
-    ) -> Result<BTreeMap<CapabilityId, Arc<Entry>>, Error> {
+    ) -> Result<BTreeMap<CapabilityId, Arc<VersionEntry>>, Error> {
         let (mut found, mut missing) = (BTreeMap::new(), Vec::new());
         let changes = {
             let kept = self.lock();
@@ -61,13 +61,13 @@ impl Live {
         if missing.is_empty() {
             return Ok(found);
         }
-        let read = self.store.heads(Heads::Of(&missing)).await?;
+        let read = self.store.live_versions(LiveVersionQuery::ByIds(&missing)).await?;
         let read: Vec<_> = read.into_iter().map(Arc::new).collect();
         let mut kept = self.lock();
         if !kept.has_room_for(read.len()) {
-            kept.forget_all();
+            kept.clear();
         }
-        kept.keep(&read, changes);
+        kept.insert(&read, changes);
         found.extend(read.into_iter().map(|entry| (entry.capability, entry)));
         Ok(found)
     }
@@ -76,24 +76,24 @@ impl Live {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub(crate) async fn fill(&self) -> Result<(), Error> {
+    pub(crate) async fn preload(&self) -> Result<(), Error> {
         let mut after = None::<CapabilityName>;
         loop {
             let changes = self.lock().changes;
             let name = after.as_ref().map(CapabilityName::as_str);
-            let read = self.store.heads(Heads::After(name, BATCH)).await?;
+            let read = self.store.live_versions(LiveVersionQuery::AfterName(name, BATCH)).await?;
             let Some(last) = read.last() else { return Ok(()) };
             after = Some(last.name.clone());
             let mut kept = self.lock();
             if !kept.has_room_for(read.len()) {
                 return Ok(());
             }
-            kept.keep(&read.into_iter().map(Arc::new).collect::<Vec<_>>(), changes);
+            kept.insert(&read.into_iter().map(Arc::new).collect::<Vec<_>>(), changes);
         }
     }
 
     /// Something about a capability of this name was written.
-    pub(crate) fn changed(&self, name: &CapabilityName) {
+    pub(crate) fn invalidate(&self, name: &CapabilityName) {
         let mut kept = self.lock();
         kept.changes += 1;
         if let Some(capability) = kept.ids.remove(name) {
@@ -102,7 +102,7 @@ impl Live {
     }
 
     /// Something about these capabilities was written.
-    pub(crate) fn changed_all(&self, capabilities: &[CapabilityId]) {
+    pub(crate) fn invalidate_all(&self, capabilities: &[CapabilityId]) {
         let mut kept = self.lock();
         kept.changes += 1;
         for capability in capabilities {
@@ -112,20 +112,20 @@ impl Live {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, CachedVersions> {
         // Nothing panics while it is held, and what is missing is read.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl CachedVersions {
     fn has_room_for(&self, more: usize) -> bool {
-        self.entries.len() + more <= MOST
+        self.entries.len() + more <= MAX_CACHED
     }
 
     /// Keeps what was read since there had been so many changes. What was read beside one is read
     /// again by the search that asks for it.
-    fn keep(&mut self, read: &[Arc<Entry>], changes: u64) {
+    fn insert(&mut self, read: &[Arc<VersionEntry>], changes: u64) {
         if self.changes != changes {
             return;
         }
@@ -135,7 +135,7 @@ impl Kept {
         }
     }
 
-    fn forget_all(&mut self) {
+    fn clear(&mut self) {
         self.entries.clear();
         self.ids.clear();
     }
@@ -147,19 +147,19 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::store::dependency_rows::Relations;
-    use crate::store::life::Actor;
-    use crate::store::{self, NewVersion, Publication};
+    use crate::store::dependency_rows::RelationRows;
+    use crate::store::lifecycle::AuditActor;
+    use crate::store::{self, NewVersion, PublicationResult};
     use crate::tests::database::Folder;
 
-    async fn live() -> (Live, Folder) {
+    async fn live() -> (LiveVersionCache, Folder) {
         let folder = Folder::new().await;
         let store = store::open(&folder.config(None).database).await.unwrap();
-        (Live::new(store), folder)
+        (LiveVersionCache::new(store), folder)
     }
 
-    async fn publish(live: &Live, name: &str, version: &str) {
-        let actor = Actor::of(&a2s::Caller::owner(), Timestamp::UNIX_EPOCH);
+    async fn publish(live: &LiveVersionCache, name: &str, version: &str) {
+        let actor = AuditActor::from_caller(&a2s::Caller::owner(), Timestamp::UNIX_EPOCH);
         let new = NewVersion {
             name: name.parse().unwrap(),
             version: version.parse().unwrap(),
@@ -167,14 +167,14 @@ mod tests {
             source: String::new(),
             complexity: Complexity::Low,
             permissions: 0,
-            relations: Relations::default(),
+            relations: RelationRows::default(),
         };
         let published = live.store.publish(&new, &actor).await.unwrap();
-        assert!(matches!(published, Publication::Created(_)));
+        assert!(matches!(published, PublicationResult::Created(_)));
     }
 
-    async fn versions(live: &Live) -> Vec<String> {
-        let found = live.of((1..=3).map(CapabilityId)).await.unwrap();
+    async fn versions(live: &LiveVersionCache) -> Vec<String> {
+        let found = live.load((1..=3).map(CapabilityId)).await.unwrap();
         found.values().map(|entry| format!("{} {}", entry.name, entry.version)).collect()
     }
 
@@ -187,9 +187,9 @@ mod tests {
         publish(&live, "Alpha", "1.1.0").await;
         publish(&live, "Bravo", "1.1.0").await;
         assert_eq!(versions(&live).await, ["Alpha 1.0.0", "Bravo 1.0.0"], "nobody has said so");
-        live.changed(&"Alpha".parse().unwrap());
+        live.invalidate(&"Alpha".parse().unwrap());
         assert_eq!(versions(&live).await, ["Alpha 1.1.0", "Bravo 1.0.0"]);
-        live.changed_all(&[CapabilityId(2), CapabilityId(3)]);
+        live.invalidate_all(&[CapabilityId(2), CapabilityId(3)]);
         assert_eq!(versions(&live).await, ["Alpha 1.1.0", "Bravo 1.1.0"]);
     }
 
@@ -198,11 +198,12 @@ mod tests {
         let (live, _folder) = live().await;
         publish(&live, "Alpha", "1.0.0").await;
         let changes = live.lock().changes;
-        let read = live.store.heads(Heads::Of(&[CapabilityId(1)])).await.unwrap();
+        let read =
+            live.store.live_versions(LiveVersionQuery::ByIds(&[CapabilityId(1)])).await.unwrap();
         let read: Vec<_> = read.into_iter().map(Arc::new).collect();
         publish(&live, "Alpha", "1.1.0").await;
-        live.changed(&"Alpha".parse().unwrap());
-        live.lock().keep(&read, changes);
+        live.invalidate(&"Alpha".parse().unwrap());
+        live.lock().insert(&read, changes);
         assert_eq!(versions(&live).await, ["Alpha 1.1.0"]);
     }
 
@@ -211,10 +212,10 @@ mod tests {
         let (live, _folder) = live().await;
         publish(&live, "Alpha", "1.0.0").await;
         publish(&live, "Bravo", "1.0.0").await;
-        live.fill().await.unwrap();
+        live.preload().await.unwrap();
         publish(&live, "Alpha", "1.1.0").await;
         assert_eq!(versions(&live).await, ["Alpha 1.0.0", "Bravo 1.0.0"], "nobody has said so");
-        live.changed(&"Alpha".parse().unwrap());
+        live.invalidate(&"Alpha".parse().unwrap());
         assert_eq!(versions(&live).await, ["Alpha 1.1.0", "Bravo 1.0.0"]);
     }
 }

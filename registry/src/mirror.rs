@@ -7,7 +7,7 @@
 //! names of others.
 
 use a2s::api::{MIRROR, MIRROR_CHECKSUM};
-use a2s::{Caller, Digest, Scope};
+use a2s::{Caller, Digest, TokenScope};
 use axum::http::HeaderMap;
 
 use crate::Error;
@@ -17,19 +17,22 @@ const MAX_SOURCE: usize = 1_024;
 
 /// The source of a mirror's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mirror {
+pub(crate) struct MirrorSource {
     /// The address of the registry that is copied.
     pub(crate) source: String,
     /// The checksum that the source names for the version that the request is about.
     pub(crate) checksum: Option<Digest>,
 }
 
-impl Mirror {
+impl MirrorSource {
     /// Reads the headers of a request; none when no mirror sent it.
     ///
     /// # Errors
     /// When a header is malformed, or the caller's token has the scope `admin`.
-    pub(crate) fn read(headers: &HeaderMap, caller: &Caller) -> Result<Option<Self>, Error> {
+    pub(crate) fn from_headers(
+        headers: &HeaderMap,
+        caller: &Caller,
+    ) -> Result<Option<Self>, Error> {
         let bad = |text: &str| Error::MalformedParameter(text.to_owned());
         let mut values = headers.get_all(MIRROR).iter();
         let Some(source) = values.next() else { return Ok(None) };
@@ -39,7 +42,7 @@ impl Mirror {
         let (Some(source), None) = (source, values.next()) else {
             return Err(bad("`A2S-Mirror` is one address of 1 to 1024 visible ASCII characters"));
         };
-        if caller.may(Scope::Admin) {
+        if caller.has_scope(TokenScope::Admin) {
             return Err(Error::MirrorPrivileged(caller.subject.clone()));
         }
         let checksum = match headers.get(MIRROR_CHECKSUM) {
@@ -53,7 +56,7 @@ impl Mirror {
     }
 
     /// Whether the mirror has copied what has this origin.
-    pub(crate) fn has_created(&self, origin: Option<&str>) -> bool {
+    pub(crate) fn is_origin(&self, origin: Option<&str>) -> bool {
         origin == Some(self.source.as_str())
     }
 }

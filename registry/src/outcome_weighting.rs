@@ -18,16 +18,16 @@ pub(crate) const HALF_LIFE_DAYS: f64 = 14.0;
 /// What the runs of one session weigh at most.
 pub(crate) const SESSION_LIMIT: f64 = 8.0;
 /// The sessions of one executor that are told apart.
-pub(crate) const SESSIONS: usize = 16;
+pub(crate) const SESSION_SLOTS: usize = 16;
 /// No executor weighs more than so many average ones.
-const AVERAGES: f64 = 2.0;
+const MAX_AVERAGES: f64 = 2.0;
 
 const DAY: f64 = 86_400_000.0;
 
 /// What runs weigh: those that succeeded, those that count against the capability, and all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "(f64, f64, f64)", into = "(f64, f64, f64)")]
-pub(crate) struct Weight {
+pub(crate) struct RunWeight {
     pub(crate) good: f64,
     pub(crate) bad: f64,
     pub(crate) runs: f64,
@@ -35,32 +35,32 @@ pub(crate) struct Weight {
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum RunEnd {
     Success,
     /// It counts against the capability.
     Fault,
     /// It tells nothing about the capability.
-    Neither,
+    Neutral,
 }
 
 /// The runs that one executor has reported of one version.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Reporter {
+pub(crate) struct ReporterWeights {
     /// By place; those behind the last one have no runs.
-    pub(crate) sessions: Vec<Weight>,
+    pub(crate) sessions: Vec<RunWeight>,
     /// When they were brought up to date.
     pub(crate) at: i64,
 }
 
-impl Weight {
+impl RunWeight {
     /// A run that ended just now.
-    pub(crate) fn of(end: End) -> Self {
+    pub(crate) fn from_end(end: RunEnd) -> Self {
         let one = |is| if is { 1.0 } else { 0.0 };
-        Self { good: one(end == End::Success), bad: one(end == End::Fault), runs: 1.0 }
+        Self { good: one(end == RunEnd::Success), bad: one(end == RunEnd::Fault), runs: 1.0 }
     }
 
     /// The same at a later time. An earlier one changes nothing: clocks go back.
-    pub(crate) fn at(self, since: i64, now: i64) -> Self {
+    pub(crate) fn decayed(self, since: i64, now: i64) -> Self {
         let days = now.saturating_sub(since).max(0) as f64 / DAY;
         let factor = (-days / HALF_LIFE_DAYS).exp2();
         self.scale(factor, factor)
@@ -73,7 +73,7 @@ impl Weight {
 
     /// The same with at most so much evidence, and at most so many runs.
     fn limit(self, evidence: f64, runs: f64) -> Self {
-        self.scale(share(evidence, self.evidence()), share(runs, self.runs))
+        self.scale(limit_factor(evidence, self.evidence()), limit_factor(runs, self.runs))
     }
 
     fn scale(self, evidence: f64, runs: f64) -> Self {
@@ -89,44 +89,47 @@ impl Weight {
     }
 }
 
-impl Reporter {
+impl ReporterWeights {
     /// Counts a run that ended at `ended` and is reported at `now`.
-    pub(crate) fn count(&mut self, session: usize, end: End, ended: i64, now: i64) {
-        self.bring_to(now);
-        let place = session % SESSIONS;
+    pub(crate) fn count(&mut self, session: usize, end: RunEnd, ended: i64, now: i64) {
+        self.decay_to(now);
+        let place = session % SESSION_SLOTS;
         if self.sessions.len() <= place {
-            self.sessions.resize(place + 1, Weight::default());
+            self.sessions.resize(place + 1, RunWeight::default());
         }
         if let Some(weight) = self.sessions.get_mut(place) {
-            let run = Weight::of(end).at(ended, now);
+            let run = RunWeight::from_end(end).decayed(ended, now);
             let room = SESSION_LIMIT - run.evidence();
             *weight = weight.limit(room, SESSION_LIMIT - run.runs).plus(run);
         }
     }
 
-    pub(crate) fn bring_to(&mut self, now: i64) {
+    pub(crate) fn decay_to(&mut self, now: i64) {
         for weight in &mut self.sessions {
-            *weight = weight.at(self.at, now);
+            *weight = weight.decayed(self.at, now);
         }
         self.at = self.at.max(now);
     }
 
-    pub(crate) fn weight(&self) -> Weight {
-        self.sessions.iter().take(SESSIONS).fold(Weight::default(), |sum, one| sum.plus(*one))
+    pub(crate) fn weight(&self) -> RunWeight {
+        self.sessions
+            .iter()
+            .take(SESSION_SLOTS)
+            .fold(RunWeight::default(), |sum, one| sum.plus(*one))
     }
 }
 
 /// What all executors tell together, each with no more weight than [`AVERAGES`] average ones. All
 /// weights must be of one time. As limits are relative, the sum falls with time as its parts do.
-pub(crate) fn sum(reporters: &[Weight]) -> Weight {
-    let evidence = limit_of(reporters.iter().map(|weight| weight.evidence()));
-    let runs = limit_of(reporters.iter().map(|weight| weight.runs));
-    reporters.iter().fold(Weight::default(), |sum, one| sum.plus(one.limit(evidence, runs)))
+pub(crate) fn sum_reporters(reporters: &[RunWeight]) -> RunWeight {
+    let evidence = fair_limit(reporters.iter().map(|weight| weight.evidence()));
+    let runs = fair_limit(reporters.iter().map(|weight| weight.runs));
+    reporters.iter().fold(RunWeight::default(), |sum, one| sum.plus(one.limit(evidence, runs)))
 }
 
 /// The limit that is [`AVERAGES`] times the average of the amounts under that same limit. None needs
 /// one as long as there are no more than [`AVERAGES`] of them.
-fn limit_of(amounts: impl Iterator<Item = f64>) -> f64 {
+fn fair_limit(amounts: impl Iterator<Item = f64>) -> f64 {
     // Those with nothing to say are no crowd.
     let mut amounts: Vec<_> = amounts.filter(|amount| 0.0 < *amount).collect();
     amounts.sort_by(|a, b| b.total_cmp(a));
@@ -134,11 +137,11 @@ fn limit_of(amounts: impl Iterator<Item = f64>) -> f64 {
     let mut rest: f64 = amounts.iter().sum();
     let mut limited = 0.0;
     for amount in amounts {
-        let room = count - AVERAGES * limited;
+        let room = count - MAX_AVERAGES * limited;
         if room <= 0.0 {
             break;
         }
-        let limit = AVERAGES * rest / room;
+        let limit = MAX_AVERAGES * rest / room;
         if amount <= limit {
             return limit;
         }
@@ -149,18 +152,18 @@ fn limit_of(amounts: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// The factor that brings `amount` down to `limit`; 1 when it is below.
-fn share(limit: f64, amount: f64) -> f64 {
+fn limit_factor(limit: f64, amount: f64) -> f64 {
     if amount <= limit { 1.0 } else { limit / amount }
 }
 
-impl From<(f64, f64, f64)> for Weight {
+impl From<(f64, f64, f64)> for RunWeight {
     fn from((good, bad, runs): (f64, f64, f64)) -> Self {
         Self { good, bad, runs }
     }
 }
 
-impl From<Weight> for (f64, f64, f64) {
-    fn from(Weight { good, bad, runs }: Weight) -> Self {
+impl From<RunWeight> for (f64, f64, f64) {
+    fn from(RunWeight { good, bad, runs }: RunWeight) -> Self {
         (good, bad, runs)
     }
 }
@@ -174,12 +177,12 @@ mod tests {
 
     const HALF_LIFE: i64 = 14 * 86_400_000;
 
-    fn weight(good: f64, bad: f64) -> Weight {
-        Weight { good, bad, runs: good + bad }
+    fn weight(good: f64, bad: f64) -> RunWeight {
+        RunWeight { good, bad, runs: good + bad }
     }
 
-    fn reporter(ends: impl IntoIterator<Item = (usize, End)>) -> Weight {
-        let mut reporter = Reporter::default();
+    fn reporter(ends: impl IntoIterator<Item = (usize, RunEnd)>) -> RunWeight {
+        let mut reporter = ReporterWeights::default();
         for (session, end) in ends {
             reporter.count(session, end, 0, 0);
         }
@@ -188,43 +191,43 @@ mod tests {
 
     #[test]
     fn a_run_weighs_half_after_a_half_life_and_so_does_one_that_is_told_late() {
-        let mut reporter = Reporter::default();
-        reporter.count(0, End::Success, 0, 0);
-        reporter.bring_to(HALF_LIFE);
-        assert_eq!(reporter.weight(), Weight { good: 0.5, bad: 0.0, runs: 0.5 });
-        reporter.count(0, End::Fault, 0, HALF_LIFE);
-        assert_eq!(reporter.weight(), Weight { good: 0.5, bad: 0.5, runs: 1.0 });
+        let mut reporter = ReporterWeights::default();
+        reporter.count(0, RunEnd::Success, 0, 0);
+        reporter.decay_to(HALF_LIFE);
+        assert_eq!(reporter.weight(), RunWeight { good: 0.5, bad: 0.0, runs: 0.5 });
+        reporter.count(0, RunEnd::Fault, 0, HALF_LIFE);
+        assert_eq!(reporter.weight(), RunWeight { good: 0.5, bad: 0.5, runs: 1.0 });
         // A clock that goes back makes nothing heavier.
-        reporter.bring_to(0);
-        assert_eq!(reporter.weight(), Weight { good: 0.5, bad: 0.5, runs: 1.0 });
+        reporter.decay_to(0);
+        assert_eq!(reporter.weight(), RunWeight { good: 0.5, bad: 0.5, runs: 1.0 });
     }
 
     #[test]
     fn what_the_caller_got_wrong_is_a_run_and_tells_nothing() {
-        assert_eq!(reporter([(0, End::Neither)]), Weight { good: 0.0, bad: 0.0, runs: 1.0 });
+        assert_eq!(reporter([(0, RunEnd::Neutral)]), RunWeight { good: 0.0, bad: 0.0, runs: 1.0 });
     }
 
     #[test]
     fn a_session_and_an_executor_weigh_only_so_much() {
-        let close = |weight: Weight, good: f64, bad: f64| {
+        let close = |weight: RunWeight, good: f64, bad: f64| {
             assert!(
                 (weight.good - good).abs() < 1e-9 && (weight.bad - bad).abs() < 1e-9,
                 "{weight:?}"
             );
         };
-        close(reporter((0..1_000).map(|_| (3, End::Fault))), 0.0, SESSION_LIMIT);
-        let most = SESSION_LIMIT * SESSIONS as f64;
-        close(reporter((0..10_000).map(|run| (run, End::Success))), most, 0.0);
+        close(reporter((0..1_000).map(|_| (3, RunEnd::Fault))), 0.0, SESSION_LIMIT);
+        let most = SESSION_LIMIT * SESSION_SLOTS as f64;
+        close(reporter((0..10_000).map(|run| (run, RunEnd::Success))), most, 0.0);
         // A session that floods moves the others by no more than its own weight.
-        let honest = (0..10_000).map(|run| (run, End::Success));
-        let flood = (0..10_000).map(|_| (3, End::Fault));
+        let honest = (0..10_000).map(|run| (run, RunEnd::Success));
+        let flood = (0..10_000).map(|_| (3, RunEnd::Fault));
         close(reporter(honest.chain(flood)), most - SESSION_LIMIT, SESSION_LIMIT);
     }
 
     #[test]
     fn who_runs_much_is_heard_about_what_is() {
-        let was = (0..1_000).map(|_| (0, End::Success));
-        let is = (0..16).map(|_| (0, End::Fault));
+        let was = (0..1_000).map(|_| (0, RunEnd::Success));
+        let is = (0..16).map(|_| (0, RunEnd::Fault));
         let weight = reporter(was.chain(is));
         assert!(weight.bad > 0.8 * SESSION_LIMIT, "{weight:?}");
     }
@@ -233,20 +236,20 @@ mod tests {
     fn no_executor_weighs_more_than_two_average_ones() {
         let mut crowd = vec![weight(1.0, 0.0); 99];
         crowd.push(weight(0.0, 128.0));
-        let sum = sum(&crowd);
+        let sum = sum_reporters(&crowd);
         assert!((sum.bad / (sum.good + sum.bad) - 0.02).abs() < 1e-9, "{sum:?}");
         // Among few there is no crowd to compare with.
         let few = [weight(100.0, 0.0), weight(0.0, 1.0)];
-        assert_eq!(outcome_weighting::sum(&few), weight(100.0, 1.0));
+        assert_eq!(outcome_weighting::sum_reporters(&few), weight(100.0, 1.0));
         // Whoever says nothing about the capability is no part of the crowd.
         let mut silent = few.to_vec();
-        silent.extend([Weight { good: 0.0, bad: 0.0, runs: 1.0 }; 50]);
-        assert_eq!(outcome_weighting::sum(&silent).good, 100.0);
-        assert_eq!(outcome_weighting::sum(&[]), Weight::default());
+        silent.extend([RunWeight { good: 0.0, bad: 0.0, runs: 1.0 }; 50]);
+        assert_eq!(outcome_weighting::sum_reporters(&silent).good, 100.0);
+        assert_eq!(outcome_weighting::sum_reporters(&[]), RunWeight::default());
     }
 
-    fn any_weight() -> impl Strategy<Value = Weight> {
-        (0f64..130.0, 0f64..130.0, 0f64..100.0).prop_map(|(good, bad, neither)| Weight {
+    fn any_weight() -> impl Strategy<Value = RunWeight> {
+        (0f64..130.0, 0f64..130.0, 0f64..100.0).prop_map(|(good, bad, neither)| RunWeight {
             good,
             bad,
             runs: good + bad + neither,
@@ -258,13 +261,13 @@ mod tests {
         fn no_part_of_a_sum_is_more_than_its_share(
             reporters in prop::collection::vec(any_weight(), 1..60),
         ) {
-            let all = sum(&reporters);
+            let all = sum_reporters(&reporters);
             let without = |index: usize| {
-                let limit = limit_of(reporters.iter().map(|weight| weight.evidence()));
+                let limit = fair_limit(reporters.iter().map(|weight| weight.evidence()));
                 let rest = reporters.iter().enumerate().filter(|(other, _)| *other != index);
                 rest.map(|(_, weight)| weight.limit(limit, f64::INFINITY).evidence()).sum::<f64>()
             };
-            let share = AVERAGES / reporters.len() as f64;
+            let share = MAX_AVERAGES / reporters.len() as f64;
             for index in 0..reporters.len() {
                 let part = all.evidence() - without(index);
                 prop_assert!(part <= share * all.evidence() + 1e-9 || 1.0 <= share);
@@ -278,9 +281,9 @@ mod tests {
             days in 0i64..100,
         ) {
             let later = days * 86_400_000;
-            let before = sum(&reporters).at(0, later);
-            let parts: Vec<_> = reporters.iter().map(|weight| weight.at(0, later)).collect();
-            let after = sum(&parts);
+            let before = sum_reporters(&reporters).decayed(0, later);
+            let parts: Vec<_> = reporters.iter().map(|weight| weight.decayed(0, later)).collect();
+            let after = sum_reporters(&parts);
             prop_assert!((before.good - after.good).abs() < 1e-9);
             prop_assert!((before.bad - after.bad).abs() < 1e-9);
             prop_assert!((before.runs - after.runs).abs() < 1e-9);
@@ -290,11 +293,11 @@ mod tests {
         fn weights_are_never_negative_or_beyond_their_limits(
             runs in prop::collection::vec((0usize..40, 0u8..3, 0i64..HALF_LIFE), 0..200),
         ) {
-            let mut reporter = Reporter::default();
+            let mut reporter = ReporterWeights::default();
             let mut now = 0;
             for (session, end, pause) in runs {
                 now += pause;
-                let end = [End::Success, End::Fault, End::Neither][usize::from(end)];
+                let end = [RunEnd::Success, RunEnd::Fault, RunEnd::Neutral][usize::from(end)];
                 reporter.count(session, end, now - pause, now);
                 for weight in &reporter.sessions {
                     prop_assert!(0.0 <= weight.good && 0.0 <= weight.bad);
@@ -302,7 +305,7 @@ mod tests {
                     prop_assert!(weight.runs <= SESSION_LIMIT + 1e-9);
                 }
             }
-            prop_assert!(reporter.sessions.len() <= SESSIONS);
+            prop_assert!(reporter.sessions.len() <= SESSION_SLOTS);
         }
     }
 }

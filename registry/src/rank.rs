@@ -11,8 +11,8 @@ use std::cmp::Ordering;
 use a2s::Complexity;
 use a2s::api::ScoreTerm;
 
-pub(crate) use self::strategy::{Strategy, strategies_of};
-use crate::outcome_weighting::Weight;
+pub(crate) use self::strategy::{RankStrategy, parse_strategies};
+use crate::outcome_weighting::RunWeight;
 
 /// What is believed of a capability that never ran: as if it had run so often, so well.
 const PRIOR_SUCCESSES: f64 = 4.0;
@@ -29,11 +29,11 @@ const TERMS: [&str; 6] =
 
 /// What is weighed of one hit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Merits {
+pub(crate) struct RankingFeatures {
     /// 0 to 1.
     pub(crate) relevance: f64,
     /// What its runs weigh now.
-    pub(crate) runs: Weight,
+    pub(crate) runs: RunWeight,
     pub(crate) complexity: Complexity,
     /// How many permissions it needs.
     pub(crate) permissions: u32,
@@ -43,14 +43,14 @@ pub(crate) struct Merits {
 
 /// A hit that a strategy has chosen.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Chosen {
+pub(crate) struct RankedChoice {
     /// Its place in what was given.
     pub(crate) index: usize,
     /// Its score under the strategy, and under each one behind it in the list.
     scores: Vec<f64>,
 }
 
-impl Chosen {
+impl RankedChoice {
     /// The score under the strategy that chose it.
     pub(crate) fn score(&self) -> f64 {
         self.scores.first().copied().unwrap_or_default()
@@ -63,7 +63,7 @@ impl Chosen {
     }
 }
 
-impl Merits {
+impl RankingFeatures {
     fn values(&self) -> PerTerm {
         [
             self.relevance,
@@ -78,8 +78,11 @@ impl Merits {
 
 /// The place of the first strategy that admits anything, and what it admits, in the order given.
 /// None when there is nothing that any of them admits.
-pub(crate) fn choose(merits: &[Merits], strategies: &[Strategy]) -> Option<(usize, Vec<Chosen>)> {
-    let values: Vec<_> = merits.iter().map(Merits::values).collect();
+pub(crate) fn choose_strategy(
+    merits: &[RankingFeatures],
+    strategies: &[RankStrategy],
+) -> Option<(usize, Vec<RankedChoice>)> {
+    let values: Vec<_> = merits.iter().map(RankingFeatures::values).collect();
     (0..strategies.len()).find_map(|place| {
         let rest = strategies.get(place..)?;
         let strategy = rest.first()?;
@@ -87,7 +90,7 @@ pub(crate) fn choose(merits: &[Merits], strategies: &[Strategy]) -> Option<(usiz
         let chosen: Vec<_> = admitted
             .map(|(index, values)| {
                 let scores = rest.iter().map(|strategy| score(values, strategy)).collect();
-                Chosen { index, scores }
+                RankedChoice { index, scores }
             })
             .collect();
         (!chosen.is_empty()).then_some((place, chosen))
@@ -95,7 +98,7 @@ pub(crate) fn choose(merits: &[Merits], strategies: &[Strategy]) -> Option<(usiz
 }
 
 /// The terms that add up to the score of a hit, in this order.
-pub(crate) fn explain(merits: &Merits, strategy: &Strategy) -> Vec<ScoreTerm> {
+pub(crate) fn explain_score(merits: &RankingFeatures, strategy: &RankStrategy) -> Vec<ScoreTerm> {
     let shares = TERMS.into_iter().zip(strategy.shares());
     let terms = shares.zip(merits.values()).map(|((term, weight), value)| ScoreTerm {
         term: term.to_owned(),
@@ -106,12 +109,12 @@ pub(crate) fn explain(merits: &Merits, strategy: &Strategy) -> Vec<ScoreTerm> {
     terms.collect()
 }
 
-fn score(values: &PerTerm, strategy: &Strategy) -> f64 {
+fn score(values: &PerTerm, strategy: &RankStrategy) -> f64 {
     values.iter().zip(strategy.shares()).map(|(value, share)| value * share).sum()
 }
 
 /// The share of runs that succeeded, by weight, of those that tell something about the capability.
-pub(crate) fn success_rate(runs: &Weight) -> Option<f64> {
+pub(crate) fn success_rate(runs: &RunWeight) -> Option<f64> {
     let counted = runs.good + runs.bad;
     (0.0 < counted).then(|| runs.good / counted)
 }
@@ -119,7 +122,7 @@ pub(crate) fn success_rate(runs: &Weight) -> Option<f64> {
 /// What success can be relied on: the mean of the Beta distribution that prior and runs make,
 /// less one standard deviation. Few runs are little evidence, so ten successes of ten stand
 /// behind a thousand of a thousand, and before none at all.
-pub(crate) fn reliability(runs: &Weight) -> f64 {
+pub(crate) fn reliability(runs: &RunWeight) -> f64 {
     let successes = PRIOR_SUCCESSES + runs.good;
     let faults = PRIOR_FAULTS + runs.bad;
     let all = successes + faults;
@@ -128,7 +131,7 @@ pub(crate) fn reliability(runs: &Weight) -> f64 {
 }
 
 /// Runs on a logarithmic scale.
-fn popularity(runs: &Weight) -> f64 {
+fn popularity(runs: &RunWeight) -> f64 {
     (runs.runs.ln_1p() / MANY_RUNS.ln_1p()).min(1.0)
 }
 
@@ -142,18 +145,18 @@ fn simplicity(complexity: Complexity) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use a2s::api::{Strategy as Asked, Weights};
+    use a2s::api::{SelectionStrategy as Asked, StrategyWeights};
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::{Strategy, *};
+    use super::{RankStrategy, *};
 
-    fn runs(good: f64, bad: f64) -> Weight {
-        Weight { good, bad, runs: good + bad }
+    fn runs(good: f64, bad: f64) -> RunWeight {
+        RunWeight { good, bad, runs: good + bad }
     }
 
-    fn plain() -> Merits {
-        Merits {
+    fn plain() -> RankingFeatures {
+        RankingFeatures {
             relevance: 0.5,
             runs: runs(9.0, 1.0),
             complexity: Complexity::Medium,
@@ -162,14 +165,14 @@ mod tests {
         }
     }
 
-    fn strategies(asked: serde_json::Value) -> Vec<Strategy> {
-        strategies_of(Some(&serde_json::from_value(asked).unwrap())).unwrap()
+    fn strategies(asked: serde_json::Value) -> Vec<RankStrategy> {
+        parse_strategies(Some(&serde_json::from_value(asked).unwrap())).unwrap()
     }
 
     /// The places of what is chosen, best first.
-    fn order(merits: &[Merits], asked: serde_json::Value) -> Option<(usize, Vec<usize>)> {
-        let (place, mut chosen) = choose(merits, &strategies(asked))?;
-        chosen.sort_by(Chosen::compare);
+    fn order(merits: &[RankingFeatures], asked: serde_json::Value) -> Option<(usize, Vec<usize>)> {
+        let (place, mut chosen) = choose_strategy(merits, &strategies(asked))?;
+        chosen.sort_by(RankedChoice::compare);
         Some((place, chosen.iter().map(|chosen| chosen.index).collect()))
     }
 
@@ -201,7 +204,7 @@ mod tests {
 
     #[test]
     fn the_success_rate_is_unknown_before_a_run_tells_something() {
-        let neither = Weight { good: 0.0, bad: 0.0, runs: 5.0 };
+        let neither = RunWeight { good: 0.0, bad: 0.0, runs: 5.0 };
         assert_eq!(success_rate(&neither), None);
         assert_eq!(success_rate(&runs(3.0, 1.0)), Some(0.75));
     }
@@ -210,12 +213,12 @@ mod tests {
     fn a_strategy_does_what_it_is_called() {
         let base = plain();
         for (name, better) in [
-            ("most_similar", Merits { relevance: 0.6, ..base }),
-            ("most_reliable", Merits { runs: runs(10.0, 0.0), ..base }),
-            ("most_used", Merits { runs: runs(900.0, 100.0), ..base }),
-            ("simplest", Merits { complexity: Complexity::Low, ..base }),
-            ("least_privilege", Merits { permissions: 0, ..base }),
-            ("healthiest", Merits { health: 1.0, ..base }),
+            ("most_similar", RankingFeatures { relevance: 0.6, ..base }),
+            ("most_reliable", RankingFeatures { runs: runs(10.0, 0.0), ..base }),
+            ("most_used", RankingFeatures { runs: runs(900.0, 100.0), ..base }),
+            ("simplest", RankingFeatures { complexity: Complexity::Low, ..base }),
+            ("least_privilege", RankingFeatures { permissions: 0, ..base }),
+            ("healthiest", RankingFeatures { health: 1.0, ..base }),
         ] {
             for preset in [name, "highest_score"] {
                 let found = order(&[base, better], serde_json::json!(preset));
@@ -226,8 +229,8 @@ mod tests {
 
     #[test]
     fn the_next_strategy_decides_between_equals() {
-        let near = Merits { relevance: 0.9, ..plain() };
-        let simple = Merits { complexity: Complexity::Low, ..plain() };
+        let near = RankingFeatures { relevance: 0.9, ..plain() };
+        let simple = RankingFeatures { complexity: Complexity::Low, ..plain() };
         let only_used = serde_json::json!({"usageCount": 1});
         let all = [plain(), near, simple];
         let list = serde_json::json!([only_used, "most_similar", "simplest"]);
@@ -237,8 +240,8 @@ mod tests {
     #[test]
     fn the_next_strategy_takes_over_where_nothing_is_good_enough() {
         let reliable = serde_json::json!({"successRate": 1, "minimum": {"success_rate": 0.9}});
-        let good = Merits { runs: runs(200.0, 1.0), ..plain() };
-        let near = Merits { relevance: 0.9, ..plain() };
+        let good = RankingFeatures { runs: runs(200.0, 1.0), ..plain() };
+        let near = RankingFeatures { relevance: 0.9, ..plain() };
         let list = serde_json::json!([reliable, "most_similar"]);
         assert_eq!(order(&[near, good], list.clone()), Some((0, vec![1])));
         assert_eq!(order(&[plain(), near], list), Some((1, vec![1, 0])));
@@ -257,22 +260,22 @@ mod tests {
             weights in prop::array::uniform6(0f64..=1.0),
         ) {
             prop_assume!(0.001 < weights.iter().sum::<f64>());
-            let runs = Weight { good, bad, runs: good + bad + neither };
+            let runs = RunWeight { good, bad, runs: good + bad + neither };
             let merits =
-                Merits { relevance, runs, complexity: Complexity::Medium, permissions, health };
+                RankingFeatures { relevance, runs, complexity: Complexity::Medium, permissions, health };
             let [similarity, success, usage, complexity, few, well] = weights;
-            let asked = Asked::Weights(Weights {
+            let asked = Asked::Weights(StrategyWeights {
                 vector_similarity: similarity,
                 success_rate: success,
                 usage_count: usage,
                 complexity,
                 permissions: few,
                 service_health: well,
-                ..Weights::default()
+                ..StrategyWeights::default()
             });
-            let strategies = strategies_of(Some(&asked)).unwrap();
-            let (_, chosen) = choose(&[merits], &strategies).unwrap();
-            let terms = explain(&merits, &strategies[0]);
+            let strategies = parse_strategies(Some(&asked)).unwrap();
+            let (_, chosen) = choose_strategy(&[merits], &strategies).unwrap();
+            let terms = explain_score(&merits, &strategies[0]);
             let sum: f64 = terms.iter().map(|term| term.contribution).sum();
             prop_assert_eq!(sum, chosen[0].score());
             prop_assert!((0.0..=1.0 + 1e-9).contains(&sum));

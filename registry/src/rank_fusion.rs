@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::embed::SimilarityScale;
 use crate::store::CapabilityId;
-use crate::vectors::Found;
+use crate::vectors::VectorHit;
 
 // How the constants were chosen: on the tuning sets alone (API-Bank, ToolE multi, commands of the
 // Azure CLI), with the built-in embedder; `docs/search.md` has the figures. Scaling cosines by the
@@ -29,7 +29,7 @@ const NEAR_RISE: f64 = 0.39;
 
 /// A capability that was found, before its history is looked at.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Candidate {
+pub struct FusedCandidate {
     /// Which one.
     pub capability: CapabilityId,
     /// 0 to 1, comparable within one answer.
@@ -48,19 +48,23 @@ pub struct Candidate {
 ///
 /// An intent in a script that the embedder does not know has no cosines at all: then every point
 /// that shares a word fits.
-pub fn fuse(probes: &[Vec<Found>], among: usize, scale: SimilarityScale) -> Vec<Candidate> {
-    let mut candidates: BTreeMap<CapabilityId, Candidate> = BTreeMap::new();
+pub fn fuse(
+    probes: &[Vec<VectorHit>],
+    among: usize,
+    scale: SimilarityScale,
+) -> Vec<FusedCandidate> {
+    let mut candidates: BTreeMap<CapabilityId, FusedCandidate> = BTreeMap::new();
     for (index, found) in probes.iter().enumerate() {
         let discount = if index == 0 { 1.0 } else { CLAUSE_DISCOUNT };
         let best =
-            |score: fn(&Found) -> f32| f64::from(found.iter().map(score).fold(0.0, f32::max));
+            |score: fn(&VectorHit) -> f32| f64::from(found.iter().map(score).fold(0.0, f32::max));
         let (best_cosine, best_bm25) = (best(|found| found.cosine), best(|found| found.bm25));
         for found in found {
             let cosine = f64::from(found.cosine);
             let dense = ratio(cosine, best_cosine);
             let sparse = ratio(f64::from(found.bm25), best_bm25);
             let relevance = discount * (DENSE_SHARE * dense + (1.0 - DENSE_SHARE) * sparse);
-            let candidate = candidates.entry(found.capability).or_insert(Candidate {
+            let candidate = candidates.entry(found.capability).or_insert(FusedCandidate {
                 capability: found.capability,
                 relevance: 0.0,
                 similarity: 0.0,
@@ -72,10 +76,10 @@ pub fn fuse(probes: &[Vec<Found>], among: usize, scale: SimilarityScale) -> Vec<
     }
     let mut candidates: Vec<_> = candidates.into_values().collect();
     // A clause without a meaning was compared with nothing.
-    let has_cosines = |found: &&Vec<Found>| found.iter().any(|found| found.cosine != 0.0);
+    let has_cosines = |found: &&Vec<VectorHit>| found.iter().any(|found| found.cosine != 0.0);
     let compared = probes.iter().filter(has_cosines).count();
     let enough = near_enough(among, compared);
-    let is_near = |candidate: &Candidate, height| scale.height(candidate.similarity) >= height;
+    let is_near = |candidate: &FusedCandidate, height| scale.height(candidate.similarity) >= height;
     let is_any_near = candidates.iter().any(|candidate| is_near(candidate, enough));
     for candidate in &mut candidates {
         candidate.fits = compared == 0 || is_any_near && is_near(candidate, NEAR);
@@ -108,8 +112,8 @@ mod tests {
     use super::*;
     use crate::embed::BuiltIn;
 
-    fn found(capability: i64, cosine: f32, bm25: f32) -> Found {
-        Found { capability: CapabilityId(capability), cosine, bm25 }
+    fn found(capability: i64, cosine: f32, bm25: f32) -> VectorHit {
+        VectorHit { capability: CapabilityId(capability), cosine, bm25 }
     }
 
     fn scale() -> SimilarityScale {
@@ -117,7 +121,7 @@ mod tests {
         *SCALE
     }
 
-    fn order(probes: &[Vec<Found>]) -> Vec<i64> {
+    fn order(probes: &[Vec<VectorHit>]) -> Vec<i64> {
         fuse(probes, probes[0].len(), scale())
             .iter()
             .map(|candidate| candidate.capability.0)
@@ -190,7 +194,7 @@ mod tests {
         let texts: Vec<_> = SimilarityScale::texts()
             .map(|text| share(&BuiltIn::new().embed(text).unwrap()))
             .collect();
-        let high = SimilarityScale::of(&texts, &texts);
+        let high = SimilarityScale::from_vectors(&texts, &texts);
         for cosines in [[0.15, 0.1], [0.35, 0.3], [0.5, 0.2], [0.5, 0.1]] {
             let fitting = |by: fn(f32) -> f32, scale| -> Vec<bool> {
                 let found = vec![found(1, by(cosines[0]), 9.0), found(2, by(cosines[1]), 9.0)];
@@ -216,7 +220,7 @@ mod tests {
         }
     }
 
-    fn number(found: &[(f32, f32)]) -> Vec<Found> {
+    fn number(found: &[(f32, f32)]) -> Vec<VectorHit> {
         let ids = 1..;
         found.iter().zip(ids).map(|((cosine, bm25), id)| self::found(id, *cosine, *bm25)).collect()
     }

@@ -34,12 +34,12 @@ use a2s::{split_clauses, split_name};
 use crate::bm25::document_vector;
 pub use crate::bm25::{SparseVector, query_vector};
 use crate::embed::{BuiltIn, Embedding};
-pub use crate::rank_fusion::{Candidate, fuse};
+pub use crate::rank_fusion::{FusedCandidate, fuse};
 pub use crate::store::CapabilityId;
-pub use crate::vectors::{Found, SearchQuery};
+pub use crate::vectors::{SearchQuery, VectorHit};
 
 /// Candidates that each probe of a search brings from each of the two indexes, and that are ranked.
-pub const CANDIDATES: usize = 100;
+pub const CANDIDATE_LIMIT: usize = 100;
 
 /// The texts to search with: the whole intent first, then its clauses. An intent that is an
 /// identifier, such as the name of a capability, is taken apart as names in the index are.
@@ -87,13 +87,13 @@ impl BruteForceIndex {
 
     /// The `limit` nearest by cosine and the `limit` best by BM25, each with both scores; where it
     /// is not among the best by BM25, that score is 0.
-    pub fn query(&self, probe: &SearchQuery, limit: usize) -> Vec<Found> {
+    pub fn query(&self, probe: &SearchQuery, limit: usize) -> Vec<VectorHit> {
         let dense = probe.dense.as_deref();
         let cosines: Vec<_> =
             self.points.iter().map(|(_, point)| cosine(dense, point.as_deref())).collect();
         let bm25 = self.bm25(probe);
         let mut found = BTreeMap::new();
-        for index in best(&bm25, limit, |score| score > 0.0) {
+        for index in best_indices(&bm25, limit, |score| score > 0.0) {
             found.insert(index, bm25[index]);
         }
         if probe.dense.is_some() {
@@ -103,7 +103,7 @@ impl BruteForceIndex {
                     None => f32::NEG_INFINITY,
                 })
                 .collect();
-            for index in best(&has_meaning, limit, |score| score > f32::NEG_INFINITY) {
+            for index in best_indices(&has_meaning, limit, |score| score > f32::NEG_INFINITY) {
                 found.entry(index).or_insert(0.0);
             }
         }
@@ -111,7 +111,7 @@ impl BruteForceIndex {
             .into_iter()
             .map(|(index, bm25)| {
                 let capability = self.points[index].0;
-                Found { capability, cosine: cosines[index], bm25 }
+                VectorHit { capability, cosine: cosines[index], bm25 }
             })
             .collect()
     }
@@ -139,7 +139,7 @@ fn cosine(probe: Option<&[f32]>, point: Option<&[f32]>) -> f32 {
 }
 
 /// The places of the highest scores.
-fn best(scores: &[f32], limit: usize, counts: fn(f32) -> bool) -> Vec<usize> {
+fn best_indices(scores: &[f32], limit: usize, counts: fn(f32) -> bool) -> Vec<usize> {
     let mut places: Vec<_> = (0..scores.len()).filter(|place| counts(scores[*place])).collect();
     places.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
     places.truncate(limit);
@@ -150,9 +150,9 @@ fn best(scores: &[f32], limit: usize, counts: fn(f32) -> bool) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::embed::{CAPABILITIES, Embedder, EmbeddingSource, IndexedText, index_text};
-    use crate::store::Seq;
+    use crate::store::ChangeSeq;
     use crate::store::indexes::IndexId;
-    use crate::vectors::{self, Change, Filter, IndexLocation, Point};
+    use crate::vectors::{self, IndexChange, IndexLocation, IndexPoint, PointFilter};
 
     const INTENTS: [&str; 8] = [
         "pooch kinds",
@@ -176,7 +176,7 @@ mod tests {
     async fn a_scan_finds_what_the_engine_finds_with_the_same_scores() {
         let embedder = BuiltIn::new();
         let folder = tempfile::tempdir().unwrap();
-        let identity = vectors::Identity {
+        let identity = vectors::IndexIdentity {
             id: IndexId("test".to_owned()),
             store: "test".to_owned(),
             embedder: Embedder::built_in().id().to_owned(),
@@ -195,7 +195,7 @@ mod tests {
         let mut points = Vec::new();
         for (capability, text) in texts() {
             scan.add(capability, &text.sparse, embedder.embed_parts(&text.dense));
-            points.push(Change::Upsert(Box::new(Point {
+            points.push(IndexChange::Upsert(Box::new(IndexPoint {
                 capability,
                 dense: embedder.embed_parts(&text.dense),
                 sparse: document_vector(&text.sparse),
@@ -210,18 +210,19 @@ mod tests {
             })));
         }
         engine.begin(identity).await.unwrap();
-        engine.stage(points, Seq::default()).await.unwrap();
+        engine.stage(points, ChangeSeq::default()).await.unwrap();
         engine.commit().await.unwrap();
-        let live = engine.answering().unwrap();
+        let live = engine.current_reader().unwrap();
         // Few enough are wanted that most are not among the best by words.
         for (intent, limit) in INTENTS.iter().flat_map(|intent| [(intent, 100), (intent, 3)]) {
             let probes = to_probes(intent, &embedder);
-            let of_engine = live.query(probes.clone(), Filter::default(), limit).await.unwrap();
-            assert_eq!(of_engine.among, scan.len());
+            let of_engine =
+                live.query(probes.clone(), PointFilter::default(), limit).await.unwrap();
+            assert_eq!(of_engine.matching_points, scan.len());
             for (probe, mut of_engine) in probes.iter().zip(of_engine.found) {
                 of_engine.sort_by_key(|found| found.capability);
                 let of_scan = scan.query(probe, limit);
-                let alike = |(a, b): (&Found, &Found)| {
+                let alike = |(a, b): (&VectorHit, &VectorHit)| {
                     a.capability == b.capability
                         && (a.cosine - b.cosine).abs() < 1e-4
                         && (a.bm25 - b.bm25).abs() < 1e-3
@@ -245,7 +246,8 @@ mod tests {
         }
         let search = |intent: &str| -> Vec<&str> {
             let probes = to_probes(intent, &embedder);
-            let found: Vec<_> = probes.iter().map(|probe| scan.query(probe, CANDIDATES)).collect();
+            let found: Vec<_> =
+                probes.iter().map(|probe| scan.query(probe, CANDIDATE_LIMIT)).collect();
             let fitting = fuse(&found, scan.len(), embedder.scale());
             let fitting = fitting.into_iter().filter(|candidate| candidate.fits);
             fitting.map(|c| CAPABILITIES[usize::try_from(c.capability.0).unwrap() - 1].0).collect()

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use a2s::Complexity;
 
-use crate::outcome_weighting::{End, Reporter, SESSIONS, Weight, sum};
-use crate::rank::{Chosen, Merits, Strategy, choose, strategies_of};
+use crate::outcome_weighting::{ReporterWeights, RunEnd, RunWeight, SESSION_SLOTS, sum_reporters};
+use crate::rank::{RankStrategy, RankedChoice, RankingFeatures, choose_strategy, parse_strategies};
 
 const DAY: i64 = 86_400_000;
 /// Capabilities that an intent leads to.
@@ -15,9 +15,9 @@ const ALTERNATIVES: usize = 10;
 /// Executors that report.
 const EXECUTORS: u64 = 100;
 /// Sessions of each.
-const SESSIONS_OF_EACH: u64 = 20;
+const SESSIONS_PER_EXECUTOR: u64 = 20;
 /// Share of the runs that fail through the caller's input.
-const CALLERS_FAULT: f64 = 0.05;
+const CALLER_FAULT_RATE: f64 = 0.05;
 /// How much the alternatives differ in relevance: the standard deviation of what they lack.
 const SPREAD: f64 = 0.05;
 
@@ -78,7 +78,7 @@ pub struct AttackResult {
 
 /// What ranking by outcomes does to recall when there is nothing to gain.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cost {
+pub struct RecallCost {
     /// Recall at 5 by similarity alone.
     pub before: Estimate,
     /// What it loses, query by query.
@@ -89,11 +89,11 @@ pub struct Cost {
 /// run is of the capability that comes first at that time; nobody tries others for the sake of it.
 #[must_use]
 pub fn compare(seed: u64, intents: usize, runs: usize) -> Comparison {
-    let mut random = Random(seed);
+    let mut random = SeededRandom(seed);
     let mut series: [Vec<f64>; 4] = Default::default();
     for _ in 0..intents {
         let alternatives: Vec<_> =
-            (0..ALTERNATIVES).map(|_| Alternative::new(&mut random)).collect();
+            (0..ALTERNATIVES).map(|_| SimulatedCapability::new(&mut random)).collect();
         let best = alternatives.iter().map(|one| one.reliability).fold(0.0, f64::max);
         let nearest = alternatives.iter().max_by(|a, b| a.relevance.total_cmp(&b.relevance));
         let similar = nearest.map_or(0.0, |one| one.reliability);
@@ -104,15 +104,19 @@ pub fn compare(seed: u64, intents: usize, runs: usize) -> Comparison {
     }
     let [similar, score, gain, best] = series;
     Comparison {
-        most_similar: Estimate::of(&similar),
-        highest_score: Estimate::of(&score),
-        gain: Estimate::of(&gain),
-        best: Estimate::of(&best),
+        most_similar: Estimate::from_values(&similar),
+        highest_score: Estimate::from_values(&score),
+        gain: Estimate::from_values(&gain),
+        best: Estimate::from_values(&best),
     }
 }
 
 /// Expected success of what is run for one intent, over all its runs.
-fn serve(mut alternatives: Vec<Alternative>, runs: usize, random: &mut Random) -> f64 {
+fn serve(
+    mut alternatives: Vec<SimulatedCapability>,
+    runs: usize,
+    random: &mut SeededRandom,
+) -> f64 {
     let strategies = strategies("highest_score");
     let mut expected = 0.0;
     for run in 0..runs {
@@ -121,7 +125,7 @@ fn serve(mut alternatives: Vec<Alternative>, runs: usize, random: &mut Random) -
         let Some(chosen) = alternatives.get_mut(first) else { continue };
         expected += chosen.reliability;
         let end = chosen.run(random);
-        chosen.ledger.report(Voice::honest(random), end, now);
+        chosen.ledger.report(SimulatedReporter::honest(random), end, now);
         chosen.ledger.settle();
     }
     expected / runs.max(1) as f64
@@ -133,22 +137,22 @@ fn serve(mut alternatives: Vec<Alternative>, runs: usize, random: &mut Random) -
 /// reliability: one succeeds 95 times of 100, the others are behind by `gap` at least.
 #[must_use]
 pub fn attack(seed: u64, intents: usize, runs: usize, gap: f64, attack: Attack) -> AttackResult {
-    let mut random = Random(seed);
+    let mut random = SeededRandom(seed);
     let strategies = strategies("highest_score");
     let (mut changed, mut changed_if_all_count) = (0, 0);
     for _ in 0..intents {
         let mut alternatives: Vec<_> = (0..ALTERNATIVES)
-            .map(|place| Alternative {
+            .map(|place| SimulatedCapability {
                 relevance: 1.0,
                 reliability: 0.95 - if place == 0 { 0.0 } else { gap + 0.25 * random.share() },
-                ledger: Ledger::default(),
+                ledger: ReportLedger::default(),
             })
             .collect();
         for alternative in &mut alternatives {
             for run in 0..runs {
                 let end = alternative.run(&mut random);
                 let now = 14 * DAY * run as i64 / runs.max(1) as i64;
-                alternative.ledger.report(Voice::honest(&mut random), end, now);
+                alternative.ledger.report(SimulatedReporter::honest(&mut random), end, now);
             }
             alternative.ledger.settle();
         }
@@ -159,12 +163,12 @@ pub fn attack(seed: u64, intents: usize, runs: usize, gap: f64, attack: Attack) 
         let honest = runs * ALTERNATIVES;
         let hostile = if attack == Attack::Flood { honest } else { honest.div_ceil(100) };
         for report in 0..hostile {
-            let voice = Voice::hostile(attack, report, &mut random);
+            let voice = SimulatedReporter::hostile(attack, report, &mut random);
             let (victim, end) = match attack {
-                Attack::ManyNames if report % ALTERNATIVES == first => (first, End::Fault),
-                Attack::ManyNames => (report % ALTERNATIVES, End::Success),
-                _ if report % 2 == 0 => (first, End::Fault),
-                _ => (second, End::Success),
+                Attack::ManyNames if report % ALTERNATIVES == first => (first, RunEnd::Fault),
+                Attack::ManyNames => (report % ALTERNATIVES, RunEnd::Success),
+                _ if report % 2 == 0 => (first, RunEnd::Fault),
+                _ => (second, RunEnd::Success),
             };
             if let Some(victim) = alternatives.get_mut(victim) {
                 victim.ledger.report(voice, end, now);
@@ -182,9 +186,9 @@ pub fn attack(seed: u64, intents: usize, runs: usize, gap: f64, attack: Attack) 
 /// Recall at 5 of `queries` queries with 20 candidates each, one of them right, by similarity and by
 /// score, when all are equally reliable and have been run from never to a thousand times.
 #[must_use]
-pub fn cost(seed: u64, queries: usize) -> Cost {
+pub fn cost(seed: u64, queries: usize) -> RecallCost {
     const CANDIDATES: usize = 20;
-    let mut random = Random(seed);
+    let mut random = SeededRandom(seed);
     let (mut before, mut loss) = (Vec::new(), Vec::new());
     let (similar, score) = (strategies("most_similar"), strategies("highest_score"));
     for _ in 0..queries {
@@ -192,61 +196,61 @@ pub fn cost(seed: u64, queries: usize) -> Cost {
         // like those of real answers.
         let right = 1.0 - 0.15 * random.normal().abs();
         let mut candidates: Vec<_> = (0..CANDIDATES)
-            .map(|place| Alternative {
+            .map(|place| SimulatedCapability {
                 relevance: if place == 0 { right } else { 1.0 - 0.6 * random.share().sqrt() },
                 reliability: 0.9,
-                ledger: Ledger::default(),
+                ledger: ReportLedger::default(),
             })
             .collect();
         for candidate in &mut candidates {
             let runs = (1000_f64.powf(random.share()) - 1.0) as usize;
             for _ in 0..runs {
                 let end = candidate.run(&mut random);
-                candidate.ledger.report(Voice::honest(&mut random), end, 0);
+                candidate.ledger.report(SimulatedReporter::honest(&mut random), end, 0);
             }
             candidate.ledger.settle();
         }
-        let found = |strategies: &[Strategy]| {
+        let found = |strategies: &[RankStrategy]| {
             let order = order(&candidates, strategies, 0);
             if order.iter().take(5).any(|place| *place == 0) { 1.0 } else { 0.0 }
         };
         before.push(found(&similar));
         loss.push(found(&similar) - found(&score));
     }
-    Cost { before: Estimate::of(&before), loss: Estimate::of(&loss) }
+    RecallCost { before: Estimate::from_values(&before), loss: Estimate::from_values(&loss) }
 }
 
 /// A capability that fits an intent.
 #[derive(Debug)]
-struct Alternative {
+struct SimulatedCapability {
     relevance: f64,
     /// The chance that a run succeeds.
     reliability: f64,
-    ledger: Ledger,
+    ledger: ReportLedger,
 }
 
-impl Alternative {
-    fn new(random: &mut Random) -> Self {
+impl SimulatedCapability {
+    fn new(random: &mut SeededRandom) -> Self {
         let relevance = (1.0 - SPREAD * random.normal().abs()).max(0.0);
         // Most are good, some are bad: 0.5 to 1, 0.83 on the average.
         let reliability = 1.0 - 0.5 * random.share().powi(2);
-        Self { relevance, reliability, ledger: Ledger::default() }
+        Self { relevance, reliability, ledger: ReportLedger::default() }
     }
 
-    fn run(&self, random: &mut Random) -> End {
-        if random.share() < CALLERS_FAULT {
-            End::Neither
+    fn run(&self, random: &mut SeededRandom) -> RunEnd {
+        if random.share() < CALLER_FAULT_RATE {
+            RunEnd::Neutral
         } else if random.share() < self.reliability {
-            End::Success
+            RunEnd::Success
         } else {
-            End::Fault
+            RunEnd::Fault
         }
     }
 
-    fn merits(&self, now: i64) -> Merits {
-        Merits {
+    fn merits(&self, now: i64) -> RankingFeatures {
+        RankingFeatures {
             relevance: self.relevance,
-            runs: self.ledger.sum.at(self.ledger.at, now),
+            runs: self.ledger.sum.decayed(self.ledger.at, now),
             complexity: Complexity::Low,
             permissions: 0,
             health: 1.0,
@@ -256,60 +260,60 @@ impl Alternative {
 
 /// What a registry keeps of one version.
 #[derive(Debug, Default)]
-struct Ledger {
-    reporters: BTreeMap<u8, Reporter>,
-    sum: Weight,
+struct ReportLedger {
+    reporters: BTreeMap<u8, ReporterWeights>,
+    sum: RunWeight,
     at: i64,
     /// Successes and faults, each counted as one.
     counts: (f64, f64),
 }
 
-impl Ledger {
-    fn report(&mut self, voice: Voice, end: End, now: i64) {
+impl ReportLedger {
+    fn report(&mut self, voice: SimulatedReporter, end: RunEnd, now: i64) {
         self.reporters.entry(voice.reporter).or_default().count(voice.session, end, now, now);
         self.at = now;
         match end {
-            End::Success => self.counts.0 += 1.0,
-            End::Fault => self.counts.1 += 1.0,
-            End::Neither => {}
+            RunEnd::Success => self.counts.0 += 1.0,
+            RunEnd::Fault => self.counts.1 += 1.0,
+            RunEnd::Neutral => {}
         }
     }
 
     /// Sums up what was reported.
     fn settle(&mut self) {
         let weights = self.reporters.values_mut().map(|reporter| {
-            reporter.bring_to(self.at);
+            reporter.decay_to(self.at);
             reporter.weight()
         });
-        self.sum = sum(&weights.collect::<Vec<_>>());
+        self.sum = sum_reporters(&weights.collect::<Vec<_>>());
     }
 }
 
 /// Whose word a report is, behind the hash.
 #[derive(Debug, Clone, Copy)]
-struct Voice {
+struct SimulatedReporter {
     reporter: u8,
     session: usize,
 }
 
-impl Voice {
+impl SimulatedReporter {
     fn new(reporter: u64, session: u64) -> Self {
-        let places = SESSIONS as u64;
+        let places = SESSION_SLOTS as u64;
         // Any names, hashed: as the registry does it, with another hash.
-        let reporter = Random(reporter).next();
-        let session = Random(reporter ^ session).next() % places;
+        let reporter = SeededRandom(reporter).next();
+        let session = SeededRandom(reporter ^ session).next() % places;
         Self { reporter: (reporter % 256) as u8, session: session as usize }
     }
 
-    fn honest(random: &mut Random) -> Self {
-        Self::new(random.next() % EXECUTORS, random.next() % SESSIONS_OF_EACH)
+    fn honest(random: &mut SeededRandom) -> Self {
+        Self::new(random.next() % EXECUTORS, random.next() % SESSIONS_PER_EXECUTOR)
     }
 
-    fn hostile(attack: Attack, report: usize, random: &mut Random) -> Self {
+    fn hostile(attack: Attack, report: usize, random: &mut SeededRandom) -> Self {
         match attack {
             // With as many sessions as it likes.
             Attack::OneExecutor | Attack::Flood => Self::new(EXECUTORS, random.next()),
-            Attack::OneSession => Self::new(0, SESSIONS_OF_EACH),
+            Attack::OneSession => Self::new(0, SESSIONS_PER_EXECUTOR),
             Attack::ManyNames | Attack::ManyNamesOnTwo => {
                 Self::new(EXECUTORS + 1 + report as u64, 0)
             }
@@ -317,28 +321,33 @@ impl Voice {
     }
 }
 
-fn strategies(preset: &str) -> Vec<Strategy> {
-    let asked = a2s::api::Strategy::Preset(preset.to_owned());
+fn strategies(preset: &str) -> Vec<RankStrategy> {
+    let asked = a2s::api::SelectionStrategy::Preset(preset.to_owned());
     // The names are those of presets.
-    strategies_of(Some(&asked)).unwrap_or_default()
+    parse_strategies(Some(&asked)).unwrap_or_default()
 }
 
 /// The places of the alternatives, best first.
-fn order(alternatives: &[Alternative], strategies: &[Strategy], now: i64) -> Vec<usize> {
+fn order(
+    alternatives: &[SimulatedCapability],
+    strategies: &[RankStrategy],
+    now: i64,
+) -> Vec<usize> {
     let merits: Vec<_> = alternatives.iter().map(|one| one.merits(now)).collect();
-    let mut chosen = choose(&merits, strategies).map(|(_, chosen)| chosen).unwrap_or_default();
-    chosen.sort_by(Chosen::compare);
+    let mut chosen =
+        choose_strategy(&merits, strategies).map(|(_, chosen)| chosen).unwrap_or_default();
+    chosen.sort_by(RankedChoice::compare);
     chosen.iter().map(|chosen| chosen.index).collect()
 }
 
-fn winner(alternatives: &[Alternative], strategies: &[Strategy], now: i64) -> usize {
+fn winner(alternatives: &[SimulatedCapability], strategies: &[RankStrategy], now: i64) -> usize {
     order(alternatives, strategies, now).first().copied().unwrap_or_default()
 }
 
 fn second_to(
     first: usize,
-    alternatives: &[Alternative],
-    strategies: &[Strategy],
+    alternatives: &[SimulatedCapability],
+    strategies: &[RankStrategy],
     now: i64,
 ) -> usize {
     let order = order(alternatives, strategies, now);
@@ -346,8 +355,8 @@ fn second_to(
 }
 
 /// The winner if every report counted alike.
-fn plain_winner(alternatives: &[Alternative]) -> usize {
-    let rate = |one: &Alternative| {
+fn plain_winner(alternatives: &[SimulatedCapability]) -> usize {
+    let rate = |one: &SimulatedCapability| {
         let (good, bad) = one.ledger.counts;
         good / (good + bad).max(1.0)
     };
@@ -356,7 +365,7 @@ fn plain_winner(alternatives: &[Alternative]) -> usize {
 }
 
 impl Estimate {
-    fn of(values: &[f64]) -> Self {
+    fn from_values(values: &[f64]) -> Self {
         let count = values.len().max(2) as f64;
         let mean = values.iter().sum::<f64>() / count;
         let variance =
@@ -367,9 +376,9 @@ impl Estimate {
 
 /// `SplitMix64`: the same numbers on every machine.
 #[derive(Debug)]
-struct Random(u64);
+struct SeededRandom(u64);
 
-impl Random {
+impl SeededRandom {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;

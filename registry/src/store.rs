@@ -7,7 +7,7 @@
 pub(crate) mod dependency_rows;
 pub(crate) mod embeddings;
 pub(crate) mod indexes;
-pub(crate) mod life;
+pub(crate) mod lifecycle;
 #[expect(clippy::duplicate_mod, reason = "SQL for both engines is written once: `store/sql`")]
 mod postgres;
 mod row_mapping;
@@ -19,40 +19,40 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use a2s::api::{Deprecation, FailureClass, FailureCount, FaultAttribution};
-use a2s::{CapabilityName, Complexity, Digest, Listing, Subject};
+use a2s::{CapabilityName, Complexity, Digest, TokenSubject, VersionInfo};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use semver::Version;
 use uuid::Uuid;
 
-use self::dependency_rows::{RelationStore, Relations};
+use self::dependency_rows::{RelationRows, RelationStore};
 use self::embeddings::EmbeddingStore;
 use self::indexes::IndexStore;
-use self::life::{Actor, LifeStore};
+use self::lifecycle::{AuditActor, LifecycleStore};
 use self::tokens::TokenStore;
-use crate::latency_histogram::Histogram;
-use crate::outcome_weighting::{End, Weight};
+use crate::latency_histogram::LatencyHistogram;
+use crate::outcome_weighting::{RunEnd, RunWeight};
 
 /// Where a database is: the path of an SQLite file, or a `sqlite:` URL, which is made when it is
 /// missing; or a `postgres:` or `postgresql:` URL, whose database has to be there.
 ///
 /// It is never shown, as it may have a password.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Database(String);
+pub struct DatabaseAddress(String);
 
-impl From<String> for Database {
+impl From<String> for DatabaseAddress {
     fn from(address: String) -> Self {
         Self(address)
     }
 }
 
-impl From<&str> for Database {
+impl From<&str> for DatabaseAddress {
     fn from(address: &str) -> Self {
         Self(address.to_owned())
     }
 }
 
-impl std::fmt::Debug for Database {
+impl std::fmt::Debug for DatabaseAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0.split_once("://") {
             Some((scheme, _)) => write!(f, "{scheme}://…"),
@@ -62,7 +62,7 @@ impl std::fmt::Debug for Database {
 }
 
 /// How many runs are remembered, so that a report which comes again counts once.
-const MOST_REMEMBERED: i64 = 1_000_000;
+const MAX_REMEMBERED_RUNS: i64 = 1_000_000;
 
 /// A capability in this store; never used for another one, even after a deletion by hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,7 +74,7 @@ pub(crate) struct VersionId(pub(crate) i64);
 
 /// What is known of a version without its document.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct VersionEntry {
     pub(crate) capability: CapabilityId,
     pub(crate) id: VersionId,
     pub(crate) name: CapabilityName,
@@ -87,13 +87,13 @@ pub(crate) struct Entry {
     pub(crate) published_at: Timestamp,
     pub(crate) yanked: bool,
     pub(crate) deprecated: Option<Deprecation>,
-    pub(crate) stats: Stats,
+    pub(crate) stats: RunStats,
 }
 
-impl Entry {
+impl VersionEntry {
     /// The same as the linker wants to know it.
-    pub(crate) fn to_listing(&self) -> Listing {
-        Listing {
+    pub(crate) fn to_version_info(&self) -> VersionInfo {
+        VersionInfo {
             version: self.version.clone(),
             checksum: self.digest,
             yanked: self.yanked,
@@ -104,7 +104,7 @@ impl Entry {
 
 /// How the runs of a version ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Stats {
+pub(crate) struct RunStats {
     /// All runs.
     pub(crate) runs: u64,
     /// Those that succeeded.
@@ -112,24 +112,24 @@ pub(crate) struct Stats {
     /// Those that failed through the capability or its services.
     pub(crate) faults: u64,
     /// What they weigh together, and when that was (milliseconds since 1970).
-    pub(crate) weight: Weight,
+    pub(crate) weight: RunWeight,
     pub(crate) weighed_at: i64,
 }
 
-impl Stats {
+impl RunStats {
     /// What the runs weigh at another time.
-    pub(crate) fn weight_at(&self, now: Timestamp) -> Weight {
-        self.weight.at(self.weighed_at, now.as_millisecond())
+    pub(crate) fn weight_at(&self, now: Timestamp) -> RunWeight {
+        self.weight.decayed(self.weighed_at, now.as_millisecond())
     }
 }
 
 /// What else is known of the runs of a version.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Record {
+pub(crate) struct RunDetails {
     /// The most frequent first.
     pub(crate) failures: Vec<FailureCount>,
     /// How long successful runs took.
-    pub(crate) latency: Histogram,
+    pub(crate) latency: LatencyHistogram,
     /// How many executors have reported, as far as they are told apart.
     pub(crate) reporters: u64,
     /// When the last run ended.
@@ -147,14 +147,14 @@ pub(crate) struct NewVersion {
     pub(crate) complexity: Complexity,
     /// How many permissions its caller must hold.
     pub(crate) permissions: u32,
-    pub(crate) relations: Relations,
+    pub(crate) relations: RelationRows,
 }
 
 /// What came of storing a version.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Publication {
+pub(crate) enum PublicationResult {
     /// It is stored; the change has this number.
-    Created(Seq),
+    Created(ChangeSeq),
     /// The same digest was there; nothing changed.
     Same,
     /// The version is there with this digest; nothing changed.
@@ -164,23 +164,23 @@ pub(crate) enum Publication {
     /// The name looks like this one, which belongs to others; nothing changed.
     LookAlike(CapabilityName),
     /// The name belongs to these; nothing changed.
-    NotOwner(Vec<Subject>),
+    NotOwner(Vec<TokenSubject>),
     /// A mirror has not created this name; nothing changed. Where the name came from.
     OtherOrigin(Option<String>),
 }
 
 /// Which live versions.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Heads<'a> {
+pub(crate) enum LiveVersionQuery<'a> {
     /// Those of these capabilities.
-    Of(&'a [CapabilityId]),
+    ByIds(&'a [CapabilityId]),
     /// So many, in order of name, behind a name.
-    After(Option<&'a str>, u32),
+    AfterName(Option<&'a str>, u32),
 }
 
 /// One run, as the executor tells it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Outcome {
+pub(crate) struct RunOutcome {
     pub(crate) run: Uuid,
     pub(crate) name: CapabilityName,
     pub(crate) version: Version,
@@ -191,7 +191,7 @@ pub(crate) struct Outcome {
     pub(crate) blame: Option<FaultAttribution>,
     pub(crate) duration_ms: u64,
     pub(crate) ended_at: Timestamp,
-    pub(crate) voice: Voice,
+    pub(crate) reporter_key: ReporterKey,
     /// When it is recorded.
     pub(crate) at: Timestamp,
     /// Runs that were recorded before are forgotten: they will not be reported again.
@@ -200,14 +200,14 @@ pub(crate) struct Outcome {
 
 /// Whose word an outcome is: few values, so that names which somebody makes up cost nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Voice {
+pub(crate) struct ReporterKey {
     /// The executor.
     pub(crate) reporter: u8,
     /// The session, among those of the executor.
     pub(crate) session: u8,
 }
 
-impl Outcome {
+impl RunOutcome {
     /// Whether it counts against the capability. A failure that nobody is blamed for does: else
     /// leaving the blame out would make every capability look perfect.
     pub(crate) fn is_fault(&self) -> bool {
@@ -223,22 +223,22 @@ impl Outcome {
     }
 
     /// What it tells about the capability.
-    pub(crate) fn end(&self) -> End {
+    pub(crate) fn run_end(&self) -> RunEnd {
         match (self.success, self.is_fault()) {
-            (true, _) => End::Success,
-            (false, true) => End::Fault,
-            (false, false) => End::Neither,
+            (true, _) => RunEnd::Success,
+            (false, true) => RunEnd::Fault,
+            (false, false) => RunEnd::Neutral,
         }
     }
 }
 
 /// What came of recording an outcome.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Recorded {
+pub(crate) enum RecordResult {
     /// It counts from now on.
     New,
     /// This run was reported before; nothing changed.
-    Again,
+    Duplicate,
     /// The version has this digest, not the reported one; nothing changed.
     OtherDigest(Digest),
     /// There is no such version; nothing changed.
@@ -247,19 +247,19 @@ pub(crate) enum Recorded {
 
 /// The number of a change; later changes have larger numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) struct Seq(pub(crate) i64);
+pub(crate) struct ChangeSeq(pub(crate) i64);
 
 /// What an index has yet to follow.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Outbox {
+pub(crate) struct ChangeOutbox {
     /// Identity of this store; an index made from another one is worthless.
     pub(crate) identity: String,
     /// The last change there is.
-    pub(crate) latest: Seq,
+    pub(crate) latest: ChangeSeq,
     /// How many capabilities have a live version.
-    pub(crate) live: u64,
+    pub(crate) live_count: u64,
     /// The next changes, in order.
-    pub(crate) changes: Vec<(Seq, CapabilityId)>,
+    pub(crate) changes: Vec<(ChangeSeq, CapabilityId)>,
 }
 
 /// A database of documents, versions and outcomes.
@@ -267,41 +267,41 @@ pub(crate) struct Outbox {
 /// What a method acknowledges is on disk. Methods are atomic: a crash leaves all of one or
 /// nothing. Every method can be called by many at once.
 #[async_trait]
-pub(crate) trait Store:
-    EmbeddingStore + IndexStore + LifeStore + RelationStore + TokenStore + std::fmt::Debug
+pub(crate) trait RegistryStore:
+    EmbeddingStore + IndexStore + LifecycleStore + RelationStore + TokenStore + std::fmt::Debug
 {
     /// Stores a version, makes it the live one where it is newest, and appends a change for it and
     /// for everything that leads to it; unless the version or the kebab-case name is taken, or the
     /// name belongs to others. A name that is free belongs to its first publisher. Of many that
     /// publish one version at once with different digests, or claim one name, exactly one gets
     /// [`Publication::Created`].
-    async fn publish(&self, new: &NewVersion, by: &Actor) -> Result<Publication, Error>;
+    async fn publish(&self, new: &NewVersion, by: &AuditActor) -> Result<PublicationResult, Error>;
 
     /// Every version of a capability, newest first; none when the name is unknown.
-    async fn versions(&self, name: &CapabilityName) -> Result<Vec<Entry>, Error>;
+    async fn list_versions(&self, name: &CapabilityName) -> Result<Vec<VersionEntry>, Error>;
 
     /// Live versions, in order of name. A capability of which all versions are yanked has none.
-    async fn heads(&self, which: Heads<'_>) -> Result<Vec<Entry>, Error>;
+    async fn live_versions(&self, which: LiveVersionQuery<'_>) -> Result<Vec<VersionEntry>, Error>;
 
     /// The bytes of documents as they are now. A version whose bytes are gone is left out.
     /// Nobody but [`crate::documents`] may use them before their digest was checked.
-    async fn sources(&self, ids: &[VersionId]) -> Result<BTreeMap<VersionId, Vec<u8>>, Error>;
+    async fn load_sources(&self, ids: &[VersionId]) -> Result<BTreeMap<VersionId, Vec<u8>>, Error>;
 
     /// Counts the outcome of a run, once.
-    async fn record(&self, outcome: &Outcome) -> Result<Recorded, Error>;
+    async fn record_outcome(&self, outcome: &RunOutcome) -> Result<RecordResult, Error>;
 
     /// What is known of the runs of a version beside its [`Stats`].
-    async fn record_of(&self, version: VersionId) -> Result<Record, Error>;
+    async fn load_run_details(&self, version: VersionId) -> Result<RunDetails, Error>;
 
     /// The capabilities of which others may have reported runs behind the number `after`, and the
     /// last number there is. A report may be seen after one that has a larger number.
-    async fn reported(&self, after: i64) -> Result<(i64, Vec<CapabilityId>), Error> {
+    async fn list_reported(&self, after: i64) -> Result<(i64, Vec<CapabilityId>), Error> {
         // Nobody else reports to a store that is not shared.
         Ok((after, Vec::new()))
     }
 
     /// At most `limit` changes behind `after`.
-    async fn outbox(&self, after: Seq, limit: u32) -> Result<Outbox, Error>;
+    async fn read_outbox(&self, after: ChangeSeq, limit: u32) -> Result<ChangeOutbox, Error>;
 
     /// Asks the connection that writes whether it can. After a failure it writes something that changes
     /// nothing to find out.
@@ -318,11 +318,11 @@ pub(crate) trait Store:
 ///
 /// # Errors
 /// When it cannot be opened, is no registry database, or was made by a newer version.
-pub(crate) async fn open(database: &Database) -> Result<Arc<dyn Store>, Error> {
+pub(crate) async fn open(database: &DatabaseAddress) -> Result<Arc<dyn RegistryStore>, Error> {
     let address = database.0.as_str();
     let path = match address.split_once(':') {
         Some(("postgres" | "postgresql", _)) => {
-            return Ok(Arc::new(postgres::Postgres::open(address).await?));
+            return Ok(Arc::new(postgres::PostgresStore::open(address).await?));
         }
         Some(("sqlite", path)) => path.strip_prefix("//").unwrap_or(path),
         // A letter alone is a drive, not a scheme.
@@ -331,7 +331,7 @@ pub(crate) async fn open(database: &Database) -> Result<Arc<dyn Store>, Error> {
         }
         _ => address,
     };
-    Ok(Arc::new(sqlite::Sqlite::open(path.as_ref()).await?))
+    Ok(Arc::new(sqlite::SqliteStore::open(path.as_ref()).await?))
 }
 
 /// Why the store failed. What the engine said is for the log, not for callers.

@@ -8,12 +8,14 @@
 use std::sync::Arc;
 
 use a2s::api::{IntrospectionResponse, NewToken, TokenEntry, TokenRequest};
-use a2s::{Caller, Digest, Identify, Later, Refusal, Scope, Secret, Subject};
+use a2s::{
+    AuthError, BoxFuture, Caller, Digest, Secret, TokenIntrospector, TokenScope, TokenSubject,
+};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::store::Store;
-use crate::store::life::Actor;
-use crate::store::tokens::{MOST_TOKENS, Made, TokenRow};
+use crate::store::RegistryStore;
+use crate::store::lifecycle::AuditActor;
+use crate::store::tokens::{MAX_TOKENS, TokenResult, TokenRow};
 use crate::{Clock, Error};
 
 /// What tokens begin with, so that scanners for lost secrets know them.
@@ -21,8 +23,8 @@ const PREFIX: &str = "a2s_";
 
 /// The tokens in a store.
 #[derive(Clone)]
-pub(crate) struct Tokens {
-    store: Arc<dyn Store>,
+pub(crate) struct TokenService {
+    store: Arc<dyn RegistryStore>,
     clock: Clock,
     /// The owner's token, which is not in the store.
     owner: Option<Secret>,
@@ -30,8 +32,8 @@ pub(crate) struct Tokens {
     service: Option<Secret>,
 }
 
-impl Tokens {
-    pub(crate) fn new(store: Arc<dyn Store>, clock: Clock, owner: Option<Secret>) -> Self {
+impl TokenService {
+    pub(crate) fn new(store: Arc<dyn RegistryStore>, clock: Clock, owner: Option<Secret>) -> Self {
         Self { store, clock, owner, service: None }
     }
 
@@ -44,7 +46,7 @@ impl Tokens {
     ///
     /// # Errors
     /// When the request makes no sense, the name is taken, or there are too many.
-    pub(crate) async fn make(
+    pub(crate) async fn create(
         &self,
         request: TokenRequest,
         caller: &Caller,
@@ -59,8 +61,8 @@ impl Tokens {
             return Err(Error::BadToken(message));
         }
         // A token opens nothing that its maker's does not.
-        if let Some(scope) = scopes.iter().copied().find(|scope| !caller.may(*scope)) {
-            return Err(Refusal::Lacks { subject: caller.subject.clone(), scope }.into());
+        if let Some(scope) = scopes.iter().copied().find(|scope| !caller.has_scope(*scope)) {
+            return Err(AuthError::MissingScope { subject: caller.subject.clone(), scope }.into());
         }
         let now = (self.clock)();
         let expires_at = match expires_in_s {
@@ -72,14 +74,14 @@ impl Tokens {
                 Some(end)
             }
         };
-        let token = draw();
-        let digest = Digest::of_bytes(token.reveal().as_bytes());
+        let token = generate_token();
+        let digest = Digest::of_bytes(token.expose_secret().as_bytes());
         let row = TokenRow { name, scopes, created_at: now, expires_at };
-        match self.store.make_token(&row, digest, &Actor::of(caller, now)).await? {
-            Made::New => Ok(NewToken { entry: to_entry(row, now), token }),
-            Made::NameTaken => Err(Error::TokenTaken(row.name)),
-            Made::TooMany => Err(Error::BadToken(format!(
-                "there are {MOST_TOKENS} tokens, the most there may be"
+        match self.store.insert_token(&row, digest, &AuditActor::from_caller(caller, now)).await? {
+            TokenResult::Created => Ok(NewToken { entry: to_entry(row, now), token }),
+            TokenResult::NameTaken => Err(Error::TokenTaken(row.name)),
+            TokenResult::TooMany => Err(Error::BadToken(format!(
+                "there are {MAX_TOKENS} tokens, the most there may be"
             ))),
         }
     }
@@ -88,8 +90,8 @@ impl Tokens {
     ///
     /// # Errors
     /// When there is none of this name.
-    pub(crate) async fn revoke(&self, name: &Subject, caller: &Caller) -> Result<(), Error> {
-        let by = Actor::of(caller, (self.clock)());
+    pub(crate) async fn revoke(&self, name: &TokenSubject, caller: &Caller) -> Result<(), Error> {
+        let by = AuditActor::from_caller(caller, (self.clock)());
         if self.store.revoke_token(name, &by).await? {
             return Ok(());
         }
@@ -99,15 +101,15 @@ impl Tokens {
     /// All tokens, in order of name.
     pub(crate) async fn list(&self) -> Result<Vec<TokenEntry>, Error> {
         let now = (self.clock)();
-        Ok(self.store.tokens().await?.into_iter().map(|row| to_entry(row, now)).collect())
+        Ok(self.store.list_tokens().await?.into_iter().map(|row| to_entry(row, now)).collect())
     }
 
     /// What a token opens, as other services ask for it.
     pub(crate) async fn introspect(&self, token: &Secret) -> Result<IntrospectionResponse, Error> {
-        if self.owner.as_ref().is_some_and(|owner| owner.matches(token.reveal())) {
+        if self.owner.as_ref().is_some_and(|owner| owner.matches(token.expose_secret())) {
             return Ok(to_introspection(Caller::owner(), None));
         }
-        if let Some(caller) = self.configured(token) {
+        if let Some(caller) = self.service_caller(token) {
             return Ok(to_introspection(caller, None));
         }
         let Some(row) = self.find(token).await? else {
@@ -118,11 +120,11 @@ impl Tokens {
     }
 
     /// The caller of the configured token, if this is that token.
-    fn configured(&self, token: &Secret) -> Option<Caller> {
+    fn service_caller(&self, token: &Secret) -> Option<Caller> {
         let service = self.service.as_ref()?;
-        let scopes = [Scope::Service].into();
-        service.matches(token.reveal()).then(|| Caller {
-            subject: Subject::service(),
+        let scopes = [TokenScope::Service].into();
+        service.matches(token.expose_secret()).then(|| Caller {
+            subject: TokenSubject::service(),
             end_user: None,
             scopes,
         })
@@ -130,16 +132,19 @@ impl Tokens {
 
     /// The token, when it has not ended.
     async fn find(&self, token: &Secret) -> Result<Option<TokenRow>, Error> {
-        let row = self.store.token(Digest::of_bytes(token.reveal().as_bytes())).await?;
+        let row = self.store.find_token(Digest::of_bytes(token.expose_secret().as_bytes())).await?;
         let now = (self.clock)();
         Ok(row.filter(|row| row.expires_at.is_none_or(|end| now < end)))
     }
 }
 
-impl Identify for Tokens {
-    fn identify<'a>(&'a self, token: &'a Secret) -> Later<'a, Result<Option<Caller>, String>> {
+impl TokenIntrospector for TokenService {
+    fn introspect<'a>(
+        &'a self,
+        token: &'a Secret,
+    ) -> BoxFuture<'a, Result<Option<Caller>, String>> {
         Box::pin(async move {
-            if let Some(caller) = self.configured(token) {
+            if let Some(caller) = self.service_caller(token) {
                 return Ok(Some(caller));
             }
             let found = self.find(token).await.map_err(|error| {
@@ -151,7 +156,7 @@ impl Identify for Tokens {
     }
 }
 
-impl std::fmt::Debug for Tokens {
+impl std::fmt::Debug for TokenService {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tokens").field("store", &self.store).finish_non_exhaustive()
     }
@@ -174,7 +179,7 @@ fn to_entry(row: TokenRow, now: Timestamp) -> TokenEntry {
 }
 
 /// A token that nobody has seen.
-fn draw() -> Secret {
+fn generate_token() -> Secret {
     let mut bytes = [0; 32];
     // Without randomness there are no safe tokens: there is no way on.
     #[expect(clippy::expect_used, reason = "the operating system always has randomness")]

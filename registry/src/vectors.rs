@@ -12,14 +12,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use a2s::Format;
+use a2s::TaskFormat;
 use async_trait::async_trait;
 use semver::{Version, VersionReq};
 
 use crate::bm25::SparseVector;
 use crate::embed::SimilarityScale;
 use crate::store::indexes::IndexId;
-use crate::store::{CapabilityId, Seq};
+use crate::store::{CapabilityId, ChangeSeq};
 
 pub use self::qdrant::QdrantConfig;
 
@@ -34,7 +34,7 @@ pub enum IndexLocation {
 
 /// A capability as the index sees it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Point {
+pub(crate) struct IndexPoint {
     pub(crate) capability: CapabilityId,
     /// Of length one; absent when the text means nothing to the embedder.
     pub(crate) dense: Option<Vec<f32>>,
@@ -46,7 +46,7 @@ pub(crate) struct Point {
     /// Whether nothing changes when it runs.
     pub(crate) read_only: bool,
     /// The formats of its tasks.
-    pub(crate) formats: Vec<Format>,
+    pub(crate) formats: Vec<TaskFormat>,
     /// 0 low, 1 medium, 2 high.
     pub(crate) complexity: u8,
     /// Every name that an author goes by.
@@ -59,14 +59,14 @@ pub(crate) struct Point {
 
 /// A change of the index.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Change {
+pub(crate) enum IndexChange {
     /// Adds a point, or puts it in the place of the one for this capability.
-    Upsert(Box<Point>),
+    Upsert(Box<IndexPoint>),
     /// Removes the point, if there is one.
     Remove(CapabilityId),
 }
 
-impl Change {
+impl IndexChange {
     /// Which capability it is about.
     pub(crate) fn capability(&self) -> CapabilityId {
         match self {
@@ -87,15 +87,15 @@ pub struct SearchQuery {
 
 /// What must hold for every point found.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Filter {
+pub(crate) struct PointFilter {
     /// One of these domains, when there are any.
     pub(crate) domains: Vec<String>,
     /// Needs nothing but these permissions, when they are told.
-    pub(crate) held: Option<Vec<String>>,
+    pub(crate) held_permissions: Option<Vec<String>>,
     /// Only reads, when that is wanted.
     pub(crate) read_only: bool,
     /// One of these formats, when there are any.
-    pub(crate) formats: Vec<Format>,
+    pub(crate) formats: Vec<TaskFormat>,
     /// At most this complex.
     pub(crate) max_complexity: Option<u8>,
     /// This name of an author.
@@ -106,7 +106,7 @@ pub(crate) struct Filter {
 
 /// A point that a probe found.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Found {
+pub struct VectorHit {
     /// Which one.
     pub capability: CapabilityId,
     /// Cosine of probe and point; 0 when one of them has no dense vector.
@@ -117,12 +117,12 @@ pub struct Found {
 
 /// One list of what a probe found, in which every point has both scores: by its meaning, and by its
 /// words. A point without a meaning has no cosine.
-fn merge(
+fn merge_hits(
     near: impl IntoIterator<Item = Result<(CapabilityId, f32), Error>>,
     best: impl IntoIterator<Item = Result<(CapabilityId, f32), Error>>,
-) -> Result<Vec<Found>, Error> {
-    let mut found: BTreeMap<CapabilityId, Found> = BTreeMap::new();
-    let nothing = |capability| Found { capability, cosine: 0.0, bm25: 0.0 };
+) -> Result<Vec<VectorHit>, Error> {
+    let mut found: BTreeMap<CapabilityId, VectorHit> = BTreeMap::new();
+    let nothing = |capability| VectorHit { capability, cosine: 0.0, bm25: 0.0 };
     for point in near {
         let (capability, cosine) = point?;
         found.entry(capability).or_insert_with(|| nothing(capability)).cosine = cosine;
@@ -136,29 +136,29 @@ fn merge(
 
 /// What an index answers.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Answers {
+pub(crate) struct QueryResults {
     /// What each probe found, in no particular order.
-    pub(crate) found: Vec<Vec<Found>>,
+    pub(crate) found: Vec<Vec<VectorHit>>,
     /// How many points the filter leaves, more or less.
-    pub(crate) among: usize,
+    pub(crate) matching_points: usize,
 }
 
 /// How the index is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Status {
+pub(crate) struct IndexState {
     /// How many points it has; none when there is nothing to ask.
     pub(crate) points: Option<usize>,
     /// How many changes its graph lacks: so many points at most are compared one by one.
     pub(crate) fresh: usize,
     /// Whether it would be better for being built anew.
-    pub(crate) is_worn: bool,
+    pub(crate) needs_rebuild: bool,
     /// The last change that a point of it knows of, where others may have made it.
-    pub(crate) as_of: Option<Seq>,
+    pub(crate) as_of: Option<ChangeSeq>,
 }
 
 /// What an index was made with.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Identity {
+pub(crate) struct IndexIdentity {
     /// What its store calls it.
     pub(crate) id: IndexId,
     /// The store that the points come from. An index of another one is worth nothing.
@@ -182,7 +182,7 @@ pub(crate) const FORMAT: u32 = 7;
 /// Queries may come from many at once and at any time. The other methods have one caller, the
 /// indexer, which never calls two at the same time.
 #[async_trait]
-pub(crate) trait Vectors: Send + Sync + std::fmt::Debug {
+pub(crate) trait VectorIndex: Send + Sync + std::fmt::Debug {
     /// The index that answers now.
     ///
     /// Whoever holds it asks this one, even when another takes its place meanwhile: so what was
@@ -190,7 +190,7 @@ pub(crate) trait Vectors: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`Error::NotReady`] when there is none yet.
-    fn answering(&self) -> Result<Arc<dyn Answering>, Error>;
+    fn current_reader(&self) -> Result<Arc<dyn IndexReader>, Error>;
 
     /// Finds out which index answers by now: on a server, others may have put one in place.
     async fn refresh(&self) -> Result<(), Error>;
@@ -201,24 +201,24 @@ pub(crate) trait Vectors: Send + Sync + std::fmt::Debug {
     /// Makes changes, which were read from the store when `as_of` was its last change or later. Queries
     /// see them at once; a crash may lose them until the next `flush`. Where others change the index as
     /// well, what is as of a later change stays, however late a change arrives.
-    async fn apply(&self, changes: Vec<Change>, as_of: Seq) -> Result<(), Error>;
+    async fn apply(&self, changes: Vec<IndexChange>, as_of: ChangeSeq) -> Result<(), Error>;
 
     /// Brings every change made so far to disk. False when that has to wait for the engine, which
     /// works on its files; it can be asked again in a while.
     async fn flush(&self) -> Result<bool, Error>;
 
     /// Begins a new index beside the one that answers, in place of any that was begun before.
-    async fn begin(&self, identity: Identity) -> Result<(), Error>;
+    async fn begin(&self, identity: IndexIdentity) -> Result<(), Error>;
 
     /// Makes changes in the new index; nobody sees them yet.
-    async fn stage(&self, changes: Vec<Change>, as_of: Seq) -> Result<(), Error>;
+    async fn stage(&self, changes: Vec<IndexChange>, as_of: ChangeSeq) -> Result<(), Error>;
 
     /// Brings the new index to disk and puts it in the place of the old one. Queries are answered
     /// from the old one until then, and for good when it fails.
     async fn commit(&self) -> Result<(), Error>;
 
     /// How the index that answers is.
-    async fn status(&self) -> Result<Status, Error>;
+    async fn status(&self) -> Result<IndexState, Error>;
 
     /// Brings every change to disk and lets the files go.
     async fn close(&self);
@@ -226,18 +226,18 @@ pub(crate) trait Vectors: Send + Sync + std::fmt::Debug {
 
 /// An index that answers, as long as it is held.
 #[async_trait]
-pub(crate) trait Answering: Send + Sync + std::fmt::Debug {
+pub(crate) trait IndexReader: Send + Sync + std::fmt::Debug {
     /// What it was made with.
-    fn identity(&self) -> &Identity;
+    fn identity(&self) -> &IndexIdentity;
 
     /// For each probe the `limit` points nearest by cosine and the `limit` best by BM25, each
     /// with both scores. Sees every change whose `apply` has returned.
     async fn query(
         &self,
         probes: Vec<SearchQuery>,
-        filter: Filter,
+        filter: PointFilter,
         limit: usize,
-    ) -> Result<Answers, Error>;
+    ) -> Result<QueryResults, Error>;
 
     /// The cards of points, of those that have one.
     async fn cards(
@@ -257,20 +257,20 @@ pub(crate) async fn open(
     place: IndexLocation,
     store: String,
     embedders: Vec<String>,
-) -> Result<Arc<dyn Vectors>, Error> {
+) -> Result<Arc<dyn VectorIndex>, Error> {
     Ok(match place {
-        IndexLocation::Folder(folder) => Arc::new(edge::Edge::open(folder, store).await?),
+        IndexLocation::Folder(folder) => Arc::new(edge::EdgeIndex::open(folder, store).await?),
         IndexLocation::Qdrant(config) => {
-            Arc::new(qdrant::Qdrant::open(config, store, embedders).await?)
+            Arc::new(qdrant::QdrantIndex::open(config, store, embedders).await?)
         }
     })
 }
 
 /// The folder of the index, when that was made from another store.
-pub(crate) fn is_of_another(place: &IndexLocation, store: &str) -> Option<String> {
+pub(crate) fn find_foreign_index(place: &IndexLocation, store: &str) -> Option<String> {
     match place {
         IndexLocation::Folder(folder) => {
-            edge::store_of(folder).filter(|made_from| made_from != store)?;
+            edge::read_store_identity(folder).filter(|made_from| made_from != store)?;
             Some(folder.display().to_string())
         }
         IndexLocation::Qdrant(_) => None,
@@ -288,10 +288,10 @@ pub enum Error {
     Failed(String),
     /// The disk has too little space to write; it may have more later.
     #[error("{0}")]
-    Full(String),
+    DiskFull(String),
     /// The server does not answer; it may later.
     #[error("{0}")]
-    Away(String),
+    Unavailable(String),
     /// The server will not answer until somebody mends it, or how it is asked.
     #[error("{0}")]
     Unusable(String),
@@ -310,11 +310,11 @@ pub enum Error {
 
 impl Error {
     /// The same for somebody else who waits.
-    pub(crate) fn again(&self) -> Self {
+    pub(crate) fn duplicate(&self) -> Self {
         match self {
             Self::NotReady => Self::NotReady,
-            Self::Full(text) => Self::Full(text.clone()),
-            Self::Away(text) => Self::Away(text.clone()),
+            Self::DiskFull(text) => Self::DiskFull(text.clone()),
+            Self::Unavailable(text) => Self::Unavailable(text.clone()),
             Self::Unusable(text) => Self::Unusable(text.clone()),
             Self::Failed(_) | Self::InUse(_) | Self::Folder { .. } => {
                 Self::Failed(self.to_string())

@@ -39,7 +39,7 @@ pub(crate) struct GuardingArgs {
     /// What happens when a guardian does not answer, whatever the configuration says of one or of a
     /// hook [default: closed]
     #[arg(long, value_enum, env = "A2S_GUARDIAN_FAIL")]
-    pub(crate) guardian_fail: Option<FailMode>,
+    pub(crate) guardian_fail: Option<GuardianFailMode>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -52,7 +52,7 @@ pub(crate) enum GuardianChoice {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum FailMode {
+pub(crate) enum GuardianFailMode {
     /// The step is denied
     Closed,
     /// The step passes, and the failure is recorded

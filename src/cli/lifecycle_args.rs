@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use a2s::api::Successor;
-use a2s::{CapabilityName, Scope, Subject};
+use a2s::api::SuccessorRef;
+use a2s::{CapabilityName, TokenScope, TokenSubject};
 use clap::{Args, Subcommand};
 use jiff::SignedDuration;
 use url::Url;
@@ -42,7 +42,7 @@ pub(crate) struct DeprecateArgs {
     pub(crate) target: String,
     /// What to use instead: NAME or NAME@RANGE
     #[arg(long, value_name = "NAME@RANGE", value_parser = parse_successor)]
-    pub(crate) successor: Option<Successor>,
+    pub(crate) successor: Option<SuccessorRef>,
     /// Why, or what to do about it
     #[arg(long, short)]
     pub(crate) message: Option<String>,
@@ -65,13 +65,13 @@ pub(crate) struct OwnersArgs {
 pub(crate) struct OwnerChangeArgs {
     /// Let one more publish: the name of a token, or `owner`
     #[arg(long, value_name = "SUBJECT")]
-    pub(crate) add: Option<Subject>,
+    pub(crate) add: Option<TokenSubject>,
     /// Let one publish no more
     #[arg(long, value_name = "SUBJECT")]
-    pub(crate) remove: Option<Subject>,
+    pub(crate) remove: Option<TokenSubject>,
     /// Let this one alone publish from now on
     #[arg(long, value_name = "SUBJECT")]
-    pub(crate) transfer: Option<Subject>,
+    pub(crate) transfer: Option<TokenSubject>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -79,10 +79,10 @@ pub(crate) enum TokensCommand {
     /// Make a token, and show it once
     Create {
         /// Who it stands for
-        name: Subject,
+        name: TokenSubject,
         /// What it opens: publish, execute, admin, delegate, service, guard
         #[arg(long = "scope", required = true, value_name = "SCOPE", value_delimiter = ',')]
-        scopes: Vec<Scope>,
+        scopes: Vec<TokenScope>,
         /// In how long it ends: 90d, 12h; without it the token never ends
         #[arg(long, value_parser = parse_life)]
         expires: Option<SignedDuration>,
@@ -92,7 +92,7 @@ pub(crate) enum TokensCommand {
     /// Let a token open nothing from now on
     Revoke {
         /// The name of the token
-        name: Subject,
+        name: TokenSubject,
     },
 }
 
@@ -139,7 +139,7 @@ pub(crate) struct MirrorArgs {
     pub(crate) most: u64,
 }
 
-fn parse_successor(text: &str) -> Result<Successor, String> {
+fn parse_successor(text: &str) -> Result<SuccessorRef, String> {
     text.parse()
 }
 

@@ -1,7 +1,7 @@
 //! The arguments of `a2s search`, `a2s services` and `a2s graph`.
 
 use a2s::api::SearchFilters;
-use a2s::{Complexity, Domain, Format, Permission};
+use a2s::{Complexity, Domain, Permission, TaskFormat};
 use clap::{Args, ValueEnum};
 use semver::VersionReq;
 
@@ -107,9 +107,9 @@ impl FilterArgs {
                 .format
                 .into_iter()
                 .map(|format| match format {
-                    FormatName::OpenApi => Format::OpenApi,
-                    FormatName::Graphql => Format::Graphql,
-                    FormatName::Mcp => Format::Mcp,
+                    FormatName::OpenApi => TaskFormat::OpenApi,
+                    FormatName::Graphql => TaskFormat::Graphql,
+                    FormatName::Mcp => TaskFormat::Mcp,
                 })
                 .collect(),
             max_complexity: self.max_complexity.map(|most| match most {

@@ -67,7 +67,7 @@ pub(crate) struct AllowSecretArgs {
     pub(crate) subjects: Vec<a2s::api::CredentialSubject>,
     /// An owner of capabilities in the registry: steps of these capabilities may use it
     #[arg(long = "publisher", value_name = "TOKEN", group = "grants")]
-    pub(crate) publishers: Vec<a2s::Subject>,
+    pub(crate) publishers: Vec<a2s::TokenSubject>,
     /// A capability whose steps may use it, in every version
     #[arg(long = "capability", value_name = "NAME", group = "grants")]
     pub(crate) capabilities: Vec<a2s::CapabilityName>,
@@ -88,7 +88,7 @@ pub(crate) struct SetSecretArgs {
     /// The only place that a key may go to, of api-key: `header:NAME`, `query:NAME` or `cookie:NAME`
     /// [default: where documents say]
     #[arg(long = "in", value_name = "PLACE")]
-    pub(crate) place: Option<a2s::api::KeyPlace>,
+    pub(crate) place: Option<a2s::api::KeyLocation>,
     /// The user, of basic
     #[arg(long, required_if_eq("kind", "basic"))]
     pub(crate) user: Option<String>,

@@ -9,7 +9,7 @@ use url::Url;
 /// How safely the journal of runs is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Durability {
+pub(crate) enum JournalDurability {
     /// Each step survives a power cut
     Full,
     /// Each step survives a crash of the process; a power cut may lose the last ones
@@ -22,7 +22,7 @@ pub(crate) enum Durability {
 pub(crate) struct JournalArgs {
     /// How safely the journal of runs is written [default: full]
     #[arg(long, value_enum, env = "A2S_DURABILITY")]
-    pub(crate) durability: Option<Durability>,
+    pub(crate) durability: Option<JournalDurability>,
     #[command(flatten)]
     pub(crate) listeners: ListenerArgs,
 }

@@ -5,25 +5,25 @@ use jiff::SignedDuration;
 use reqwest::Method;
 
 use crate::cli::{AuditArgs, RegistryAuditCommand};
-use crate::cli_error::Failure;
-use crate::client::Client;
+use crate::cli_error::CliError;
+use crate::client::ServiceClient;
 use crate::clock;
-use crate::output::{BOLD, DIM, NAME, Output, plain};
+use crate::output::{BOLD, CommandOutput, DIM, NAME, sanitize};
 
 /// The most entries of one page.
 const LARGEST_PAGE: u32 = 1_000;
 
 pub(super) async fn audit(
     arguments: AuditArgs,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let AuditArgs { command, name, limit, mut before } = arguments;
     if let Some(RegistryAuditCommand::Trim { older_than }) = command {
         return trim(older_than, client, output).await;
     }
     let mut left = limit;
-    while left > 0 && !output.is_gone() {
+    while left > 0 && !output.is_closed() {
         let mut query = vec![("limit", left.min(LARGEST_PAGE).to_string())];
         query.extend(before.map(|before| ("before", before.to_string())));
         query.extend(name.as_ref().map(|name| ("name", name.to_string())));
@@ -41,11 +41,11 @@ pub(super) async fn audit(
 
 async fn trim(
     older_than: SignedDuration,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let before = clock::now().saturating_sub(older_than);
-    let before = before.map_err(|error| Failure::argument(error.to_string()))?;
+    let before = before.map_err(|error| CliError::invalid_argument(error.to_string()))?;
     let trimmed: TrimAuditResponse =
         client.post(&["v1", "audit", "trim"], &TrimAuditRequest { before }).await?;
     if output.is_json() {
@@ -57,7 +57,7 @@ async fn trim(
     Ok(())
 }
 
-fn print(entry: &AuditEntry, output: &mut Output) {
+fn print(entry: &AuditEntry, output: &mut CommandOutput) {
     if output.is_json() {
         output.json_line(entry);
         return;
@@ -69,7 +69,7 @@ fn print(entry: &AuditEntry, output: &mut Output) {
     words.extend(entry.version.as_ref().map(ToString::to_string));
     words.extend(entry.subject.as_ref().map(ToString::to_string));
     words.extend(entry.detail.as_ref().map(ToString::to_string));
-    let (words, action) = (plain(&words.join(" ")).into_owned(), action.as_str());
+    let (words, action) = (sanitize(&words.join(" ")).into_owned(), action.as_str());
     output.line(format_args!(
         "{DIM}{seq:>6}  {at:.0}{DIM:#}  {NAME}{by}{NAME:#}  {BOLD}{action}{BOLD:#}  {words}"
     ));

@@ -9,14 +9,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use a2s::Digest;
-use guardian::audit::Start;
+use guardian::audit::LogStart;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::cli_error::{BACKUP, Exit, Failure};
-use crate::clock::{self, System};
-use crate::output::{Output, WARN, count};
+use crate::cli_error::{BACKUP, CliError, CliExitCode};
+use crate::clock::{self, SystemClockAndIds};
+use crate::output::{CommandOutput, WARN, count};
 use crate::serve::set_private_umask;
 
 const RUNS: &str = "executor.sqlite";
@@ -28,12 +28,12 @@ const MANIFEST: &str = "backup.json";
 /// The file of a folder that is being made.
 const UNFINISHED: &str = "unfinished";
 /// The form of the manifest.
-const FORM: u32 = 1;
+const FORMAT_VERSION: u32 = 1;
 
 /// What a copy has.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Manifest {
+struct BackupManifest {
     /// The form of this file.
     form: u32,
     /// The version of the program that made the copy.
@@ -41,13 +41,13 @@ struct Manifest {
     /// When the copy was begun.
     made_at: Timestamp,
     /// Every other file of the copy.
-    files: BTreeMap<String, Content>,
+    files: BTreeMap<String, BackupFile>,
 }
 
 /// The content of a file.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Content {
+struct BackupFile {
     /// Length in bytes.
     bytes: u64,
     /// SHA-256.
@@ -55,42 +55,51 @@ struct Content {
 }
 
 /// Copies a data folder that services may use.
-pub(super) async fn back_up(data: &Path, to: &Path, output: &mut Output) -> Result<(), Failure> {
+pub(super) async fn back_up(
+    data: &Path,
+    to: &Path,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let parts = [DOCUMENTS, RUNS, AUDIT].map(|name| data.join(name));
     if !parts.iter().any(|path| path.exists()) {
         let message = format!("{}: there is no data of a service", data.display());
-        return Err(bad(message).with_hint("Name the data folder with --data-dir."));
+        return Err(backup_error(message).with_hint("Name the data folder with --data-dir."));
     }
     let [documents, runs, audit] = parts;
     let made_at = clock::now();
-    let making = Making::begin(to, &format!("{} is there already", to.display()))?;
+    let making = UnfinishedFolder::create(to, &format!("{} is there already", to.display()))?;
     // What is copied later knows of everything that is copied earlier: documents of the runs, decisions
     // about what they have sent.
     if runs.exists() {
         executor::copy_runs(&runs, &making.join(RUNS))
             .await
-            .map_err(|error| bad(error.to_string()))?;
+            .map_err(|error| backup_error(error.to_string()))?;
     }
     if documents.exists() {
         let copied = registry::copy_documents(&documents, &making.join(DOCUMENTS)).await;
-        copied.map_err(|error| bad(error.to_string()))?;
+        copied.map_err(|error| backup_error(error.to_string()))?;
     }
     if audit.exists() {
         let copied = guardian::audit::copy(&audit, &making.join(AUDIT));
-        copied.map_err(|error| bad(error.to_string()))?;
+        copied.map_err(|error| backup_error(error.to_string()))?;
     }
     for name in KEYS {
         let (from, to) = (data.join(name), making.join(name));
         if from.exists() {
-            fs::copy(&from, &to).map_err(|error| Failure::file(&from, &error))?;
+            fs::copy(&from, &to).map_err(|error| CliError::file_error(&from, &error))?;
         }
     }
-    let files = contents(&making.folder)?;
-    let manifest =
-        Manifest { form: FORM, program: env!("CARGO_PKG_VERSION").to_owned(), made_at, files };
-    let text = serde_json::to_string_pretty(&manifest).map_err(|error| bad(error.to_string()))?;
+    let files = list_files(&making.folder)?;
+    let manifest = BackupManifest {
+        form: FORMAT_VERSION,
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+        made_at,
+        files,
+    };
+    let text =
+        serde_json::to_string_pretty(&manifest).map_err(|error| backup_error(error.to_string()))?;
     let path = making.join(MANIFEST);
-    fs::write(&path, text).map_err(|error| Failure::file(&path, &error))?;
+    fs::write(&path, text).map_err(|error| CliError::file_error(&path, &error))?;
     making.finish(to)?;
     let bytes: u64 = manifest.files.values().map(|content| content.bytes).sum();
     if output.is_json() {
@@ -108,42 +117,46 @@ pub(super) async fn back_up(data: &Path, to: &Path, output: &mut Output) -> Resu
 }
 
 /// Puts a copy back to where no data is.
-pub(super) async fn restore(from: &Path, data: &Path, output: &mut Output) -> Result<(), Failure> {
+pub(super) async fn restore(
+    from: &Path,
+    data: &Path,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let manifest = read_manifest(from)?;
     if let Some(name) = manifest.files.keys().find(|name| !from.join(name).is_file()) {
-        return Err(bad(format!("{}: {name} is missing", from.display())));
+        return Err(backup_error(format!("{}: {name} is missing", from.display())));
     }
-    let making = Making::begin(data, &format!("{} has data already", data.display()))?;
+    let making = UnfinishedFolder::create(data, &format!("{} has data already", data.display()))?;
     for name in manifest.files.keys() {
         let (from, to) = (from.join(name), making.join(name));
-        fs::copy(&from, &to).map_err(|error| Failure::file(&from, &error))?;
+        fs::copy(&from, &to).map_err(|error| CliError::file_error(&from, &error))?;
     }
     // What was copied is looked at, and not what it was copied from.
     let damaged: Vec<_> = manifest
         .files
         .iter()
-        .filter(|(name, content)| content_of(&making.join(name)).ok().as_ref() != Some(content))
+        .filter(|(name, content)| describe_file(&making.join(name)).ok().as_ref() != Some(content))
         .map(|(name, _)| name.as_str())
         .collect();
     if !damaged.is_empty() {
         let message = format!("{}: {} is damaged", from.display(), damaged.join(", "));
-        return Err(bad(message));
+        return Err(backup_error(message));
     }
     let has = |name: &str| manifest.files.contains_key(name);
     let mut documents = None;
     if has(DOCUMENTS) {
         let checked = registry::check_documents(&making.join(DOCUMENTS)).await;
-        documents = Some(checked.map_err(|error| bad(error.to_string()))?);
+        documents = Some(checked.map_err(|error| backup_error(error.to_string()))?);
     }
     let mut runs = None;
     if has(RUNS) {
-        let restored = executor::restore_runs(&making.join(RUNS), &System).await;
-        runs = Some(restored.map_err(|error| bad(error.to_string()))?);
+        let restored = executor::restore_runs(&making.join(RUNS), &SystemClockAndIds).await;
+        runs = Some(restored.map_err(|error| backup_error(error.to_string()))?);
     }
     let mut records = None;
     if has(AUDIT) {
-        let verified = guardian::audit::verify_from(&making.join(AUDIT), &Start::Oldest);
-        records = Some(verified.map_err(|error| bad(error.to_string()))?.records);
+        let verified = guardian::audit::verify_from(&making.join(AUDIT), &LogStart::Oldest);
+        records = Some(verified.map_err(|error| backup_error(error.to_string()))?.records);
     }
     making.finish(data)?;
     let suspended = runs.map_or(0, |runs| runs.suspended);
@@ -155,16 +168,16 @@ pub(super) async fn restore(from: &Path, data: &Path, output: &mut Output) -> Re
         return Ok(());
     }
     output.line(format_args!("restored the copy of {} to {}", manifest.made_at, data.display()));
-    let told = [
-        documents.map(|all| format!("{}, each with its checksum", many(all, "document"))),
-        runs.map(|runs| format!("{}, each with its whole journal", many(runs.runs, "run"))),
-        records.map(|all| format!("{} in a whole chain", many(all, "audit record"))),
+    let lines = [
+        documents.map(|all| format!("{}, each with its checksum", count_u64(all, "document"))),
+        runs.map(|runs| format!("{}, each with its whole journal", count_u64(runs.runs, "run"))),
+        records.map(|all| format!("{} in a whole chain", count_u64(all, "audit record"))),
     ];
-    for line in told.into_iter().flatten() {
+    for line in lines.into_iter().flatten() {
         output.line(format_args!("  {line}"));
     }
     if 0 < suspended {
-        let runs = many(suspended, "run");
+        let runs = count_u64(suspended, "run");
         output.line(format_args!(
             "{WARN}{runs} had not ended and wait for a person{WARN:#}: a2s runs --status waiting"
         ));
@@ -172,61 +185,63 @@ pub(super) async fn restore(from: &Path, data: &Path, output: &mut Output) -> Re
     Ok(())
 }
 
-fn many(number: u64, noun: &str) -> impl std::fmt::Display {
+fn count_u64(number: u64, noun: &str) -> impl std::fmt::Display {
     count(usize::try_from(number).unwrap_or(usize::MAX), noun)
 }
 
-fn bad(message: impl Into<String>) -> Failure {
-    Failure::new(Exit::Bad, BACKUP, message)
+fn backup_error(message: impl Into<String>) -> CliError {
+    CliError::new(CliExitCode::Bad, BACKUP, message)
 }
 
-fn read_manifest(from: &Path) -> Result<Manifest, Failure> {
+fn read_manifest(from: &Path) -> Result<BackupManifest, CliError> {
     let path = from.join(MANIFEST);
     let text = match fs::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(bad(format!(
+            return Err(backup_error(format!(
                 "{}: this is no whole copy, it has no {MANIFEST}",
                 from.display()
             )));
         }
-        Err(error) => return Err(Failure::file(&path, &error)),
+        Err(error) => return Err(CliError::file_error(&path, &error)),
     };
-    let manifest: Manifest = serde_json::from_slice(&text)
-        .map_err(|error| bad(format!("{} is not understood: {error}", path.display())))?;
+    let manifest: BackupManifest = serde_json::from_slice(&text)
+        .map_err(|error| backup_error(format!("{} is not understood: {error}", path.display())))?;
     // Names of files, and nothing that leads elsewhere.
     let is_plain = |name: &String| {
         Path::new(name).file_name().is_some_and(|last| last == name.as_str()) && name != MANIFEST
     };
-    if manifest.form != FORM || !manifest.files.keys().all(is_plain) {
+    if manifest.form != FORMAT_VERSION || !manifest.files.keys().all(is_plain) {
         let message = format!("{} was made by another version of a2s", path.display());
-        return Err(bad(message).with_hint(format!("Use a2s {} for it.", manifest.program)));
+        return Err(
+            backup_error(message).with_hint(format!("Use a2s {} for it.", manifest.program))
+        );
     }
     Ok(manifest)
 }
 
 /// The contents of all files of a folder but the one that says that it is being made.
-fn contents(folder: &Path) -> Result<BTreeMap<String, Content>, Failure> {
-    let fail = |error: io::Error| Failure::file(folder, &error);
+fn list_files(folder: &Path) -> Result<BTreeMap<String, BackupFile>, CliError> {
+    let fail = |error: io::Error| CliError::file_error(folder, &error);
     let mut contents = BTreeMap::new();
     for entry in fs::read_dir(folder).map_err(fail)? {
         let name = entry.map_err(fail)?.file_name().to_string_lossy().into_owned();
         if name != UNFINISHED {
-            let content = content_of(&folder.join(&name)).map_err(fail)?;
+            let content = describe_file(&folder.join(&name)).map_err(fail)?;
             contents.insert(name, content);
         }
     }
     Ok(contents)
 }
 
-fn content_of(path: &Path) -> io::Result<Content> {
+fn describe_file(path: &Path) -> io::Result<BackupFile> {
     let file = File::open(path)?;
-    Ok(Content { bytes: file.metadata()?.len(), checksum: Digest::of_reader(file)? })
+    Ok(BackupFile { bytes: file.metadata()?.len(), checksum: Digest::of_reader(file)? })
 }
 
 /// Removes a folder that was not finished, the file that says so after all others: who is interrupted
 /// here can go on.
-fn remove(folder: &Path) -> io::Result<()> {
+fn remove_unfinished(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_name() != UNFINISHED {
@@ -237,22 +252,24 @@ fn remove(folder: &Path) -> io::Result<()> {
 }
 
 /// A folder that is being made beside where it will be.
-struct Making {
+struct UnfinishedFolder {
     folder: PathBuf,
 }
 
-impl Making {
+impl UnfinishedFolder {
     /// Begins one for a folder that is not there yet, or is empty.
-    fn begin(target: &Path, taken: &str) -> Result<Self, Failure> {
+    fn create(target: &Path, taken: &str) -> Result<Self, CliError> {
         set_private_umask();
         let fail = |path: &Path| {
             let path = path.to_owned();
-            move |error: io::Error| Failure::file(&path, &error)
+            move |error: io::Error| CliError::file_error(&path, &error)
         };
         match fs::read_dir(target) {
             Ok(mut entries) => {
                 if entries.next().is_some() {
-                    return Err(bad(taken).with_hint("Move it away, or name another folder."));
+                    return Err(
+                        backup_error(taken).with_hint("Move it away, or name another folder.")
+                    );
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -266,7 +283,7 @@ impl Making {
             Err(_) => false,
         };
         if is_left {
-            remove(&folder).map_err(fail(&folder))?;
+            remove_unfinished(&folder).map_err(fail(&folder))?;
         }
         if let Some(parent) = target.parent() {
             fs::create_dir_all(parent).map_err(fail(parent))?;
@@ -283,8 +300,8 @@ impl Making {
     }
 
     /// Makes everything last, and gives the folder its name.
-    fn finish(self, target: &Path) -> Result<(), Failure> {
-        let fail = |error: io::Error| Failure::file(&self.folder, &error);
+    fn finish(self, target: &Path) -> Result<(), CliError> {
+        let fail = |error: io::Error| CliError::file_error(&self.folder, &error);
         for entry in fs::read_dir(&self.folder).map_err(fail)? {
             let entry = entry.map_err(fail)?;
             match File::open(entry.path()).and_then(|file| file.sync_all()) {

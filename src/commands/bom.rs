@@ -5,29 +5,30 @@ use std::path::Path;
 use a2s::Bom;
 use serde_json::json;
 
-use super::dependency_closure::{self, Closure};
-use super::version_spec::Target;
+use super::dependency_closure::{self, DependencyClosure};
+use super::version_spec::VersionSpec;
 use super::{dependency_loader, document};
 use crate::cli::BomArgs;
-use crate::cli_error::{FILE, Failure};
-use crate::client::Client;
+use crate::cli_error::{CliError, FILE};
+use crate::client::ServiceClient;
 use crate::clock;
-use crate::output::{GOOD, Output, count, plain};
+use crate::output::{CommandOutput, GOOD, count, sanitize};
 
 pub(super) async fn bom(
     arguments: &BomArgs,
-    client: impl Fn() -> Result<Client, Failure>,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: impl Fn() -> Result<ServiceClient, CliError>,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let BomArgs { target, folder, output: to, timestamp } = arguments;
-    let (source, root) = match Target::of_file(target) {
+    let (source, root) = match VersionSpec::find_file(target) {
         Some(path) => document::open(path, output)?,
-        None => dependency_loader::fetch(&Target::parse(target)?, &client()?).await?,
+        None => dependency_loader::fetch_document(&VersionSpec::parse(target)?, &client()?).await?,
     };
     let text = (target.as_str(), source.as_slice());
-    let Closure { shelf, below } =
-        dependency_closure::gather(&root, text, folder.as_deref(), FILE, client, output).await?;
-    let bom = Bom::of(&root, &below, &shelf, timestamp.then(clock::now));
+    let DependencyClosure { index, documents } =
+        dependency_closure::load_closure(&root, text, folder.as_deref(), FILE, client, output)
+            .await?;
+    let bom = Bom::of(&root, &documents, &index, timestamp.then(clock::now));
     match to {
         Some(path) => write(path, &bom, output)?,
         None if output.is_json() => output.json_line(&bom),
@@ -36,7 +37,7 @@ pub(super) async fn bom(
     Ok(())
 }
 
-fn write(path: &Path, bom: &Bom, output: &mut Output) -> Result<(), Failure> {
+fn write(path: &Path, bom: &Bom, output: &mut CommandOutput) -> Result<(), CliError> {
     document::write(path, bom.to_string().as_bytes())?;
     let file = path.display().to_string();
     if output.is_json() {
@@ -51,7 +52,7 @@ fn write(path: &Path, bom: &Bom, output: &mut Output) -> Result<(), Failure> {
             (count(bom.components(), "component"), count(bom.services(), "service"));
         output.line(format_args!(
             "{GOOD}written{GOOD:#}  {}  {components}, {services}",
-            plain(&file)
+            sanitize(&file)
         ));
     }
     Ok(())

@@ -7,107 +7,108 @@ use std::path::PathBuf;
 
 use a2s::InputField;
 use a2s::api::{
-    AgentEvent, AgentQuestion, AgentRequest, AgentResponse, AgentStatus, Consent, Pending,
+    AgentEvent, AgentQuestion, AgentRequest, AgentResponse, AgentStatus, ConsentSource,
+    PendingQuestion,
 };
 use agent::RemoteAgent;
 use serde_json::{Map, Value};
 use tokio::signal;
 
-use self::lines::{Line, Lines};
-use self::view::View;
+use self::lines::{InputLine, LineSource};
+use self::view::ChatView;
 use crate::cli::ChatArgs;
-use crate::cli_error::{Exit, Failure};
-use crate::client::Client;
+use crate::cli_error::{CliError, CliExitCode};
+use crate::client::ServiceClient;
 use crate::commands::search::strategy;
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 /// What an empty line says to a question whether something may be done.
-const NO: &str = "no";
+const DEFAULT_REPLY: &str = "no";
 /// What ends a session.
-const ENDS: [&str; 4] = ["exit", "quit", "/exit", "/quit"];
+const END_COMMANDS: [&str; 4] = ["exit", "quit", "/exit", "/quit"];
 
 /// Talks until there is nothing more to say. One message as the argument is one turn.
 pub(super) async fn chat(
     arguments: ChatArgs,
-    client: &Client,
+    client: &ServiceClient,
     history: PathBuf,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let ChatArgs { message, session, inputs, yes, strategy } = arguments;
-    let inputs = super::run::read_pairs(&inputs)?;
+    let inputs = super::run::parse_inputs(&inputs)?;
     let request = AgentRequest {
         session,
         inputs,
         strategy: strategy::parse(&strategy.strategy)?,
-        consent: yes.then_some(Consent::Given),
+        consent: yes.then_some(ConsentSource::Given),
         ..AgentRequest::default()
     };
-    let mut talk = Talk { agent: RemoteAgent::new(client.clone()), request, output };
+    let mut talk = ChatSession { agent: RemoteAgent::new(client.clone()), request, output };
     match message {
         Some(message) => {
             let mut answer = talk.take_turn(message, None, Map::new()).await?;
             // A person in front of a terminal is asked; a script says --yes.
-            while let Some(pending) = talk.unconfirmed(answer.as_ref()) {
-                let mut lines = Lines::open(history.clone())?;
-                if !lines.is_edited() {
+            while let Some(pending) = talk.pending_consent(answer.as_ref()) {
+                let mut lines = LineSource::open(history.clone())?;
+                if !lines.is_interactive() {
                     break;
                 }
-                let said = match lines.next(&view::prompt()).await? {
-                    Line::Text(text) if !text.trim().is_empty() => text,
-                    _ => NO.to_owned(),
+                let said = match lines.next_line(&view::prompt()).await? {
+                    InputLine::Text(text) if !text.trim().is_empty() => text,
+                    _ => DEFAULT_REPLY.to_owned(),
                 };
                 answer = talk.take_turn(said, Some(pending), Map::new()).await?;
             }
             match answer.as_ref().map(|answer| answer.status) {
                 Some(AgentStatus::Completed | AgentStatus::Cancelled) => Ok(()),
-                Some(AgentStatus::Denied) => Err(Failure::told(Exit::Denied)),
-                _ => Err(Failure::told(Exit::Bad)),
+                Some(AgentStatus::Denied) => Err(CliError::already_printed(CliExitCode::Denied)),
+                _ => Err(CliError::already_printed(CliExitCode::Bad)),
             }
         }
-        None => talk.go(history).await,
+        None => talk.run_conversation(history).await,
     }
 }
 
-struct Talk<'o> {
+struct ChatSession<'o> {
     agent: RemoteAgent,
     /// What every turn of the session has.
     request: AgentRequest,
-    output: &'o mut Output,
+    output: &'o mut CommandOutput,
 }
 
-impl Talk<'_> {
+impl ChatSession<'_> {
     /// What belongs to the yes that an answer asks for; none when it asks for none.
-    fn unconfirmed(&self, answer: Option<&AgentResponse>) -> Option<Pending> {
+    fn pending_consent(&self, answer: Option<&AgentResponse>) -> Option<PendingQuestion> {
         let question = answer?.question.as_ref().filter(|question| question.is_consent());
         question.filter(|_| !self.output.is_json()).map(|question| question.pending.clone())
     }
 
     /// Turn after turn, until the lines end.
-    async fn go(&mut self, history: PathBuf) -> Result<(), Failure> {
-        let mut lines = Lines::open(history)?;
+    async fn run_conversation(&mut self, history: PathBuf) -> Result<(), CliError> {
+        let mut lines = LineSource::open(history)?;
         if !self.output.is_json() {
-            view::open().iter().for_each(|line| self.output.line(format_args!("{line}")));
+            view::frame_top().iter().for_each(|line| self.output.line(format_args!("{line}")));
         }
         let mut question: Option<AgentQuestion> = None;
         // Those of the last answer: a yes to what they are for needs them again.
         let mut kept = Map::new();
         loop {
-            let message = match lines.next(&view::prompt()).await? {
-                Line::Text(text) if ENDS.contains(&text.trim()) => break,
-                Line::Text(text) if text.trim().is_empty() => match &question {
-                    Some(question) if question.is_consent() => NO.to_owned(),
+            let message = match lines.next_line(&view::prompt()).await? {
+                InputLine::Text(text) if END_COMMANDS.contains(&text.trim()) => break,
+                InputLine::Text(text) if text.trim().is_empty() => match &question {
+                    Some(question) if question.is_consent() => DEFAULT_REPLY.to_owned(),
                     _ => continue,
                 },
-                Line::Text(text) => text,
+                InputLine::Text(text) => text,
                 // Whoever does not want to answer is not asked again.
-                Line::Interrupted if question.is_some() => {
+                InputLine::Interrupted if question.is_some() => {
                     question = None;
                     continue;
                 }
-                Line::Interrupted | Line::End => break,
+                InputLine::Interrupted | InputLine::End => break,
             };
-            if !lines.is_edited() && !self.output.is_json() {
-                let line = view::said(&message);
+            if !lines.is_interactive() && !self.output.is_json() {
+                let line = view::user_line(&message);
                 self.output.line(format_args!("{line}"));
             }
             let (pending, secrets) = match question.take() {
@@ -116,22 +117,22 @@ impl Talk<'_> {
                     (Some(question.pending), std::mem::take(&mut kept))
                 }
                 Some(AgentQuestion { fields, pending, .. }) => {
-                    kept = lines.secrets(&secret_names(&fields)).await?;
+                    kept = lines.read_secrets(&secret_names(&fields)).await?;
                     (Some(pending), kept.clone())
                 }
             };
             // What goes wrong with one turn does not end the conversation.
             match self.take_turn(message, pending, secrets).await {
                 Ok(answer) => question = answer.and_then(|answer| answer.question),
-                Err(failure) if failure.exit == Exit::Unreachable => return Err(failure),
-                Err(failure) => self.output.failure(&failure),
+                Err(failure) if failure.exit == CliExitCode::Unreachable => return Err(failure),
+                Err(failure) => self.output.print_error(&failure),
             }
-            if self.output.is_gone() {
+            if self.output.is_closed() {
                 break;
             }
         }
         if !self.output.is_json() {
-            let line = view::close();
+            let line = view::frame_bottom();
             self.output.line(format_args!("{line}"));
         }
         Ok(())
@@ -141,21 +142,21 @@ impl Talk<'_> {
     async fn take_turn(
         &mut self,
         message: String,
-        pending: Option<Pending>,
+        pending: Option<PendingQuestion>,
         secrets: Map<String, Value>,
-    ) -> Result<Option<AgentResponse>, Failure> {
+    ) -> Result<Option<AgentResponse>, CliError> {
         let mut request = AgentRequest { message, pending, ..self.request.clone() };
         request.inputs.extend(secrets);
         let mut turn = self.agent.take_turn(&request).await?;
-        let mut view = View::default();
+        let mut view = ChatView::default();
         loop {
             let event = tokio::select! {
                 event = turn.next() => event?,
                 // When the turn is dropped, the agent stops what it runs.
                 interrupted = signal::ctrl_c() => {
-                    interrupted.map_err(|error| Failure::argument(error.to_string()))?;
+                    interrupted.map_err(|error| CliError::invalid_argument(error.to_string()))?;
                     if !self.output.is_json() {
-                        let line = view.interrupted();
+                        let line = view.interrupted_line();
                         self.output.line(format_args!("{line}"));
                     }
                     return Ok(None);
@@ -168,7 +169,7 @@ impl Talk<'_> {
             if self.output.is_json() {
                 self.output.json_line(&event);
             } else {
-                for line in view.lines(&event) {
+                for line in view.event_lines(&event) {
                     self.output.line(format_args!("{line}"));
                 }
             }

@@ -3,30 +3,33 @@
 
 use std::path::Path;
 
-use a2s::{CapabilityName, Diagnostic, Digest, Position, StatedChecksum};
+use a2s::{CapabilityName, DeclaredChecksum, Diagnostic, Digest, SourcePosition};
 use semver::VersionReq;
 use serde_json::{Value, json};
 
-use super::version_spec::Target;
+use super::version_spec::VersionSpec;
 use super::{dependency_loader, document};
-use crate::cli_error::{BAD_ARGUMENT, Exit, Failure};
-use crate::client::Client;
-use crate::output::Output;
+use crate::cli_error::{BAD_ARGUMENT, CliError, CliExitCode};
+use crate::client::ServiceClient;
+use crate::output::CommandOutput;
 
 /// The code of a pin that is still a placeholder.
-const PIN: &str = "A2S068";
+const UNFILLED_PIN: &str = "A2S068";
 
 pub(super) async fn checksum(
     file: &Path,
     write: bool,
-    client: impl FnOnce() -> Result<Client, Failure>,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: impl FnOnce() -> Result<ServiceClient, CliError>,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let mut source = document::read(file)?;
     let mut pinned = 0;
     if write {
-        let pins: Vec<Diagnostic> =
-            a2s::compile(&source).diagnostics.into_iter().filter(|d| d.code == PIN).collect();
+        let pins: Vec<Diagnostic> = a2s::compile(&source)
+            .diagnostics
+            .into_iter()
+            .filter(|d| d.code == UNFILLED_PIN)
+            .collect();
         if !pins.is_empty() {
             source = fill_pins(&source, &pins, &client()?).await?;
             pinned = pins.len();
@@ -39,11 +42,11 @@ pub(super) async fn checksum(
             output.json_line(&json!({ "file": name, "issues": compilation.diagnostics }));
         } else {
             let errors = compilation.diagnostics.iter().filter(|d| d.is_error());
-            output.diagnostics(&name, &source, errors);
+            output.print_diagnostics(&name, &source, errors);
         }
-        return Err(Failure::told(Exit::Bad));
+        return Err(CliError::already_printed(CliExitCode::Bad));
     };
-    let filled = compilation.stated == Some(StatedChecksum::Given(digest));
+    let filled = compilation.declared_checksum == Some(DeclaredChecksum::Given(digest));
     if write && (pinned > 0 || !filled) {
         write_checksum(file, &source, digest)?;
     }
@@ -64,8 +67,8 @@ pub(super) async fn checksum(
 async fn fill_pins(
     source: &[u8],
     pins: &[Diagnostic],
-    client: &Client,
-) -> Result<Vec<u8>, Failure> {
+    client: &ServiceClient,
+) -> Result<Vec<u8>, CliError> {
     let content = a2s::parse_value(source).unwrap_or_default();
     let mut text = String::from_utf8_lossy(source).into_owned();
     // From the last to the first, so that what is filled in moves none that is still to come.
@@ -90,8 +93,12 @@ async fn fill_pins(
 }
 
 /// The digest of the version that an unpinned dependency would get, as the registry says.
-async fn published_digest(name: &str, range: &str, client: &Client) -> Result<Digest, Failure> {
-    let wrong = |what: String| Failure::new(Exit::Bad, BAD_ARGUMENT, what);
+async fn published_digest(
+    name: &str,
+    range: &str,
+    client: &ServiceClient,
+) -> Result<Digest, CliError> {
+    let wrong = |what: String| CliError::new(CliExitCode::Bad, BAD_ARGUMENT, what);
     let name: CapabilityName =
         name.parse().map_err(|error| wrong(format!("`{name}` names no capability: {error}")))?;
     // Written as a range, or `1.0.0` would mean that version alone.
@@ -99,28 +106,31 @@ async fn published_digest(name: &str, range: &str, client: &Client) -> Result<Di
         .parse::<VersionReq>()
         .map_err(|error| wrong(format!("`{range}` is no range of versions: {error}")))?
         .to_string();
-    let target = Target { name, range: Some(range) };
+    let target = VersionSpec { name, range: Some(range) };
     let fetched =
-        dependency_loader::fetch(&target, client).await.map_err(|failure| match failure.exit {
-            Exit::Bad => {
-                let name = &target.name;
-                let hint = format!("Publish one, or see `a2s show {name}` for those there are.");
-                failure.with_hint(hint)
-            }
-            Exit::Usage | Exit::Denied | Exit::Unreachable => failure,
-        })?;
+        dependency_loader::fetch_document(&target, client).await.map_err(
+            |failure| match failure.exit {
+                CliExitCode::Bad => {
+                    let name = &target.name;
+                    let hint =
+                        format!("Publish one, or see `a2s show {name}` for those there are.");
+                    failure.with_hint(hint)
+                }
+                CliExitCode::Usage | CliExitCode::Denied | CliExitCode::Unreachable => failure,
+            },
+        )?;
     Ok(fetched.1.digest())
 }
 
 /// The text of a document with the checksum of its content, when it states another one.
-pub(super) fn refresh(source: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn refresh_checksum(source: &[u8]) -> Option<Vec<u8>> {
     let compilation = a2s::compile(source);
     let digest = compilation.digest?;
-    match compilation.stated? {
-        StatedChecksum::Given(stated) if stated != digest => {
-            fill(std::str::from_utf8(source).ok()?, digest).map(String::into_bytes)
+    match compilation.declared_checksum? {
+        DeclaredChecksum::Given(stated) if stated != digest => {
+            insert_checksum(std::str::from_utf8(source).ok()?, digest).map(String::into_bytes)
         }
-        StatedChecksum::Given(_) | StatedChecksum::Missing => None,
+        DeclaredChecksum::Given(_) | DeclaredChecksum::Missing => None,
     }
 }
 
@@ -129,10 +139,10 @@ pub(super) fn refresh(source: &[u8]) -> Option<Vec<u8>> {
 ///
 /// # Errors
 /// When the file cannot be written, or has no place for the checksum that is understood.
-pub(super) fn update(file: &Path, source: Vec<u8>) -> Result<Vec<u8>, Failure> {
+pub(super) fn update_checksum(file: &Path, source: Vec<u8>) -> Result<Vec<u8>, CliError> {
     let compilation = a2s::compile(&source);
     match compilation.digest {
-        Some(digest) if compilation.stated != Some(StatedChecksum::Given(digest)) => {
+        Some(digest) if compilation.declared_checksum != Some(DeclaredChecksum::Given(digest)) => {
             write_checksum(file, &source, digest)?;
             document::read(file)
         }
@@ -142,22 +152,22 @@ pub(super) fn update(file: &Path, source: Vec<u8>) -> Result<Vec<u8>, Failure> {
 }
 
 /// Puts the checksum into the file.
-fn write_checksum(file: &Path, source: &[u8], digest: Digest) -> Result<(), Failure> {
+fn write_checksum(file: &Path, source: &[u8], digest: Digest) -> Result<(), CliError> {
     if file == Path::new("-") {
-        return Err(Failure::argument("standard input cannot be written to"));
+        return Err(CliError::invalid_argument("standard input cannot be written to"));
     }
-    let filled = fill(&String::from_utf8_lossy(source), digest).ok_or_else(|| {
+    let filled = insert_checksum(&String::from_utf8_lossy(source), digest).ok_or_else(|| {
         let message =
             format!("{} has no place for the checksum that is understood", file.display());
         let hint = format!("Write this at the top level: checksum: \"{digest}\"");
-        Failure::new(Exit::Bad, BAD_ARGUMENT, message).with_hint(hint)
+        CliError::new(CliExitCode::Bad, BAD_ARGUMENT, message).with_hint(hint)
     })?;
     document::write(file, filled.as_bytes())
 }
 
 /// The text with the checksum in its place, and else as it was. None of several ways is sure to
 /// understand every text, so what comes of one is compiled before it is taken.
-fn fill(text: &str, digest: Digest) -> Option<String> {
+fn insert_checksum(text: &str, digest: Digest) -> Option<String> {
     let value = format!("\"{digest}\"");
     let content = a2s::parse_value(text.as_bytes()).ok()?;
     let ways: [fn(&str, &str) -> Option<String>; 2] = match content.get("checksum") {
@@ -168,7 +178,7 @@ fn fill(text: &str, digest: Digest) -> Option<String> {
         let compilation = a2s::compile(filled.as_bytes());
         // A key that is there twice has no digest.
         compilation.digest == Some(digest)
-            && compilation.stated == Some(StatedChecksum::Given(digest))
+            && compilation.declared_checksum == Some(DeclaredChecksum::Given(digest))
     };
     let given = Some(text.to_owned());
     given.into_iter().chain(ways.iter().filter_map(|way| way(text, &value))).find(is_filled)
@@ -243,7 +253,7 @@ fn split_at_line<'t>(text: &'t str, key: &str) -> Option<(&'t str, &'t str, &'t 
 }
 
 /// Where a place is in a text, in bytes.
-fn offset_of(text: &str, place: Position) -> Option<usize> {
+fn offset_of(text: &str, place: SourcePosition) -> Option<usize> {
     let lines = text.split_inclusive('\n').take(place.line.checked_sub(1)?);
     let start: usize = lines.map(str::len).sum();
     // The mark of the byte order is not counted.
@@ -272,9 +282,9 @@ mod tests {
     fn the_checksum_takes_its_place_and_nothing_else_changes() {
         let check = |before: &str, after: &str| {
             let digest = a2s::compile(before.as_bytes()).digest.unwrap();
-            let filled = fill(before, digest).unwrap();
+            let filled = insert_checksum(before, digest).unwrap();
             assert_eq!(filled, after.replace('@', &format!("\"{digest}\"")));
-            assert_eq!(fill(&filled, digest).unwrap(), filled, "filled in already");
+            assert_eq!(insert_checksum(&filled, digest).unwrap(), filled, "filled in already");
         };
         // YAML in block style.
         check("a: 1\nchecksum: \"<x>\"  # why\nb: 2\n", "a: 1\nchecksum: @  # why\nb: 2\n");
@@ -306,7 +316,7 @@ mod tests {
     fn a_text_that_is_not_understood_stays_as_it_is() {
         let digest = |text: &str| a2s::compile(text.as_bytes()).digest.unwrap();
         for text in ["a: 1\n", "checksum: >\n  <x>\nb: 2\n", "? checksum\n: <x>, y\n"] {
-            assert_eq!(fill(text, digest(text)), None, "{text}");
+            assert_eq!(insert_checksum(text, digest(text)), None, "{text}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use a2s::api::{
-    Decision, ExecutionRequest, PlanRequest, PlanResponse, Run, RunStatus, SearchRequest,
+    DecisionRecord, ExecutionRequest, PlanRequest, PlanResponse, Run, RunStatus, SearchRequest,
     SearchResponse, VerifyRequest, VerifyResponse,
 };
 use a2s::{CapabilityName, Domain};
@@ -13,18 +13,21 @@ use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 
 use crate::cli::DemoArgs;
-use crate::cli_error::{CANNOT_SERVE, DEMO_BROKEN, Exit, Failure};
-use crate::client::{Client, TokenTransport, client};
-use crate::commands::{print_answer, print_plan, print_result, publish_one, start_and_watch};
-use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, count};
-use crate::serve::{
-    ConnectionLimits, ExecutorPart, Folder, Guardians, Journal, Outbound, Parts, RegistryPart,
-    Rules, Stack, shipped,
+use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode, DEMO_BROKEN};
+use crate::client::{ServiceClient, TokenTransport, client};
+use crate::commands::{
+    print_plan, print_response, print_result, publish_document, start_and_watch,
 };
-use crate::standin::{self, MockService};
+use crate::mock_services::{self, MockService};
+use crate::output::{BAD, BOLD, CommandOutput, DIM, GOOD, NAME, count};
+use crate::serve::{
+    ConnectionLimits, DataFolder, ExecutorSettings, GuardianSelection, JournalSettings,
+    OutboundSettings, PolicyFiles, RegistrySettings, RunningServices, ServiceSettings,
+    bundled_documents,
+};
 
 /// How much of a long list is shown.
-const SHOWN: usize = 3;
+const MAX_SHOWN: usize = 3;
 const INTENT: &str = "check the weather in Paris and post it";
 
 /// The rules of the demo's guardian.
@@ -52,14 +55,14 @@ rules:
 "#;
 
 /// Plays the demo.
-pub(crate) async fn demo(arguments: &DemoArgs, output: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn demo(arguments: &DemoArgs, output: &mut CommandOutput) -> Result<(), CliError> {
     let folder = tempfile::tempdir().map_err(|error| cannot_start(&error))?;
     let mut demo = Demo::start(folder.path(), arguments.verbose, output).await?;
     let played = demo.play().await;
     let Demo { stack, claims, .. } = demo;
     stack.stop().await;
     played?;
-    let broken: Vec<&Claim> = claims.iter().filter(|claim| !claim.holds).collect();
+    let broken: Vec<&DemoClaim> = claims.iter().filter(|claim| !claim.holds).collect();
     if output.is_json() {
         let parts: Vec<Value> = claims
             .iter()
@@ -81,55 +84,56 @@ pub(crate) async fn demo(arguments: &DemoArgs, output: &mut Output) -> Result<()
     }
     let list: Vec<&str> = broken.iter().map(|claim| claim.text.as_str()).collect();
     let failure =
-        Failure::new(Exit::Bad, DEMO_BROKEN, format!("did not hold: {}", list.join("; ")));
-    Err(Failure { told: output.is_json(), ..failure })
+        CliError::new(CliExitCode::Bad, DEMO_BROKEN, format!("did not hold: {}", list.join("; ")));
+    Err(CliError { is_printed: output.is_json(), ..failure })
 }
 
 /// Something that the demo says, and whether it was so.
-struct Claim {
+struct DemoClaim {
     text: String,
     holds: bool,
     seen: Value,
 }
 
 struct Demo<'o> {
-    stack: Stack,
-    client: Client,
+    stack: RunningServices,
+    client: ServiceClient,
     weather: MockService,
     social: MockService,
-    claims: Vec<Claim>,
+    claims: Vec<DemoClaim>,
     /// Whether long lists are shown whole.
     is_verbose: bool,
-    output: &'o mut Output,
+    output: &'o mut CommandOutput,
 }
 
 impl<'o> Demo<'o> {
     async fn start(
         folder: &std::path::Path,
         is_verbose: bool,
-        output: &'o mut Output,
-    ) -> Result<Self, Failure> {
-        let weather = standin::weather().serve().await.map_err(|error| cannot_start(&error))?;
-        let social = standin::social().serve().await.map_err(|error| cannot_start(&error))?;
+        output: &'o mut CommandOutput,
+    ) -> Result<Self, CliError> {
+        let weather =
+            mock_services::weather().start().await.map_err(|error| cannot_start(&error))?;
+        let social = mock_services::social().start().await.map_err(|error| cannot_start(&error))?;
         let policy = folder.join("policy.yaml");
         std::fs::write(&policy, POLICY).map_err(|error| cannot_start(&error))?;
         let upstreams: BTreeMap<Domain, _> = [&weather, &social]
             .into_iter()
-            .map(|standin| (standin.host().clone(), standin.url().clone()))
+            .map(|service| (service.host().clone(), service.url().clone()))
             .collect();
         let listener =
             TcpListener::bind(("127.0.0.1", 0)).await.map_err(|error| cannot_start(&error))?;
-        let data = Folder::open(&folder.join("data"), "registry")?;
+        let data = DataFolder::open(&folder.join("data"), "registry")?;
         let token = data.token(None)?;
-        let parts = Parts {
-            registry: Some(RegistryPart::default()),
-            executor: Some(ExecutorPart {
+        let parts = ServiceSettings {
+            registry: Some(RegistrySettings::default()),
+            executor: Some(ExecutorSettings {
                 registry: None,
                 database: None,
-                guardians: Guardians::builtin(),
-                rules: Rules { policy: Some(policy), ..Rules::default() },
-                outbound: Outbound { upstreams, ..Outbound::default() },
-                journal: Journal::default(),
+                guardians: GuardianSelection::builtin(),
+                rules: PolicyFiles { policy: Some(policy), ..PolicyFiles::default() },
+                outbound: OutboundSettings { upstreams, ..OutboundSettings::default() },
+                journal: JournalSettings::default(),
             }),
             guardian: None,
             agent: None,
@@ -137,13 +141,14 @@ impl<'o> Demo<'o> {
             transport: TokenTransport::Protected,
         };
         let limits = ConnectionLimits::default();
-        let starting = Stack::start(listener, Arc::new(data), parts, token.clone(), &[], limits);
+        let starting =
+            RunningServices::start(listener, Arc::new(data), parts, token.clone(), &[], limits);
         let stack = Box::pin(starting).await?;
         let client = client(stack.url(), Some(token), None)?;
         Ok(Self { stack, client, weather, social, claims: Vec::new(), is_verbose, output })
     }
 
-    async fn play(&mut self) -> Result<(), Failure> {
+    async fn play(&mut self) -> Result<(), CliError> {
         self.title("Services on this machine");
         for (what, at) in [
             ("registry, executor, guardian", self.stack.url()),
@@ -164,12 +169,12 @@ impl<'o> Demo<'o> {
         self.run_failing(&name, digest).await
     }
 
-    async fn publish(&mut self) -> Result<(), Failure> {
+    async fn publish(&mut self) -> Result<(), CliError> {
         self.title("Publish the shipped capabilities");
-        let documents = shipped();
+        let documents = bundled_documents();
         let mut names = Vec::with_capacity(documents.len());
         for (_, source) in &documents {
-            let answer = publish_one(source, &self.client).await?;
+            let answer = publish_document(source, &self.client).await?;
             let a2s::api::PublishResponse { name, version, checksum, .. } = &answer;
             if self.is_verbose && !self.output.is_json() {
                 self.output
@@ -179,15 +184,16 @@ impl<'o> Demo<'o> {
         }
         let published = documents.len();
         if !self.is_verbose && !self.output.is_json() {
-            let first = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
-            let more = published.saturating_sub(SHOWN);
+            let first =
+                names.iter().take(MAX_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let more = published.saturating_sub(MAX_SHOWN);
             self.output.line(format_args!("{first} {DIM}and {more} more (--verbose){DIM:#}"));
         }
         let unchanged = match documents.first() {
-            Some((_, source)) => !publish_one(source, &self.client).await?.created,
+            Some((_, source)) => !publish_document(source, &self.client).await?.created,
             None => false,
         };
-        self.claim(
+        self.check_claim(
             format!(
                 "{published} documents are published, and publishing one again changes nothing"
             ),
@@ -197,21 +203,20 @@ impl<'o> Demo<'o> {
         Ok(())
     }
 
-    async fn search_and_verify(&mut self) -> Result<(CapabilityName, a2s::Digest), Failure> {
+    async fn search_and_verify(&mut self) -> Result<(CapabilityName, a2s::Digest), CliError> {
         self.title(&format!("Search: {INTENT}"));
-        let limit = Some(if self.is_verbose { SHOWN } else { 1 });
+        let limit = Some(if self.is_verbose { MAX_SHOWN } else { 1 });
         let request =
             SearchRequest { intent: INTENT.to_owned(), limit, ..SearchRequest::default() };
         let answer: SearchResponse = self.client.post(&["v1", "search"], &request).await?;
         if !self.output.is_json() {
-            print_answer(&answer, true, self.output);
+            print_response(&answer, true, self.output);
         }
-        let first = answer
-            .capabilities
-            .first()
-            .ok_or_else(|| Failure::new(Exit::Bad, DEMO_BROKEN, "the search found nothing"))?;
+        let first = answer.capabilities.first().ok_or_else(|| {
+            CliError::new(CliExitCode::Bad, DEMO_BROKEN, "the search found nothing")
+        })?;
         let (name, digest) = (first.name.clone(), first.checksum);
-        self.claim(
+        self.check_claim(
             "the intent finds PostWeatherTweet".to_owned(),
             name.as_str() == "PostWeatherTweet",
             json!(answer),
@@ -223,7 +228,7 @@ impl<'o> Demo<'o> {
         if !self.output.is_json() {
             self.output.line(format_args!("{digest}"));
         }
-        self.claim(
+        self.check_claim(
             "the registry keeps what the hit names, digest for digest".to_owned(),
             answer.valid && answer.computed == Some(digest),
             json!(answer),
@@ -231,7 +236,7 @@ impl<'o> Demo<'o> {
         Ok((name, digest))
     }
 
-    async fn plan(&mut self, name: &CapabilityName, digest: a2s::Digest) -> Result<(), Failure> {
+    async fn plan(&mut self, name: &CapabilityName, digest: a2s::Digest) -> Result<(), CliError> {
         self.title("Plan, sending nothing");
         let request = PlanRequest {
             name: name.clone(),
@@ -246,8 +251,8 @@ impl<'o> Demo<'o> {
         if !self.output.is_json() {
             print_plan(&plan, self.output);
         }
-        let sent = self.sent();
-        self.claim(
+        let sent = self.count_requests();
+        self.check_claim(
             "the plan names two steps and two hosts, lacks no input, and nothing was sent"
                 .to_owned(),
             plan.steps.len() == 2
@@ -263,18 +268,18 @@ impl<'o> Demo<'o> {
         &mut self,
         name: &CapabilityName,
         digest: a2s::Digest,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         self.title("Run it: the guardian is asked before and after each step");
         let run =
             self.run(name, digest, "Paris", "Weekend picnic weather update for Paris:").await?;
         let decisions = decisions(&run);
         let tweet = run.output.as_ref().and_then(|output| output.get("tweet_id")).cloned();
-        self.claim(
+        self.check_claim(
             "both steps ran, allowed before and after, and there is a tweet".to_owned(),
             run.status == RunStatus::Succeeded
                 && decisions == ["allow"; 4]
                 && tweet.is_some_and(|id| !id.is_null())
-                && self.sent() == (1, 1),
+                && self.count_requests() == (1, 1),
             json!(run),
         );
         Ok(())
@@ -284,15 +289,15 @@ impl<'o> Demo<'o> {
         &mut self,
         name: &CapabilityName,
         digest: a2s::Digest,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         self.title("A policy denies");
-        let before = self.sent();
+        let before = self.count_requests();
         let run = self.run(name, digest, "Paris", "My password is hunter2.").await?;
-        self.claim(
+        self.check_claim(
             "the guardian denied the post, and nothing was posted".to_owned(),
             run.status == RunStatus::Denied
                 && decisions(&run) == ["allow", "allow", "deny"]
-                && self.sent() == (before.0 + 1, before.1),
+                && self.count_requests() == (before.0 + 1, before.1),
             json!(run),
         );
         Ok(())
@@ -302,11 +307,11 @@ impl<'o> Demo<'o> {
         &mut self,
         name: &CapabilityName,
         digest: a2s::Digest,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         self.title("A policy modifies");
         let run = self.run(name, digest, "Paris", "Ask ann@example.com for a seat.").await?;
         let posted = self.social.received().pop().map_or_else(String::new, |last| last.body);
-        self.claim(
+        self.check_claim(
             "the post went out without the e-mail address".to_owned(),
             run.status == RunStatus::Succeeded
                 && decisions(&run) == ["allow", "allow", "modify", "allow"]
@@ -317,24 +322,24 @@ impl<'o> Demo<'o> {
         Ok(())
     }
 
-    async fn publish_tampered(&mut self) -> Result<(), Failure> {
+    async fn publish_tampered(&mut self) -> Result<(), CliError> {
         self.title("A tampered document");
-        let documents = shipped();
+        let documents = bundled_documents();
         let source = documents.iter().find(|(name, _)| *name == "ListDogBreeds");
         let source =
             source.map_or_else(String::new, |(_, s)| String::from_utf8_lossy(s).into_owned());
         let tampered = source.replacen("list of dog", "lust of dog", 1);
-        let refused = publish_one(tampered.as_bytes(), &self.client).await.err();
+        let refused = publish_document(tampered.as_bytes(), &self.client).await.err();
         if let Some(failure) = &refused
             && !self.output.is_json()
         {
             let (text, remarks) = (tampered.as_bytes(), &failure.diagnostics);
-            self.output.diagnostics("tampered.yaml", text, remarks);
+            self.output.print_diagnostics("tampered.yaml", text, remarks);
         }
         let mismatch = refused.as_ref().is_some_and(|failure| {
             failure.diagnostics.iter().any(|diagnostic| diagnostic.code == "A2S031")
         });
-        self.claim(
+        self.check_claim(
             "one letter changed, and the registry refuses the document".to_owned(),
             mismatch && tampered != source,
             json!(refused.map(|failure| failure.to_json())),
@@ -346,17 +351,17 @@ impl<'o> Demo<'o> {
         &mut self,
         name: &CapabilityName,
         digest: a2s::Digest,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         self.title("A step fails");
-        let before = self.sent();
+        let before = self.count_requests();
         let run = self.run(name, digest, "Atlantis", "Bad weather ahead?").await?;
         let error = run.error.clone();
         let named = error.as_ref().is_some_and(|error| {
             error.step.as_deref() == Some("getWeather") && !error.hint.is_empty()
         });
-        self.claim(
+        self.check_claim(
             "the error names the step and what to do, and the next step did not run".to_owned(),
-            run.status == RunStatus::Failed && named && self.sent().1 == before.1,
+            run.status == RunStatus::Failed && named && self.count_requests().1 == before.1,
             json!(run),
         );
         Ok(())
@@ -368,7 +373,7 @@ impl<'o> Demo<'o> {
         digest: a2s::Digest,
         location: &str,
         message: &str,
-    ) -> Result<Run, Failure> {
+    ) -> Result<Run, CliError> {
         let request = ExecutionRequest {
             name: Some(name.clone()),
             plan: None,
@@ -387,7 +392,7 @@ impl<'o> Demo<'o> {
     }
 
     /// How many requests reached the weather service and the social service.
-    fn sent(&self) -> (usize, usize) {
+    fn count_requests(&self) -> (usize, usize) {
         (self.weather.requests(), self.social.requests())
     }
 
@@ -397,12 +402,12 @@ impl<'o> Demo<'o> {
         }
     }
 
-    fn claim(&mut self, text: String, holds: bool, seen: Value) {
+    fn check_claim(&mut self, text: String, holds: bool, seen: Value) {
         if !self.output.is_json() {
             let (style, mark) = if holds { (GOOD, "✓") } else { (BAD, "✗") };
             self.output.line(format_args!("{style}{mark} {text}{style:#}"));
         }
-        self.claims.push(Claim { text, holds, seen });
+        self.claims.push(DemoClaim { text, holds, seen });
     }
 }
 
@@ -418,10 +423,10 @@ fn decisions(run: &Run) -> Vec<&str> {
     run.steps
         .iter()
         .flat_map(|step| &step.decisions)
-        .map(|Decision { decision, .. }| &**decision)
+        .map(|DecisionRecord { decision, .. }| &**decision)
         .collect()
 }
 
-fn cannot_start(error: &std::io::Error) -> Failure {
-    Failure::new(Exit::Bad, CANNOT_SERVE, error.to_string())
+fn cannot_start(error: &std::io::Error) -> CliError {
+    CliError::new(CliExitCode::Bad, CANNOT_SERVE, error.to_string())
 }

@@ -3,22 +3,22 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use a2s::{Code, Diagnostic, Document, Need, Shelf};
+use a2s::{DependencyIndex, Diagnostic, Document, ErrorCode, MissingDependency};
 
 use super::{dependency_loader, document};
-use crate::cli_error::{Exit, Failure};
-use crate::client::Client;
-use crate::output::{Output, WARN, plain};
+use crate::cli_error::{CliError, CliExitCode};
+use crate::client::ServiceClient;
+use crate::output::{CommandOutput, WARN, sanitize};
 
 /// The code of a pin on a version that was withdrawn.
-const YANKED: &str = "A2S065";
+const YANKED_PIN: &str = "A2S065";
 
 /// What a document leads to.
-pub(super) struct Closure {
+pub(super) struct DependencyClosure {
     /// What is known of versions.
-    pub(super) shelf: Shelf,
+    pub(super) index: DependencyIndex,
     /// Documents, with all that it leads to among them.
-    pub(super) below: Vec<Document>,
+    pub(super) documents: Vec<Document>,
 }
 
 /// Finds everything that a document leads to, which has to fit it. `name` and `source` are of its
@@ -26,49 +26,66 @@ pub(super) struct Closure {
 ///
 /// # Errors
 /// When something is not there or does not fit, or the registry does not answer.
-pub(super) async fn gather(
+pub(super) async fn load_closure(
     root: &Document,
     (name, source): (&str, &[u8]),
     folder: Option<&Path>,
-    missing: Code,
-    client: impl FnOnce() -> Result<Client, Failure>,
-    output: &mut Output,
-) -> Result<Closure, Failure> {
+    missing: ErrorCode,
+    client: impl FnOnce() -> Result<ServiceClient, CliError>,
+    output: &mut CommandOutput,
+) -> Result<DependencyClosure, CliError> {
     let capability = root.capability();
-    let (mut shelf, mut below) = (Shelf::default(), Vec::new());
+    let (mut shelf, mut below) = (DependencyIndex::default(), Vec::new());
     match folder {
-        Some(folder) => put_up(folder, &mut shelf, &mut below)?,
+        Some(folder) => add_folder(folder, &mut shelf, &mut below)?,
         None if capability.dependencies.is_empty() => {}
         None => {
             let keep = |document| below.push(document);
-            dependency_loader::fill(&mut shelf, &mut BTreeSet::new(), capability, &client()?, keep)
-                .await?;
+            dependency_loader::load_dependencies(
+                &mut shelf,
+                &mut BTreeSet::new(),
+                capability,
+                &client()?,
+                keep,
+            )
+            .await?;
         }
     }
-    let (yanked, found): (Vec<_>, Vec<_>) =
-        shelf.link(capability).into_iter().partition(|found| found.code == YANKED);
+    let (yanked, found): (Vec<_>, Vec<_>) = shelf
+        .check_dependencies(capability)
+        .into_iter()
+        .partition(|found| found.code == YANKED_PIN);
     if found.iter().any(Diagnostic::is_error) {
-        return Err(document::refuse(name, source, &a2s::locate(source, found), output));
+        return Err(document::report_invalid(
+            name,
+            source,
+            &a2s::add_positions(source, found),
+            output,
+        ));
     }
     // What was withdrawn after it was pinned can still be run.
     for found in &yanked {
-        output.note(format_args!("{WARN}note{WARN:#}: {}", plain(&found.message)));
+        output.note(format_args!("{WARN}note{WARN:#}: {}", sanitize(&found.message)));
     }
-    if let Some(Need::Versions(unknown) | Need::Document(unknown, _)) =
-        shelf.needs(&capability.dependencies).first()
+    if let Some(MissingDependency::Versions(unknown) | MissingDependency::Document(unknown, _)) =
+        shelf.missing_dependencies(&capability.dependencies).first()
     {
         let message = format!("`{unknown}`, which `{name}` leads to, is not in the folder");
-        return Err(Failure::new(Exit::Bad, missing, message)
+        return Err(CliError::new(CliExitCode::Bad, missing, message)
             .with_hint("Put it there, or leave `--folder` out to ask the registry."));
     }
-    Ok(Closure { shelf, below })
+    Ok(DependencyClosure { index: shelf, documents: below })
 }
 
 /// Puts every good document of a folder on the shelf.
-fn put_up(folder: &Path, shelf: &mut Shelf, below: &mut Vec<Document>) -> Result<(), Failure> {
+fn add_folder(
+    folder: &Path,
+    shelf: &mut DependencyIndex,
+    below: &mut Vec<Document>,
+) -> Result<(), CliError> {
     for path in document::expand(&[folder.to_owned()])? {
         if let Some(document) = a2s::compile(&document::read(&path)?).document {
-            shelf.add(&document);
+            shelf.add_document(&document);
             below.push(document);
         }
     }

@@ -3,12 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use a2s::{Capability, CapabilityName, Document, Listing, Need, Shelf, Unit};
-use agent::Registry;
+use a2s::{
+    Capability, CapabilityName, DependencyIndex, DependencyInterface, Document, MissingDependency,
+    VersionInfo,
+};
+use agent::RemoteRegistry;
 
-use super::version_spec::Target;
-use crate::cli_error::{BAD_ANSWER, Exit, Failure};
-use crate::client::Client;
+use super::version_spec::VersionSpec;
+use crate::cli_error::{BAD_ANSWER, CliError, CliExitCode};
+use crate::client::ServiceClient;
 
 /// The registry's code for a name that is not published.
 const NOT_PUBLISHED: &str = "A2S220";
@@ -18,15 +21,15 @@ const NOT_PUBLISHED: &str = "A2S220";
 ///
 /// # Errors
 /// When the registry does not answer, or its answers do not fit each other.
-pub(super) async fn fill(
-    shelf: &mut Shelf,
+pub(super) async fn load_dependencies(
+    shelf: &mut DependencyIndex,
     asked: &mut BTreeSet<CapabilityName>,
     capability: &Capability,
-    client: &Client,
+    client: &ServiceClient,
     mut keep: impl FnMut(Document),
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     loop {
-        let needs = shelf.needs(&capability.dependencies);
+        let needs = shelf.missing_dependencies(&capability.dependencies);
         let mut names: BTreeSet<CapabilityName> =
             shelf.closure(&capability.dependencies).into_iter().map(|pin| pin.name).collect();
         names.extend(capability.dependencies.iter().map(|below| below.capability.clone()));
@@ -36,34 +39,40 @@ pub(super) async fn fill(
             return Ok(());
         }
         for name in names {
-            shelf.list(&name, versions(&name, client).await?);
+            shelf.add_versions(&name, fetch_versions(&name, client).await?);
             asked.insert(name);
         }
         for need in needs {
-            let Need::Document(name, listing) = need else { continue };
+            let MissingDependency::Document(name, listing) = need else { continue };
             if shelf.len() >= a2s::lock::MAX_PINS {
                 let message = format!("`{}` leads to too many capabilities", capability.name);
-                return Err(Failure::new(Exit::Bad, BAD_ANSWER, message)
+                return Err(CliError::new(CliExitCode::Bad, BAD_ANSWER, message)
                     .with_hint("Let capabilities use fewer others."));
             }
             let (version, digest) = (listing.version.to_string(), Some(listing.checksum));
             // It has to be what the list of versions says.
-            let registry = Registry::new(client.clone());
+            let registry = RemoteRegistry::new(client.clone());
             let (document, _) = registry.document(&name, &version, digest).await?;
-            shelf.open(listing.checksum, Arc::new(Unit::of(document.capability())));
+            shelf.add_interface(
+                listing.checksum,
+                Arc::new(DependencyInterface::from_capability(document.capability())),
+            );
             keep(document);
         }
     }
 }
 
 /// The published versions of a capability: none when it is not published.
-async fn versions(name: &CapabilityName, client: &Client) -> Result<Vec<Listing>, Failure> {
-    let versions = match Registry::new(client.clone()).versions(name).await {
+async fn fetch_versions(
+    name: &CapabilityName,
+    client: &ServiceClient,
+) -> Result<Vec<VersionInfo>, CliError> {
+    let versions = match RemoteRegistry::new(client.clone()).versions(name).await {
         Ok(answer) => answer.versions,
         Err(error) if error.code() == Some(NOT_PUBLISHED) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
-    let listing = |version: a2s::api::CapabilitySummary| Listing {
+    let listing = |version: a2s::api::CapabilitySummary| VersionInfo {
         version: version.version,
         checksum: version.checksum,
         yanked: version.yanked,
@@ -76,12 +85,13 @@ async fn versions(name: &CapabilityName, client: &Client) -> Result<Vec<Listing>
 ///
 /// # Errors
 /// When there is none, or the registry does not answer.
-pub(super) async fn fetch(
-    target: &Target,
-    client: &Client,
-) -> Result<(Vec<u8>, Document), Failure> {
-    let Target { name, range } = target;
+pub(super) async fn fetch_document(
+    target: &VersionSpec,
+    client: &ServiceClient,
+) -> Result<(Vec<u8>, Document), CliError> {
+    let VersionSpec { name, range } = target;
     let range = range.as_deref().unwrap_or("latest");
-    let (document, source) = Registry::new(client.clone()).document(name, range, None).await?;
+    let (document, source) =
+        RemoteRegistry::new(client.clone()).document(name, range, None).await?;
     Ok((source, document))
 }

@@ -14,25 +14,25 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::cli::DoctorArgs;
-use crate::cli_error::{Exit, Failure};
-use crate::client::Client;
+use crate::cli_error::{CliError, CliExitCode};
+use crate::client::ServiceClient;
 use crate::clock;
-use crate::output::{BAD, DIM, GOOD, Output, WARN, plain};
+use crate::output::{BAD, CommandOutput, DIM, GOOD, WARN, sanitize};
 
 /// Free space below which a service will soon stop writing, and below which it is worth a warning.
-const LITTLE_SPACE: u64 = 64 << 20;
-const SOME_SPACE: u64 = 1 << 30;
+const MIN_SPACE: u64 = 64 << 20;
+const WARN_SPACE: u64 = 1 << 30;
 /// Open files that a thousand runs at once want, with their connections.
-const ENOUGH_FILES: u64 = 4096;
+const MIN_OPEN_FILES: u64 = 4096;
 /// How far the clocks of two machines may be apart, in seconds.
 const CLOCK_TOLERANCE: i64 = 5;
 /// The time for one look at something elsewhere.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum State {
+enum CheckState {
     Good,
     Warning,
     Bad,
@@ -40,36 +40,36 @@ enum State {
 
 /// What was found about one thing.
 #[derive(Debug, Serialize)]
-struct Finding {
+struct DoctorFinding {
     check: &'static str,
-    state: State,
+    state: CheckState,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     remedy: Option<String>,
 }
 
-impl Finding {
+impl DoctorFinding {
     fn good(check: &'static str, message: impl Into<String>) -> Self {
-        Self { check, state: State::Good, message: message.into(), remedy: None }
+        Self { check, state: CheckState::Good, message: message.into(), remedy: None }
     }
 
     fn warning(check: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
         let (message, remedy) = (message.into(), Some(remedy.into()));
-        Self { check, state: State::Warning, message, remedy }
+        Self { check, state: CheckState::Warning, message, remedy }
     }
 
     fn bad(check: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { state: State::Bad, ..Self::warning(check, message, remedy) }
+        Self { state: CheckState::Bad, ..Self::warning(check, message, remedy) }
     }
 }
 
 pub(super) async fn doctor(
     arguments: &DoctorArgs,
     data: &Path,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    let mut findings = vec![check_folder(data), check_space(data), check_files()];
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
+    let mut findings = vec![check_folder(data), check_space(data), check_open_files()];
     findings.extend(check_service(client).await);
     for host in &arguments.resolve {
         findings.push(check_name(host).await);
@@ -77,40 +77,40 @@ pub(super) async fn doctor(
     for guardian in &arguments.guardian {
         findings.push(check_guardian(guardian).await);
     }
-    let worst = findings.iter().any(|finding| finding.state == State::Bad);
+    let worst = findings.iter().any(|finding| finding.state == CheckState::Bad);
     if output.is_json() {
         output.json_line(&json!({ "findings": findings }));
     } else {
         findings.iter().for_each(|finding| print(finding, output));
     }
-    if worst { Err(Failure::told(Exit::Bad)) } else { Ok(()) }
+    if worst { Err(CliError::already_printed(CliExitCode::Bad)) } else { Ok(()) }
 }
 
-fn print(finding: &Finding, output: &mut Output) {
+fn print(finding: &DoctorFinding, output: &mut CommandOutput) {
     let (sign, style) = match finding.state {
-        State::Good => ("✓", GOOD),
-        State::Warning => ("!", WARN),
-        State::Bad => ("✗", BAD),
+        CheckState::Good => ("✓", GOOD),
+        CheckState::Warning => ("!", WARN),
+        CheckState::Bad => ("✗", BAD),
     };
-    let Finding { check, message, remedy, .. } = finding;
-    output.line(format_args!("{style}{sign}{style:#} {check:<11} {}", plain(message)));
+    let DoctorFinding { check, message, remedy, .. } = finding;
+    output.line(format_args!("{style}{sign}{style:#} {check:<11} {}", sanitize(message)));
     if let Some(remedy) = remedy {
-        output.line(format_args!("  {:<11} {DIM}{}{DIM:#}", "", plain(remedy)));
+        output.line(format_args!("  {:<11} {DIM}{}{DIM:#}", "", sanitize(remedy)));
     }
 }
 
 /// Whether the data folder is for its owner alone and can be written.
-fn check_folder(data: &Path) -> Finding {
+fn check_folder(data: &Path) -> DoctorFinding {
     const CHECK: &str = "data folder";
     let shown = data.display();
     let metadata = match std::fs::metadata(data) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Finding::good(CHECK, format!("{shown} is made when a service starts"));
+            return DoctorFinding::good(CHECK, format!("{shown} is made when a service starts"));
         }
         Err(error) => {
             let remedy = "Run services as the user that the folder belongs to.";
-            return Finding::bad(CHECK, format!("{shown}: {error}"), remedy);
+            return DoctorFinding::bad(CHECK, format!("{shown}: {error}"), remedy);
         }
     };
     #[cfg(unix)]
@@ -120,20 +120,20 @@ fn check_folder(data: &Path) -> Finding {
         let remedy = format!("chmod 700 '{shown}'");
         if mode & 0o022 != 0 {
             let message = format!("other users may write to {shown} ({mode:04o})");
-            return Finding::bad(CHECK, message, remedy);
+            return DoctorFinding::bad(CHECK, message, remedy);
         }
         if mode & 0o077 != 0 {
             let message = format!("other users may look into {shown} ({mode:04o})");
-            return Finding::warning(CHECK, message, remedy);
+            return DoctorFinding::warning(CHECK, message, remedy);
         }
     }
     if !metadata.is_dir() {
         let message = format!("{shown} is no folder");
-        return Finding::bad(CHECK, message, "Name another one with --data-dir.");
+        return DoctorFinding::bad(CHECK, message, "Name another one with --data-dir.");
     }
     match tempfile::tempfile_in(data) {
-        Ok(_) => Finding::good(CHECK, format!("{shown} is this user's alone")),
-        Err(error) => Finding::bad(
+        Ok(_) => DoctorFinding::good(CHECK, format!("{shown} is this user's alone")),
+        Err(error) => DoctorFinding::bad(
             CHECK,
             format!("{shown} cannot be written: {error}"),
             "Run services as the user that the folder belongs to.",
@@ -142,21 +142,21 @@ fn check_folder(data: &Path) -> Finding {
 }
 
 /// Whether there is room for more data.
-fn check_space(data: &Path) -> Finding {
+fn check_space(data: &Path) -> DoctorFinding {
     const CHECK: &str = "disk";
     let Some(free) = free_space(data) else {
         let remedy = "Look at it with the tools of the system.";
-        return Finding::warning(CHECK, "the free space is not known here", remedy);
+        return DoctorFinding::warning(CHECK, "the free space is not known here", remedy);
     };
     let message = format!("{} MiB are free for {}", free >> 20, data.display());
     match free {
-        0..LITTLE_SPACE => Finding::bad(CHECK, message, "Make room, or move the data folder."),
-        LITTLE_SPACE..SOME_SPACE => Finding::warning(
+        0..MIN_SPACE => DoctorFinding::bad(CHECK, message, "Make room, or move the data folder."),
+        MIN_SPACE..WARN_SPACE => DoctorFinding::warning(
             CHECK,
             message,
             "docs/operations.md says what grows by how much; `keep-runs` forgets runs earlier.",
         ),
-        _ => Finding::good(CHECK, message),
+        _ => DoctorFinding::good(CHECK, message),
     }
 }
 
@@ -175,56 +175,60 @@ fn free_space(_: &Path) -> Option<u64> {
 }
 
 /// Whether a service may open as many files and connections as much work wants.
-fn check_files() -> Finding {
+fn check_open_files() -> DoctorFinding {
     const CHECK: &str = "open files";
     #[cfg(unix)]
     if let Some(most) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
         let message = format!("a service may have {most} files and connections open");
-        if most < ENOUGH_FILES {
+        if most < MIN_OPEN_FILES {
             let remedy = format!(
-                "`ulimit -n {ENOUGH_FILES}` before it starts, or `LimitNOFILE={ENOUGH_FILES}` in its unit."
+                "`ulimit -n {MIN_OPEN_FILES}` before it starts, or `LimitNOFILE={MIN_OPEN_FILES}` in its unit."
             );
-            return Finding::warning(CHECK, message, remedy);
+            return DoctorFinding::warning(CHECK, message, remedy);
         }
-        return Finding::good(CHECK, message);
+        return DoctorFinding::good(CHECK, message);
     }
-    Finding::good(CHECK, "the system sets no limit")
+    DoctorFinding::good(CHECK, "the system sets no limit")
 }
 
 /// Whether services answer, are ready, have this version, and agree about the time.
-async fn check_service(client: &Client) -> Vec<Finding> {
+async fn check_service(client: &ServiceClient) -> Vec<DoctorFinding> {
     const CHECK: &str = "service";
     let url = client.url();
-    let asked = timeout(PATIENCE, client.send(client.request(Method::GET, &["readyz"]))).await;
+    let asked = timeout(CHECK_TIMEOUT, client.send(client.request(Method::GET, &["readyz"]))).await;
     let response = match asked {
         Ok(Ok(response)) => response,
         Ok(Err(agent::ClientError::Refused { problem })) => {
             let message = format!("{url} is not ready: {}", problem.detail);
-            return vec![Finding::bad(CHECK, message, "See its log; `a2s ready` asks again.")];
+            return vec![DoctorFinding::bad(
+                CHECK,
+                message,
+                "See its log; `a2s ready` asks again.",
+            )];
         }
         Ok(Err(_)) | Err(_) => return vec![check_port(url)],
     };
-    let mut findings = vec![Finding::good(CHECK, format!("{url} is ready"))];
+    let mut findings = vec![DoctorFinding::good(CHECK, format!("{url} is ready"))];
     let date = response.headers().get(DATE).and_then(|date| date.to_str().ok());
     findings.extend(date.and_then(check_time));
-    let described = timeout(PATIENCE, client.get::<Value>(&["openapi.json"])).await;
+    let described = timeout(CHECK_TIMEOUT, client.get::<Value>(&["openapi.json"])).await;
     let version = described.ok().and_then(Result::ok);
     findings.push(check_version(version.as_ref().and_then(|it| it["info"]["version"].as_str())));
     findings
 }
 
 /// Whether a service could listen where none answers.
-fn check_port(url: &Url) -> Finding {
+fn check_port(url: &Url) -> DoctorFinding {
     const CHECK: &str = "port";
     let (host, port) = (url.host_str().unwrap_or_default(), url.port_or_known_default());
     let port = port.unwrap_or_default();
     if !agent::is_loopback(url) {
         let message = format!("nothing answers at {url}");
-        return Finding::bad(CHECK, message, "Start the service there, or set --url.");
+        return DoctorFinding::bad(CHECK, message, "Start the service there, or set --url.");
     }
     match TcpListener::bind((host.trim_matches(['[', ']']), port)) {
-        Ok(_) => Finding::good(CHECK, format!("{port} is free: `a2s up` can listen there")),
-        Err(error) => Finding::bad(
+        Ok(_) => DoctorFinding::good(CHECK, format!("{port} is free: `a2s up` can listen there")),
+        Err(error) => DoctorFinding::bad(
             CHECK,
             format!("no service of a2s answers at {url}, and none can listen there: {error}"),
             "End what listens there, or use another port with --listen and --url.",
@@ -232,30 +236,30 @@ fn check_port(url: &Url) -> Finding {
     }
 }
 
-fn check_time(date: &str) -> Option<Finding> {
+fn check_time(date: &str) -> Option<DoctorFinding> {
     const CHECK: &str = "time";
     let there = jiff::fmt::rfc2822::parse(date).ok()?.timestamp();
     let apart = clock::now().duration_since(there).as_secs();
     if apart.abs() <= CLOCK_TOLERANCE {
-        return Some(Finding::good(CHECK, "this clock and the service's agree"));
+        return Some(DoctorFinding::good(CHECK, "this clock and the service's agree"));
     }
     let message = format!("this clock and the service's are {} s apart", apart.abs());
-    Some(Finding::warning(CHECK, message, "Let both machines follow a time server."))
+    Some(DoctorFinding::warning(CHECK, message, "Let both machines follow a time server."))
 }
 
-fn check_version(there: Option<&str>) -> Finding {
+fn check_version(there: Option<&str>) -> DoctorFinding {
     const CHECK: &str = "version";
     let here = env!("CARGO_PKG_VERSION");
     match there {
         Some(there) if there == here => {
-            Finding::good(CHECK, format!("command and service are {here}"))
+            DoctorFinding::good(CHECK, format!("command and service are {here}"))
         }
-        Some(there) => Finding::warning(
+        Some(there) => DoctorFinding::warning(
             CHECK,
             format!("the command is {here}, the service {there}"),
             "Use the same version of both.",
         ),
-        None => Finding::warning(
+        None => DoctorFinding::warning(
             CHECK,
             "the service does not tell its version",
             "Check that --url is a service of a2s.",
@@ -263,29 +267,29 @@ fn check_version(there: Option<&str>) -> Finding {
     }
 }
 
-async fn check_name(host: &str) -> Finding {
+async fn check_name(host: &str) -> DoctorFinding {
     const CHECK: &str = "name";
-    let found = timeout(PATIENCE, lookup_host((host, 443))).await;
+    let found = timeout(CHECK_TIMEOUT, lookup_host((host, 443))).await;
     let why = match found.map(|found| found.map(Iterator::count)) {
         Ok(Ok(1..)) => {
-            return Finding::good(CHECK, format!("{host} is found"));
+            return DoctorFinding::good(CHECK, format!("{host} is found"));
         }
         Ok(Ok(_)) => "it has no address".to_owned(),
         Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("no answer within {} s", PATIENCE.as_secs()),
+        Err(_) => format!("no answer within {} s", CHECK_TIMEOUT.as_secs()),
     };
     let remedy = "Check the name, and the name servers of this machine.";
-    Finding::bad(CHECK, format!("{host} is not found: {why}"), remedy)
+    DoctorFinding::bad(CHECK, format!("{host} is not found: {why}"), remedy)
 }
 
-async fn check_guardian(url: &Url) -> Finding {
+async fn check_guardian(url: &Url) -> DoctorFinding {
     const CHECK: &str = "guardian";
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     let port = url.port_or_known_default().unwrap_or(443);
     let remedy = "Start it, or correct its address; without it every step is denied.";
-    match timeout(PATIENCE, TcpStream::connect((host, port))).await {
-        Ok(Ok(_)) => Finding::good(CHECK, format!("{host}:{port} takes connections")),
-        Ok(Err(error)) => Finding::bad(CHECK, format!("{host}:{port}: {error}"), remedy),
-        Err(_) => Finding::bad(CHECK, format!("{host}:{port} does not answer"), remedy),
+    match timeout(CHECK_TIMEOUT, TcpStream::connect((host, port))).await {
+        Ok(Ok(_)) => DoctorFinding::good(CHECK, format!("{host}:{port} takes connections")),
+        Ok(Err(error)) => DoctorFinding::bad(CHECK, format!("{host}:{port}: {error}"), remedy),
+        Err(_) => DoctorFinding::bad(CHECK, format!("{host}:{port} does not answer"), remedy),
     }
 }

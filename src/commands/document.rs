@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use a2s::{Diagnostic, Document};
 use serde_json::json;
 
-use crate::cli_error::{Exit, Failure};
-use crate::output::{BAD, Output, plain};
+use crate::cli_error::{CliError, CliExitCode};
+use crate::output::{BAD, CommandOutput, sanitize};
 
 /// Larger files are not read: no document is that large, and the compiler says so from the size.
 const MAX_READ: u64 = 2 << 20;
@@ -16,14 +16,14 @@ const MAX_READ: u64 = 2 << 20;
 const MAX_FOLDERS: usize = 32;
 
 /// Reads a document; `-` is standard input.
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, CliError> {
     let mut source = Vec::new();
     let read = if path == Path::new("-") {
         io::stdin().take(MAX_READ).read_to_end(&mut source)
     } else {
         std::fs::File::open(path).and_then(|file| file.take(MAX_READ).read_to_end(&mut source))
     };
-    read.map_err(|error| Failure::file(path, &error))?;
+    read.map_err(|error| CliError::file_error(path, &error))?;
     Ok(source)
 }
 
@@ -31,37 +31,44 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
 ///
 /// # Errors
 /// When it cannot be read, or has errors.
-pub(super) fn open(path: &Path, output: &mut Output) -> Result<(Vec<u8>, Document), Failure> {
+pub(super) fn open(
+    path: &Path,
+    output: &mut CommandOutput,
+) -> Result<(Vec<u8>, Document), CliError> {
     let source = read(path)?;
     let compilation = a2s::compile(&source);
     match compilation.document {
         Some(document) => Ok((source, document)),
         None => {
             let name = path.display().to_string();
-            Err(refuse(&name, &source, &compilation.diagnostics, output))
+            Err(report_invalid(&name, &source, &compilation.diagnostics, output))
         }
     }
 }
 
 /// Prints why a file is no good.
-pub(super) fn refuse(
+pub(super) fn report_invalid(
     file: &str,
     source: &[u8],
     found: &[Diagnostic],
-    output: &mut Output,
-) -> Failure {
+    output: &mut CommandOutput,
+) -> CliError {
     if output.is_json() {
         output.json_line(&json!({ "file": file, "valid": false, "issues": found }));
     } else {
-        output.line(format_args!("{BAD}bad{BAD:#}   {}", plain(file)));
-        output.diagnostics(file, source, found.iter().filter(|diagnostic| diagnostic.is_error()));
+        output.line(format_args!("{BAD}bad{BAD:#}   {}", sanitize(file)));
+        output.print_diagnostics(
+            file,
+            source,
+            found.iter().filter(|diagnostic| diagnostic.is_error()),
+        );
     }
-    Failure::told(Exit::Bad)
+    CliError::already_printed(CliExitCode::Bad)
 }
 
 /// A file that is meant, or a place where files could not be looked for.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundFile {
     pub(super) path: PathBuf,
     /// Why it cannot be looked into.
     pub(super) error: Option<io::Error>,
@@ -69,13 +76,13 @@ pub(super) struct Found {
 
 /// The files that are meant: a folder means every document below it, in order of name. Each file
 /// is there once, however often it is meant.
-pub(super) fn find_all(paths: &[PathBuf]) -> Vec<Found> {
+pub(super) fn find_all(paths: &[PathBuf]) -> Vec<FoundFile> {
     let mut found = Vec::new();
     for path in paths {
         if path.is_dir() {
             find_in(path, 0, &mut found);
         } else {
-            found.push(Found { path: path.clone(), error: None });
+            found.push(FoundFile { path: path.clone(), error: None });
         }
     }
     let mut seen = BTreeSet::new();
@@ -87,14 +94,15 @@ pub(super) fn find_all(paths: &[PathBuf]) -> Vec<Found> {
 ///
 /// # Errors
 /// When one has none.
-pub(super) fn find(paths: &[PathBuf]) -> Result<Vec<Found>, Failure> {
+pub(super) fn find(paths: &[PathBuf]) -> Result<Vec<FoundFile>, CliError> {
     let found = find_all(paths);
     let is_empty = |folder: &Path| !found.iter().any(|found| found.path.starts_with(folder));
     match paths.iter().find(|path| is_empty(path)) {
         None => Ok(found),
         Some(empty) => {
             let message = format!("{} has no .yaml, .yml or .json file", empty.display());
-            Err(Failure::argument(message).with_hint("Name a folder with documents, or files."))
+            Err(CliError::invalid_argument(message)
+                .with_hint("Name a folder with documents, or files."))
         }
     }
 }
@@ -103,24 +111,24 @@ pub(super) fn find(paths: &[PathBuf]) -> Result<Vec<Found>, Failure> {
 ///
 /// # Errors
 /// When a folder has no document, or cannot be read.
-pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
-    let open = |found: Found| match found.error {
+pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
+    let open = |found: FoundFile| match found.error {
         None => Ok(found.path),
-        Some(error) => Err(Failure::file(&found.path, &error)),
+        Some(error) => Err(CliError::file_error(&found.path, &error)),
     };
     find(paths)?.into_iter().map(open).collect()
 }
 
 /// Every document below a folder. Links to folders could lead back up: what they lead to is named
 /// by whoever wants it. What is hidden belongs to other programs.
-fn find_in(folder: &Path, depth: usize, found: &mut Vec<Found>) {
+fn find_in(folder: &Path, depth: usize, found: &mut Vec<FoundFile>) {
     let entries = std::fs::read_dir(folder).and_then(|entries| {
         entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<PathBuf>>>()
     });
     let mut entries = match entries {
         Ok(entries) => entries,
         Err(error) => {
-            found.push(Found { path: folder.to_owned(), error: Some(error) });
+            found.push(FoundFile { path: folder.to_owned(), error: Some(error) });
             return;
         }
     };
@@ -134,10 +142,10 @@ fn find_in(folder: &Path, depth: usize, found: &mut Vec<Found>) {
                 }
             }
             Ok(data) if data.is_file() && is_document(&path) => {
-                found.push(Found { path, error: None });
+                found.push(FoundFile { path, error: None });
             }
             // A link into nothing, or in a circle.
-            Err(error) if is_document(&path) => found.push(Found { path, error: Some(error) }),
+            Err(error) if is_document(&path) => found.push(FoundFile { path, error: Some(error) }),
             Ok(_) | Err(_) => {}
         }
     }
@@ -157,7 +165,7 @@ pub(super) fn is_document(path: &Path) -> bool {
 ///
 /// # Errors
 /// When it cannot be written.
-pub(super) fn write(path: &Path, text: &[u8]) -> Result<(), Failure> {
+pub(super) fn write(path: &Path, text: &[u8]) -> Result<(), CliError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -173,7 +181,7 @@ pub(super) fn write(path: &Path, text: &[u8]) -> Result<(), Failure> {
     written.and_then(|()| std::fs::rename(&new, path)).map_err(|error| {
         // The half-written copy is of no use to anyone.
         let _ = std::fs::remove_file(&new);
-        Failure::file(path, &error)
+        CliError::file_error(path, &error)
     })
 }
 

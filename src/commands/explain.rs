@@ -2,24 +2,24 @@
 
 use serde_json::json;
 
-use crate::cli_error::Failure;
-use crate::errors::{self, Lesson, Shown};
-use crate::output::{BOLD, NAME, Output};
+use crate::cli_error::CliError;
+use crate::errors::{self, ErrorLesson, MistakeExample};
+use crate::output::{BOLD, CommandOutput, NAME};
 
-pub(super) fn explain(code: &str, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn explain(code: &str, output: &mut CommandOutput) -> Result<(), CliError> {
     let code = errors::find(code).ok_or_else(|| {
-        Failure::argument(format!("there is no code `{code}`"))
+        CliError::invalid_argument(format!("there is no code `{code}`"))
             .with_hint("Codes look like A2S011; docs/errors.md lists them.")
     })?;
-    let lesson = errors::lesson(code.id);
+    let lesson = errors::find_lesson(code.id);
     let about = lesson.and_then(|lesson| lesson.about.as_deref());
-    let shown = lesson.and_then(|Lesson { shown, .. }| shown.as_ref());
+    let shown = lesson.and_then(|ErrorLesson { example: shown, .. }| shown.as_ref());
     if output.is_json() {
         let mut line = json!({ "code": code.id, "title": code.title, "remedy": code.remedy });
         if let Some(about) = about {
             line["about"] = json!(about);
         }
-        if let Some(Shown { mistake, repair, said }) = shown {
+        if let Some(MistakeExample { mistake, repair, diagnosis: said }) = shown {
             line["mistake"] = json!(mistake);
             line["said"] = json!(said);
             line["repair"] = json!(repair);
@@ -32,7 +32,7 @@ pub(super) fn explain(code: &str, output: &mut Output) -> Result<(), Failure> {
     if let Some(about) = about {
         output.line(format_args!("\n{about}"));
     }
-    if let Some(Shown { mistake, repair, said }) = shown {
+    if let Some(MistakeExample { mistake, repair, diagnosis: said }) = shown {
         output.line(format_args!("\n{BOLD}The mistake{BOLD:#}\n{}", indented(mistake)));
         output.line(format_args!("\n{said}"));
         output.line(format_args!("\n{BOLD}The repair{BOLD:#}\n{}", indented(repair)));

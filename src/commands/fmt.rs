@@ -8,12 +8,12 @@ use similar::TextDiff;
 
 use super::document;
 use crate::cli::FmtArgs;
-use crate::cli_error::{BAD_ARGUMENT, Exit, Failure};
-use crate::output::{BAD, DIM, GOOD, Output, WARN, count};
+use crate::cli_error::{BAD_ARGUMENT, CliError, CliExitCode};
+use crate::output::{BAD, CommandOutput, DIM, GOOD, WARN, count};
 
 /// What became of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum FormatOutcome {
     /// Its layout is as it should be.
     Good,
     /// It was written, or would be.
@@ -22,11 +22,11 @@ enum Outcome {
     Failed,
 }
 
-pub(super) fn fmt(arguments: &FmtArgs, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn fmt(arguments: &FmtArgs, output: &mut CommandOutput) -> Result<(), CliError> {
     let is_stdin = |path: &Path| path == Path::new("-");
     if arguments.files.iter().any(|file| is_stdin(file)) {
         if arguments.files.len() > 1 {
-            return Err(Failure::argument("standard input is formatted alone"));
+            return Err(CliError::invalid_argument("standard input is formatted alone"));
         }
         return fmt_stdin(arguments, output);
     }
@@ -34,15 +34,15 @@ pub(super) fn fmt(arguments: &FmtArgs, output: &mut Output) -> Result<(), Failur
     for found in document::find(&arguments.files)? {
         let outcome = match found.error {
             None => fmt_file(&found.path, arguments, output),
-            Some(error) => Err(Failure::file(&found.path, &error)),
+            Some(error) => Err(CliError::file_error(&found.path, &error)),
         };
         outcomes.push(outcome.unwrap_or_else(|failure| {
-            output.failure(&failure);
-            Outcome::Failed
+            output.print_error(&failure);
+            FormatOutcome::Failed
         }));
     }
     let number = |wanted| outcomes.iter().filter(|outcome| **outcome == wanted).count();
-    let (changed, failed) = (number(Outcome::Changed), number(Outcome::Failed));
+    let (changed, failed) = (number(FormatOutcome::Changed), number(FormatOutcome::Failed));
     let only_look = arguments.check || arguments.diff;
     if !output.is_json() {
         let done = if only_look { "would change" } else { "changed" };
@@ -51,16 +51,16 @@ pub(super) fn fmt(arguments: &FmtArgs, output: &mut Output) -> Result<(), Failur
         output.line(format_args!("{DIM}{files}, {changed} {done}{failed}{DIM:#}"));
     }
     if failed > 0 || (arguments.check && changed > 0) {
-        return Err(Failure::told(Exit::Bad));
+        return Err(CliError::already_printed(CliExitCode::Bad));
     }
     Ok(())
 }
 
-fn fmt_stdin(arguments: &FmtArgs, output: &mut Output) -> Result<(), Failure> {
+fn fmt_stdin(arguments: &FmtArgs, output: &mut CommandOutput) -> Result<(), CliError> {
     let path = Path::new("-");
     let source = document::read(path)?;
     let Some(formatted) = format(path, &source, output) else {
-        return Err(Failure::told(Exit::Bad));
+        return Err(CliError::already_printed(CliExitCode::Bad));
     };
     let changed = formatted.as_bytes() != source.as_slice();
     if arguments.diff {
@@ -70,17 +70,25 @@ fn fmt_stdin(arguments: &FmtArgs, output: &mut Output) -> Result<(), Failure> {
     } else if !arguments.check {
         output.raw(&formatted);
     }
-    if arguments.check && changed { Err(Failure::told(Exit::Bad)) } else { Ok(()) }
+    if arguments.check && changed {
+        Err(CliError::already_printed(CliExitCode::Bad))
+    } else {
+        Ok(())
+    }
 }
 
-fn fmt_file(path: &Path, arguments: &FmtArgs, output: &mut Output) -> Result<Outcome, Failure> {
+fn fmt_file(
+    path: &Path,
+    arguments: &FmtArgs,
+    output: &mut CommandOutput,
+) -> Result<FormatOutcome, CliError> {
     let source = document::read(path)?;
-    let Some(formatted) = format(path, &source, output) else { return Ok(Outcome::Failed) };
+    let Some(formatted) = format(path, &source, output) else { return Ok(FormatOutcome::Failed) };
     if formatted.as_bytes() == source.as_slice() {
         if output.is_json() {
             report(path, false, false, output);
         }
-        return Ok(Outcome::Good);
+        return Ok(FormatOutcome::Good);
     }
     let write = !arguments.check && !arguments.diff;
     if write {
@@ -91,11 +99,11 @@ fn fmt_file(path: &Path, arguments: &FmtArgs, output: &mut Output) -> Result<Out
     } else {
         report(path, true, write, output);
     }
-    Ok(Outcome::Changed)
+    Ok(FormatOutcome::Changed)
 }
 
 /// The formatted text; says why when there is none.
-fn format(path: &Path, source: &[u8], output: &mut Output) -> Option<String> {
+fn format(path: &Path, source: &[u8], output: &mut CommandOutput) -> Option<String> {
     let error = match format_document(source) {
         Ok(formatted) => return Some(formatted),
         Err(error) => error,
@@ -103,7 +111,7 @@ fn format(path: &Path, source: &[u8], output: &mut Output) -> Option<String> {
     let name = path.display().to_string();
     let FormatError::Unreadable(diagnostics) = error else {
         let message = format!("{name}: {error}; it stays as it is");
-        output.failure(&Failure::new(Exit::Bad, BAD_ARGUMENT, message).with_hint(
+        output.print_error(&CliError::new(CliExitCode::Bad, BAD_ARGUMENT, message).with_hint(
             "Format it by hand, and please report it: the layout is to be changed without the content.",
         ));
         return None;
@@ -113,11 +121,11 @@ fn format(path: &Path, source: &[u8], output: &mut Output) -> Option<String> {
         return None;
     }
     output.line(format_args!("{BAD}bad {BAD:#}  {name}"));
-    output.diagnostics(&name, source, &diagnostics);
+    output.print_diagnostics(&name, source, &diagnostics);
     None
 }
 
-fn report(path: &Path, changed: bool, written: bool, output: &mut Output) {
+fn report(path: &Path, changed: bool, written: bool, output: &mut CommandOutput) {
     let name = path.display();
     if output.is_json() {
         let file = name.to_string();
@@ -129,7 +137,7 @@ fn report(path: &Path, changed: bool, written: bool, output: &mut Output) {
     }
 }
 
-fn print_diff(name: &str, before: &[u8], after: &str, output: &mut Output) {
+fn print_diff(name: &str, before: &[u8], after: &str, output: &mut CommandOutput) {
     let before = String::from_utf8_lossy(before);
     let diff = TextDiff::from_lines(before.as_ref(), after);
     let shown = diff.unified_diff().header(name, name).to_string();

@@ -4,21 +4,21 @@ mod draw;
 
 use std::collections::BTreeSet;
 
-use a2s::api::{CapabilityGraph, CompatibleIo, GraphEdge, Impact};
+use a2s::api::{CapabilityGraph, CompatibleIo, GraphEdge, YankImpact};
 use reqwest::Method;
 
-use super::version_spec::Target;
+use super::version_spec::VersionSpec;
 use crate::cli::GraphArgs;
-use crate::cli_error::Failure;
-use crate::client::Client;
-use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, WARN, plain};
+use crate::cli_error::CliError;
+use crate::client::ServiceClient;
+use crate::output::{BAD, BOLD, CommandOutput, DIM, GOOD, NAME, WARN, sanitize};
 
 pub(super) async fn graph(
     arguments: &GraphArgs,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    let Target { name, range } = Target::parse(&arguments.capability)?;
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
+    let VersionSpec { name, range } = VersionSpec::parse(&arguments.capability)?;
     let range = range.as_deref().unwrap_or("latest");
     let path = ["v1", "capabilities", name.as_str(), range, "graph"];
     let (depth, impact) = (arguments.depth.to_string(), arguments.impact.to_string());
@@ -37,7 +37,7 @@ pub(super) async fn graph(
     Ok(())
 }
 
-fn print(graph: &CapabilityGraph, output: &mut Output) {
+fn print(graph: &CapabilityGraph, output: &mut CommandOutput) {
     let yanked = graph.nodes.iter().any(|node| node.id == graph.root && node.yanked);
     let yanked = if yanked { "  yanked" } else { "" };
     output.line(format_args!("{NAME}{}{NAME:#}{WARN}{yanked}{WARN:#}", graph.root));
@@ -51,8 +51,8 @@ fn print(graph: &CapabilityGraph, output: &mut Output) {
         let (host, named) = (&service.host, named.join(", "));
         output.line(format_args!("    {host}  {DIM}{with}{DIM:#} {named}{more}"));
     }
-    print_feeds("can feed", &graph.consumers, output);
-    print_feeds("can be fed by", &graph.producers, output);
+    print_compatible("can feed", &graph.consumers, output);
+    print_compatible("can be fed by", &graph.producers, output);
     if let Some(impact) = &graph.impact {
         print_impact("if it were yanked", impact, output);
     }
@@ -61,9 +61,9 @@ fn print(graph: &CapabilityGraph, output: &mut Output) {
     }
 }
 
-fn print_tree(heading: &str, graph: &CapabilityGraph, is_down: bool, output: &mut Output) {
+fn print_tree(heading: &str, graph: &CapabilityGraph, is_down: bool, output: &mut CommandOutput) {
     let mut told = BTreeSet::from([graph.root.as_str()]);
-    let lines = tree(graph, &graph.root, is_down, 2, &mut told);
+    let lines = tree_lines(graph, &graph.root, is_down, 2, &mut told);
     let none = match (lines.is_empty(), is_down) {
         (false, _) => "",
         (true, true) => "  nothing",
@@ -74,7 +74,7 @@ fn print_tree(heading: &str, graph: &CapabilityGraph, is_down: bool, output: &mu
 }
 
 /// The lines below a node. A node that was told before is not followed again.
-fn tree<'g>(
+fn tree_lines<'g>(
     graph: &'g CapabilityGraph,
     at: &str,
     is_down: bool,
@@ -91,7 +91,7 @@ fn tree<'g>(
         if near.is_none_or(|near| near != at) {
             continue;
         }
-        let how = how(edge);
+        let how = describe_edge(edge);
         let Some(far) = far else {
             lines.push(format!(
                 "{indent}{BAD}{}{BAD:#}  {DIM}{how}{DIM:#}  no version will do",
@@ -103,18 +103,18 @@ fn tree<'g>(
         let again = if is_new { "" } else { "  …" };
         lines.push(format!("{indent}{far}  {DIM}{how}{again}{DIM:#}"));
         if is_new {
-            lines.extend(tree(graph, far, is_down, depth + 1, told));
+            lines.extend(tree_lines(graph, far, is_down, depth + 1, told));
         }
     }
     lines
 }
 
-fn how(edge: &GraphEdge) -> String {
+fn describe_edge(edge: &GraphEdge) -> String {
     let pinned = if edge.pinned { " pinned" } else { "" };
     format!("{}{pinned}", edge.range)
 }
 
-fn print_feeds(heading: &str, feeds: &[CompatibleIo], output: &mut Output) {
+fn print_compatible(heading: &str, feeds: &[CompatibleIo], output: &mut CommandOutput) {
     if feeds.is_empty() {
         return;
     }
@@ -122,17 +122,17 @@ fn print_feeds(heading: &str, feeds: &[CompatibleIo], output: &mut Output) {
     for feed in feeds {
         let CompatibleIo { capability, output: given, input, .. } = feed;
         let kind = feed.output_type.as_deref().or(feed.input_type.as_deref()).unwrap_or("any type");
-        let (given, input) = (plain(given), plain(input));
+        let (given, input) = (sanitize(given), sanitize(input));
         output.line(format_args!("    {capability}  {given} → {input}  {DIM}{kind}{DIM:#}"));
     }
 }
 
-pub(super) fn print_impact(heading: &str, impact: &Impact, output: &mut Output) {
+pub(super) fn print_impact(heading: &str, impact: &YankImpact, output: &mut CommandOutput) {
     output.line(format_args!("  {BOLD}{heading}{BOLD:#}"));
     for broken in &impact.broken {
         output.line(format_args!("    {BAD}breaks{BAD:#}  {}", broken.id));
         for why in &broken.because {
-            output.line(format_args!("            {DIM}{}{DIM:#}", plain(why)));
+            output.line(format_args!("            {DIM}{}{DIM:#}", sanitize(why)));
         }
     }
     for moved in &impact.changed {
@@ -144,7 +144,7 @@ pub(super) fn print_impact(heading: &str, impact: &Impact, output: &mut Output) 
     for id in &impact.pinned {
         output.line(format_args!("    {GOOD}keeps{GOOD:#}   {id}  {DIM}by a pin{DIM:#}"));
     }
-    if *impact == Impact::default() {
+    if *impact == YankImpact::default() {
         output.line(format_args!("    {GOOD}nothing{GOOD:#} leads to it"));
     }
 }

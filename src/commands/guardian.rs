@@ -7,16 +7,16 @@ mod test;
 use std::path::Path;
 
 use crate::cli::{AuditCommand, GuardianCommand};
-use crate::cli_error::Failure;
-use crate::client::Client;
-use crate::output::Output;
+use crate::cli_error::CliError;
+use crate::client::ServiceClient;
+use crate::output::CommandOutput;
 
 pub(super) async fn guardian(
     command: GuardianCommand,
     data_dir: &Path,
-    client: impl FnOnce() -> Result<Client, Failure>,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: impl FnOnce() -> Result<ServiceClient, CliError>,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     match command {
         GuardianCommand::Test(arguments) => test::test(&arguments, output),
         GuardianCommand::Approvals(arguments) if arguments.watch => {

@@ -9,10 +9,13 @@ mod report;
 use a2s::authoring::ImportError;
 
 use crate::cli::ImportCommand;
-use crate::cli_error::{BAD_ARGUMENT, Exit, Failure};
-use crate::output::Output;
+use crate::cli_error::{BAD_ARGUMENT, CliError, CliExitCode};
+use crate::output::CommandOutput;
 
-pub(super) async fn import(command: ImportCommand, output: &mut Output) -> Result<(), Failure> {
+pub(super) async fn import(
+    command: ImportCommand,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     match command {
         ImportCommand::Openapi(arguments) => openapi::import(arguments, output).await,
         ImportCommand::Graphql(arguments) => graphql::import(arguments, output).await,
@@ -22,7 +25,7 @@ pub(super) async fn import(command: ImportCommand, output: &mut Output) -> Resul
 
 /// The author of the documents of an import: as told, else whom git knows as the user. Documents are
 /// signed by whoever publishes them, and not by whoever described the service.
-fn author_of(told: Option<&str>) -> Option<String> {
+fn find_author(told: Option<&str>) -> Option<String> {
     if let Some(told) = told {
         return Some(told.to_owned());
     }
@@ -36,7 +39,7 @@ fn author_of(told: Option<&str>) -> Option<String> {
 }
 
 /// Nothing at all could be imported from `origin`.
-fn refused(origin: &str, error: &ImportError) -> Failure {
+fn import_failed(origin: &str, error: &ImportError) -> CliError {
     let message = format!("{origin}: {error}");
-    Failure::new(Exit::Bad, BAD_ARGUMENT, message).with_hint(error.hint.as_str())
+    CliError::new(CliExitCode::Bad, BAD_ARGUMENT, message).with_hint(error.hint.as_str())
 }

@@ -2,25 +2,25 @@
 
 use a2s::CapabilityName;
 use a2s::api::{DeprecateRequest, LifecycleResponse};
-use agent::Registry;
+use agent::RemoteRegistry;
 use semver::Version;
 
 use super::graph::print_impact;
-use super::version_spec::Target;
+use super::version_spec::VersionSpec;
 use crate::cli::DeprecateArgs;
-use crate::cli_error::Failure;
-use crate::client::Client;
-use crate::output::{DIM, GOOD, NAME, Output, WARN, plain};
+use crate::cli_error::CliError;
+use crate::client::ServiceClient;
+use crate::output::{CommandOutput, DIM, GOOD, NAME, WARN, sanitize};
 
 /// Withdraws a version, or brings it back.
 pub(super) async fn yank(
     target: &str,
     yanked: bool,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    let (name, version) = exact(target)?;
-    let answer = Registry::new(client.clone()).yank(&name, &version, yanked, None).await?;
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
+    let (name, version) = parse_exact(target)?;
+    let answer = RemoteRegistry::new(client.clone()).yank(&name, &version, yanked, None).await?;
     report(&answer, if yanked { "yanked" } else { "brought back" }, output);
     Ok(())
 }
@@ -28,29 +28,30 @@ pub(super) async fn yank(
 /// Deprecates a version, or takes that back.
 pub(super) async fn deprecate(
     arguments: DeprecateArgs,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let DeprecateArgs { target, successor, message, undo } = arguments;
-    let (name, version) = exact(&target)?;
+    let (name, version) = parse_exact(&target)?;
     let request = DeprecateRequest { message, successor, undo };
-    let answer = Registry::new(client.clone()).deprecate(&name, &version, &request, None).await?;
+    let answer =
+        RemoteRegistry::new(client.clone()).deprecate(&name, &version, &request, None).await?;
     report(&answer, if undo { "no longer deprecated" } else { "deprecated" }, output);
     Ok(())
 }
 
 /// `NAME@VERSION`, with a version and no range: nobody withdraws what they did not name.
-fn exact(target: &str) -> Result<(CapabilityName, Version), Failure> {
-    let Target { name, range } = Target::parse(target)?;
+fn parse_exact(target: &str) -> Result<(CapabilityName, Version), CliError> {
+    let VersionSpec { name, range } = VersionSpec::parse(target)?;
     let version = range.as_deref().and_then(|range| Version::parse(range).ok());
     match version {
         Some(version) => Ok((name, version)),
-        None => Err(Failure::argument(format!("`{target}` names no exact version"))
+        None => Err(CliError::invalid_argument(format!("`{target}` names no exact version"))
             .with_hint(format!("Write {name}@1.2.0; `a2s show {name}` tells the newest."))),
     }
 }
 
-fn report(answer: &LifecycleResponse, done: &str, output: &mut Output) {
+fn report(answer: &LifecycleResponse, done: &str, output: &mut CommandOutput) {
     if output.is_json() {
         output.json_line(answer);
         return;
@@ -61,7 +62,7 @@ fn report(answer: &LifecycleResponse, done: &str, output: &mut Output) {
         "{GOOD}{word}{GOOD:#}  {NAME}{name}{NAME:#} {version}  {DIM}{checksum}{DIM:#}"
     ));
     if let Some(deprecated) = &answer.deprecated {
-        output.line(format_args!("  {}", plain(&deprecated.to_string())));
+        output.line(format_args!("  {}", sanitize(&deprecated.to_string())));
     }
     match latest {
         Some(latest) => output.line(format_args!("  {DIM}the newest is {latest}{DIM:#}")),

@@ -4,41 +4,44 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use a2s::api::CapabilityRef;
-use a2s::{CapabilityName, Document, Shelf};
+use a2s::{CapabilityName, DependencyIndex, Document};
 use serde_json::json;
 
-use super::dependency_closure::{self, Closure};
+use super::dependency_closure::{self, DependencyClosure};
 use super::document;
 use crate::cli::LockArgs;
-use crate::cli_error::{Exit, Failure, LOCK};
-use crate::client::Client;
-use crate::output::{BAD, DIM, GOOD, NAME, Output, count, plain};
+use crate::cli_error::{CliError, CliExitCode, LOCK};
+use crate::client::ServiceClient;
+use crate::output::{BAD, CommandOutput, DIM, GOOD, NAME, count, sanitize};
 
 pub(super) async fn lock(
     arguments: &LockArgs,
-    client: impl FnOnce() -> Result<Client, Failure>,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: impl FnOnce() -> Result<ServiceClient, CliError>,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let LockArgs { file, folder, check } = arguments;
     if file == Path::new("-") {
-        return Err(Failure::argument("a lock stands beside its file: name a file"));
+        return Err(CliError::invalid_argument("a lock stands beside its file: name a file"));
     }
     if file.extension().is_some_and(|extension| extension == "lock") {
         let message = format!("{} is a lock", file.display());
-        return Err(Failure::argument(message).with_hint("Name the document that it is of."));
+        return Err(
+            CliError::invalid_argument(message).with_hint("Name the document that it is of.")
+        );
     }
     let (source, root) = document::open(file, output)?;
     let name = file.display().to_string();
     let text = (name.as_str(), source.as_slice());
-    let Closure { shelf, .. } =
-        dependency_closure::gather(&root, text, folder.as_deref(), LOCK, client, output).await?;
-    let lock = make(&root, shelf)?;
-    let path = path_of(file);
+    let DependencyClosure { index: index, .. } =
+        dependency_closure::load_closure(&root, text, folder.as_deref(), LOCK, client, output)
+            .await?;
+    let lock = build_lock(&root, index)?;
+    let path = lock_path(file);
     if *check { compare(&path, &name, &lock, output) } else { write(&path, &name, &lock, output) }
 }
 
 /// Where the lock of a file stands: `Weather.lock` beside `Weather.yaml`.
-fn path_of(file: &Path) -> PathBuf {
+fn lock_path(file: &Path) -> PathBuf {
     file.with_extension("lock")
 }
 
@@ -46,25 +49,28 @@ fn path_of(file: &Path) -> PathBuf {
 ///
 /// # Errors
 /// When there is none, or it cannot be used.
-pub(super) fn read(path: &Path) -> Result<a2s::lock::Lock, Failure> {
+pub(super) fn read(path: &Path) -> Result<a2s::lock::LockFile, CliError> {
     let source = document::read(path)?;
-    a2s::lock::Lock::parse(&source).map_err(|error| {
+    a2s::lock::LockFile::parse(&source).map_err(|error| {
         let message = format!("{}: {error}", path.display());
         let diagnostics = match error {
             a2s::lock::Error::Unreadable(diagnostics) => diagnostics,
             _ => Vec::new(),
         };
-        Failure { diagnostics, ..Failure::new(Exit::Bad, LOCK, message) }
+        CliError { diagnostics, ..CliError::new(CliExitCode::Bad, LOCK, message) }
     })
 }
 
 /// The lock of a document that fits what is on the shelf. With nothing but the lock, every
 /// dependency means what it means today: that is tried until it holds.
-fn make(root: &Document, mut shelf: Shelf) -> Result<a2s::lock::Lock, Failure> {
+fn build_lock(
+    root: &Document,
+    mut shelf: DependencyIndex,
+) -> Result<a2s::lock::LockFile, CliError> {
     let capability = root.capability();
     let mut pins = shelf.closure(&capability.dependencies);
     loop {
-        shelf.keep(&pins);
+        shelf.retain_pinned(&pins);
         let again = shelf.closure(&capability.dependencies);
         if again == pins {
             break;
@@ -76,16 +82,17 @@ fn make(root: &Document, mut shelf: Shelf) -> Result<a2s::lock::Lock, Failure> {
         version: capability.version.clone(),
         checksum: root.digest(),
     };
-    a2s::lock::Lock::new(pin, pins)
-        .map_err(|error| Failure::new(Exit::Bad, LOCK, format!("nothing can be locked: {error}")))
+    a2s::lock::LockFile::new(pin, pins).map_err(|error| {
+        CliError::new(CliExitCode::Bad, LOCK, format!("nothing can be locked: {error}"))
+    })
 }
 
 fn write(
     path: &Path,
     file: &str,
-    lock: &a2s::lock::Lock,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    lock: &a2s::lock::LockFile,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let text = lock.to_string();
     let is_new = std::fs::read(path).ok().as_deref() != Some(text.as_bytes());
     if is_new {
@@ -105,7 +112,7 @@ fn write(
         1 => "1 capability".to_owned(),
         more => format!("{more} capabilities"),
     };
-    output.line(format_args!("{GOOD}{word}{GOOD:#}  {}  {size}", plain(&name)));
+    output.line(format_args!("{GOOD}{word}{GOOD:#}  {}  {size}", sanitize(&name)));
     for CapabilityRef { name, version, checksum } in pins {
         output.line(format_args!("  {NAME}{name}{NAME:#} {version}  {DIM}{checksum}{DIM:#}"));
     }
@@ -116,11 +123,11 @@ fn write(
 fn compare(
     path: &Path,
     file: &str,
-    now: &a2s::lock::Lock,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    now: &a2s::lock::LockFile,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let then = read(path)?;
-    let changes = changes(&then, now);
+    let changes = describe_changes(&then, now);
     let is_current = then == *now;
     if output.is_json() {
         let mut line = to_json(path, file, now);
@@ -128,24 +135,28 @@ fn compare(
         line["changes"] = json!(changes);
         output.json_line(&line);
     } else if is_current {
-        output.line(format_args!("{GOOD}current{GOOD:#}  {}", plain(&path.display().to_string())));
+        output
+            .line(format_args!("{GOOD}current{GOOD:#}  {}", sanitize(&path.display().to_string())));
     } else {
         let name = path.display().to_string();
         output.line(format_args!(
             "{BAD}not current{BAD:#}  {}  {}",
-            plain(&name),
+            sanitize(&name),
             count(changes.len(), "change")
         ));
         for change in &changes {
             output.line(format_args!("  {change}"));
         }
-        output.line(format_args!("  {DIM}help:{DIM:#} `a2s lock {}` writes it anew.", plain(file)));
+        output.line(format_args!(
+            "  {DIM}help:{DIM:#} `a2s lock {}` writes it anew.",
+            sanitize(file)
+        ));
     }
-    if is_current { Ok(()) } else { Err(Failure::told(Exit::Bad)) }
+    if is_current { Ok(()) } else { Err(CliError::already_printed(CliExitCode::Bad)) }
 }
 
 /// What differs between two locks, in words.
-fn changes(then: &a2s::lock::Lock, now: &a2s::lock::Lock) -> Vec<String> {
+fn describe_changes(then: &a2s::lock::LockFile, now: &a2s::lock::LockFile) -> Vec<String> {
     let mut changes = Vec::new();
     let (old, new) = (then.capability(), now.capability());
     if old.name != new.name || old.version != new.version {
@@ -159,7 +170,7 @@ fn changes(then: &a2s::lock::Lock, now: &a2s::lock::Lock) -> Vec<String> {
         match (locked.get(name), means.get(name)) {
             (Some(locked), Some(means)) if locked == means => {}
             (Some(locked), Some(means)) => {
-                let (one, other) = (listed(locked), listed(means));
+                let (one, other) = (join_versions(locked), join_versions(means));
                 changes.push(if one == other {
                     format!("{name} {one} has other content")
                 } else {
@@ -167,16 +178,16 @@ fn changes(then: &a2s::lock::Lock, now: &a2s::lock::Lock) -> Vec<String> {
                 });
             }
             (Some(locked), None) => {
-                changes.push(format!("{name} {} is not used any more", listed(locked)));
+                changes.push(format!("{name} {} is not used any more", join_versions(locked)));
             }
-            (None, Some(means)) => changes.push(format!("{name} {} is new", listed(means))),
+            (None, Some(means)) => changes.push(format!("{name} {} is new", join_versions(means))),
             (None, None) => {}
         }
     }
     changes
 }
 
-fn by_name(lock: &a2s::lock::Lock) -> BTreeMap<&CapabilityName, Vec<&CapabilityRef>> {
+fn by_name(lock: &a2s::lock::LockFile) -> BTreeMap<&CapabilityName, Vec<&CapabilityRef>> {
     let mut names = BTreeMap::<_, Vec<&CapabilityRef>>::new();
     for pin in lock.dependencies() {
         names.entry(&pin.name).or_default().push(pin);
@@ -184,11 +195,11 @@ fn by_name(lock: &a2s::lock::Lock) -> BTreeMap<&CapabilityName, Vec<&CapabilityR
     names
 }
 
-fn listed(pins: &[&CapabilityRef]) -> String {
+fn join_versions(pins: &[&CapabilityRef]) -> String {
     pins.iter().map(|pin| pin.version.to_string()).collect::<Vec<_>>().join(" and ")
 }
 
-fn to_json(path: &Path, file: &str, lock: &a2s::lock::Lock) -> serde_json::Value {
+fn to_json(path: &Path, file: &str, lock: &a2s::lock::LockFile) -> serde_json::Value {
     json!({
         "file": file,
         "lock": path.display().to_string(),

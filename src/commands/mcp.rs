@@ -2,27 +2,27 @@
 
 use std::io::Write as _;
 
-use crate::cli_error::{BAD_ANSWER, Exit, Failure, NOT_REACHABLE};
-use crate::client::Client;
+use crate::cli_error::{BAD_ANSWER, CliError, CliExitCode, NOT_REACHABLE};
+use crate::client::ServiceClient;
 
-pub(crate) async fn mcp(client: &Client) -> Result<(), Failure> {
+pub(crate) async fn mcp(client: &ServiceClient) -> Result<(), CliError> {
     check(client).await?;
     agent::mcp::bridge(client).await.map_err(|error| {
-        Failure::new(Exit::Bad, BAD_ANSWER, error.to_string())
+        CliError::new(CliExitCode::Bad, BAD_ANSWER, error.to_string())
             .with_hint("Look at the log of `a2s up`, then start the MCP client again.")
     })?;
     // A read of standard input that goes on must not keep the process.
-    std::io::stdout().flush().map_err(|error| Failure::argument(error.to_string()))
+    std::io::stdout().flush().map_err(|error| CliError::invalid_argument(error.to_string()))
 }
 
 /// Says at once when there is nobody to talk to: an MCP client shows what stands on standard error.
-async fn check(client: &Client) -> Result<(), Failure> {
+async fn check(client: &ServiceClient) -> Result<(), CliError> {
     let url = client.url();
     match client.bytes(client.request(reqwest::Method::GET, &["healthz"])).await {
         Ok(_) => Ok(()),
         Err(agent::ClientError::Unreachable { .. }) => {
             let message = format!("nothing answers at {url}");
-            Err(Failure::new(Exit::Unreachable, NOT_REACHABLE, message)
+            Err(CliError::new(CliExitCode::Unreachable, NOT_REACHABLE, message)
                 .with_hint("Start `a2s up`, or give its address with --url."))
         }
         Err(error) => Err(error.into()),

@@ -11,117 +11,124 @@ mod state;
 use std::path::Path;
 use std::time::Duration;
 
-use a2s::api::{Action, ChangePage, DeprecateRequest, RegistryChange};
-use agent::{ClientError, Registry};
+use a2s::api::{ChangePage, DeprecateRequest, RegistryAction, RegistryChange};
+use agent::{ClientError, RemoteRegistry};
 
-use self::report::{Outcome, Report};
-use self::state::State;
+use self::report::{ChangeOutcome, MirrorReport};
+use self::state::MirrorState;
 use crate::cli::MirrorArgs;
-use crate::cli_error::{BAD_ANSWER, Exit, Failure, NOT_REACHABLE};
-use crate::client::{Client, TokenTransport, client};
-use crate::output::Output;
+use crate::cli_error::{BAD_ANSWER, CliError, CliExitCode, NOT_REACHABLE};
+use crate::client::{ServiceClient, TokenTransport, client};
+use crate::output::CommandOutput;
 use crate::serve::{read_token, stop_signal};
 
 /// Changes that are asked for at a time.
-const PAGE: u32 = 200;
+const PAGE_SIZE: u32 = 200;
 /// The largest answer of the other registry, in bytes: a document has 1 MiB at most, a page less.
-const MAX_ANSWER: usize = 2 << 20;
+const MAX_RESPONSE_BYTES: usize = 2 << 20;
 /// The longest name of a feed, in bytes.
-const LONGEST_FEED: usize = 256;
+const MAX_FEED_NAME: usize = 256;
 /// How long one answer of the other registry may take, however slowly it comes.
-const PATIENCE: Duration = Duration::from_secs(120);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long to wait for a registry that does not answer: the first time, and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// What a registry says to a token that does not open what is asked for.
-const SHUT: &str = "A2S209";
+const TOKEN_LACKS_SCOPE: &str = "A2S209";
 /// What a registry says to a mirror with a token that owns the names of others.
-const PRIVILEGED: &str = "A2S217";
+const TOKEN_OWNS_NAMES: &str = "A2S217";
 /// What a registry says of a document that was changed behind its back.
-const DAMAGED: &str = "A2S222";
+const DOCUMENT_DAMAGED: &str = "A2S222";
 
 pub(super) async fn mirror(
     arguments: MirrorArgs,
     data: &Path,
-    target: &Client,
+    target: &ServiceClient,
     transport: TokenTransport,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let token = arguments.source_token_file.as_deref().map(read_token).transpose()?;
     if token.is_some() {
         transport.check(&arguments.source, "the token of --source-token-file")?;
     }
-    let source = client(&arguments.source, None, None)?.with_token(token).up_to(MAX_ANSWER);
+    let source =
+        client(&arguments.source, None, None)?.with_token(token).with_max_bytes(MAX_RESPONSE_BYTES);
     if source.url() == target.url() {
-        return Err(Failure::argument("a registry is no mirror of itself")
+        return Err(CliError::invalid_argument("a registry is no mirror of itself")
             .with_hint("--url names the registry that is copied to."));
     }
     let origin = source.url().clone();
-    let mut state = State::open(data, source.url(), target.url(), arguments.again)?;
-    let mut mirror = Mirror {
-        source: Registry::new(source),
-        target: Registry::new(target.clone()).mirroring(&origin),
-        report: Report::new(arguments.once, output),
-        left: arguments.most,
+    let mut state = MirrorState::open(data, source.url(), target.url(), arguments.again)?;
+    let mut mirror = RegistryMirror {
+        source: RemoteRegistry::new(source),
+        target: RemoteRegistry::new(target.clone()).with_mirror_source(&origin),
+        report: MirrorReport::new(arguments.once, output),
+        remaining: arguments.most,
     };
     let ended = if arguments.once {
-        mirror.catch_up(&mut state).await.map_err(Failure::from)
+        mirror.catch_up(&mut state).await.map_err(CliError::from)
     } else {
         tokio::select! {
             ended = mirror.follow(&mut state) => ended,
             () = stop_signal() => Ok(()),
         }
     };
-    let Mirror { report, left, .. } = mirror;
+    let RegistryMirror { report, remaining: left, .. } = mirror;
     let refused = report.finish(state.next());
     ended?;
     if left == 0 {
         let message = format!("stopped after {} changes, and there may be more", arguments.most);
-        return Err(Failure::new(Exit::Bad, BAD_ANSWER, message)
+        return Err(CliError::new(CliExitCode::Bad, BAD_ANSWER, message)
             .with_hint("Start it again to go on, or raise --most."));
     }
-    if refused && arguments.once { Err(Failure::told(Exit::Bad)) } else { Ok(()) }
+    if refused && arguments.once {
+        Err(CliError::already_printed(CliExitCode::Bad))
+    } else {
+        Ok(())
+    }
 }
 
 /// Why it cannot go on.
-enum Stop {
+enum MirrorStop {
     /// A registry does not answer; it may later.
-    Away(String),
+    Unreachable(String),
     /// It never will.
-    Ended(Failure),
+    Fatal(CliError),
 }
 
-impl From<Stop> for Failure {
-    fn from(stop: Stop) -> Self {
+impl From<MirrorStop> for CliError {
+    fn from(stop: MirrorStop) -> Self {
         match stop {
-            Stop::Away(message) => Self::new(Exit::Unreachable, NOT_REACHABLE, message),
-            Stop::Ended(failure) => failure,
+            MirrorStop::Unreachable(message) => {
+                Self::new(CliExitCode::Unreachable, NOT_REACHABLE, message)
+            }
+            MirrorStop::Fatal(failure) => failure,
         }
     }
 }
 
-impl From<ClientError> for Stop {
+impl From<ClientError> for MirrorStop {
     fn from(error: ClientError) -> Self {
         let is_away = match &error {
             ClientError::Unreachable { .. } => true,
             ClientError::Refused { problem } => problem.status >= 500 || problem.status == 429,
-            ClientError::BadAnswer { .. } => false,
+            ClientError::BadResponse { .. } => false,
         };
-        if is_away { Self::Away(error.to_string()) } else { Self::Ended(error.into()) }
+        if is_away { Self::Unreachable(error.to_string()) } else { Self::Fatal(error.into()) }
     }
 }
 
-struct Mirror<'o> {
-    source: Registry,
-    target: Registry,
-    report: Report<'o>,
+struct RegistryMirror<'o> {
+    source: RemoteRegistry,
+    target: RemoteRegistry,
+    report: MirrorReport<'o>,
     /// How many changes may still be made.
-    left: u64,
+    remaining: u64,
 }
 
-impl Mirror<'_> {
+impl RegistryMirror<'_> {
     /// Copies everything that there is, and then whatever comes, until it may make no more changes.
-    async fn follow(&mut self, state: &mut State) -> Result<(), Failure> {
+    async fn follow(&mut self, state: &mut MirrorState) -> Result<(), CliError> {
         let mut pause = FIRST_PAUSE;
         loop {
             let before = state.next();
@@ -130,10 +137,10 @@ impl Mirror<'_> {
                 Err(stop) => Err(stop),
             };
             match ended {
-                Ok(()) if self.left == 0 => return Ok(()),
+                Ok(()) if self.remaining == 0 => return Ok(()),
                 Ok(()) => {}
-                Err(Stop::Away(why)) => self.report.waits(&why, pause),
-                Err(Stop::Ended(failure)) => return Err(failure),
+                Err(MirrorStop::Unreachable(why)) => self.report.print_waiting(&why, pause),
+                Err(MirrorStop::Fatal(failure)) => return Err(failure),
             }
             pause = if before < state.next() { FIRST_PAUSE } else { pause };
             tokio::time::sleep(pause).await;
@@ -142,27 +149,27 @@ impl Mirror<'_> {
     }
 
     /// Copies page by page until there is nothing more, or no more may be made.
-    async fn catch_up(&mut self, state: &mut State) -> Result<(), Stop> {
+    async fn catch_up(&mut self, state: &mut MirrorState) -> Result<(), MirrorStop> {
         let mut is_new = false;
         loop {
-            let page = in_time(self.source.changes(state.next(), PAGE)).await??;
+            let page = with_timeout(self.source.changes(state.next(), PAGE_SIZE)).await??;
             let ChangePage { feed, changes, next: _, has_more: more } = page;
             if !state.is_of(&feed) {
                 if state.next() > 0 {
-                    self.report.starts_over();
+                    self.report.print_restart();
                 }
-                if std::mem::replace(&mut is_new, true) || feed.len() > LONGEST_FEED {
-                    return Err(nonsense("gives its feed a name that no registry gives"));
+                if std::mem::replace(&mut is_new, true) || feed.len() > MAX_FEED_NAME {
+                    return Err(invalid_response("gives its feed a name that no registry gives"));
                 }
                 state.restart(&feed)?;
                 continue;
             }
-            if changes.len() > PAGE as usize || (more && changes.is_empty()) {
-                return Err(nonsense("gave a page of changes that no registry gives"));
+            if changes.len() > PAGE_SIZE as usize || (more && changes.is_empty()) {
+                return Err(invalid_response("gave a page of changes that no registry gives"));
             }
             for change in &changes {
-                self.take(change, state).await?;
-                if self.left == 0 {
+                self.apply_change(change, state).await?;
+                if self.remaining == 0 {
                     return Ok(());
                 }
             }
@@ -173,11 +180,11 @@ impl Mirror<'_> {
     }
 
     /// Takes changes as they happen, until the stream ends.
-    async fn listen(&mut self, state: &mut State) -> Result<(), Stop> {
+    async fn listen(&mut self, state: &mut MirrorState) -> Result<(), MirrorStop> {
         let mut stream = self.source.follow(state.next()).await?;
-        while self.left > 0 {
+        while self.remaining > 0 {
             match stream.next().await? {
-                Some(change) => self.take(&change, state).await?,
+                Some(change) => self.apply_change(&change, state).await?,
                 None => return Ok(()),
             }
         }
@@ -185,26 +192,30 @@ impl Mirror<'_> {
     }
 
     /// Makes one change here, and writes down that it was made.
-    async fn take(&mut self, change: &RegistryChange, state: &mut State) -> Result<(), Stop> {
+    async fn apply_change(
+        &mut self,
+        change: &RegistryChange,
+        state: &mut MirrorState,
+    ) -> Result<(), MirrorStop> {
         if change.seq <= state.next() {
-            return Err(nonsense("numbers its changes backwards"));
+            return Err(invalid_response("numbers its changes backwards"));
         }
-        let outcome = self.apply(change).await?;
+        let outcome = self.send_change(change).await?;
         state.advance(change.seq)?;
-        self.left = self.left.saturating_sub(1);
-        self.report.tell(change, &outcome);
+        self.remaining = self.remaining.saturating_sub(1);
+        self.report.add_change(change, &outcome);
         Ok(())
     }
 
-    async fn apply(&self, change: &RegistryChange) -> Result<Outcome, Stop> {
+    async fn send_change(&self, change: &RegistryChange) -> Result<ChangeOutcome, MirrorStop> {
         let RegistryChange { name, version, checksum, .. } = change;
         let checksum = Some(*checksum);
         let done = match change.action {
-            Action::Publish => return self.copy(change).await,
-            Action::Yank => self.target.yank(name, version, true, checksum).await,
-            Action::Unyank => self.target.yank(name, version, false, checksum).await,
-            Action::Deprecate | Action::Undeprecate => {
-                let undo = change.action == Action::Undeprecate;
+            RegistryAction::Publish => return self.copy_document(change).await,
+            RegistryAction::Yank => self.target.yank(name, version, true, checksum).await,
+            RegistryAction::Unyank => self.target.yank(name, version, false, checksum).await,
+            RegistryAction::Deprecate | RegistryAction::Undeprecate => {
+                let undo = change.action == RegistryAction::Undeprecate;
                 let words = change.deprecated.clone().unwrap_or_default();
                 let (message, successor) = (words.message, words.successor);
                 let request = DeprecateRequest { message, successor, undo };
@@ -213,67 +224,69 @@ impl Mirror<'_> {
             other => {
                 let what =
                     format!("tells of `{}`, which is no change of a version", other.as_str());
-                return Err(nonsense(&what));
+                return Err(invalid_response(&what));
             }
         };
-        judge(done.map(|answer| answer.changed))
+        to_outcome(done.map(|answer| answer.changed))
     }
 
     /// Copies one document, if it is what the other registry said.
-    async fn copy(&self, change: &RegistryChange) -> Result<Outcome, Stop> {
+    async fn copy_document(&self, change: &RegistryChange) -> Result<ChangeOutcome, MirrorStop> {
         let RegistryChange { name, version, checksum, .. } = change;
         let text = version.to_string();
         let (document, bytes) =
-            match in_time(self.source.document(name, &text, Some(*checksum))).await? {
+            match with_timeout(self.source.document(name, &text, Some(*checksum))).await? {
                 Ok(got) => got,
                 // What this one document is like says nothing of the next.
-                Err(error @ ClientError::BadAnswer { .. }) => {
-                    return Ok(Outcome::Refused(error.to_string()));
+                Err(error @ ClientError::BadResponse { .. }) => {
+                    return Ok(ChangeOutcome::Refused(error.to_string()));
                 }
-                Err(ClientError::Refused { problem }) if problem.code == DAMAGED => {
-                    return Ok(Outcome::Refused(problem.detail));
+                Err(ClientError::Refused { problem }) if problem.code == DOCUMENT_DAMAGED => {
+                    return Ok(ChangeOutcome::Refused(problem.detail));
                 }
-                Err(error) => return judge(Err(error)),
+                Err(error) => return to_outcome(Err(error)),
             };
         let told = &document.capability().version;
         if told != version {
-            return Ok(Outcome::Refused(format!("what came is version {told}")));
+            return Ok(ChangeOutcome::Refused(format!("what came is version {told}")));
         }
-        judge(self.target.publish(bytes).await.map(|answer| answer.created))
+        to_outcome(self.target.publish(bytes).await.map(|answer| answer.created))
     }
 }
 
 /// What our registry has made of a change.
-fn judge(done: Result<bool, ClientError>) -> Result<Outcome, Stop> {
+fn to_outcome(done: Result<bool, ClientError>) -> Result<ChangeOutcome, MirrorStop> {
     match done {
-        Ok(true) => Ok(Outcome::Made),
-        Ok(false) => Ok(Outcome::Same),
+        Ok(true) => Ok(ChangeOutcome::Made),
+        Ok(false) => Ok(ChangeOutcome::Same),
         Err(ClientError::Refused { problem })
             if (400..500).contains(&problem.status)
                 && ![401, 429].contains(&problem.status)
-                && ![SHUT, PRIVILEGED].contains(&problem.code.as_str()) =>
+                && ![TOKEN_LACKS_SCOPE, TOKEN_OWNS_NAMES].contains(&problem.code.as_str()) =>
         {
             let found = problem.diagnostics.iter().find(|found| found.is_error());
             let why = found.map_or_else(String::new, |found| format!(": {}", found.message));
-            Ok(Outcome::Refused(format!("{}{why}", problem.detail)))
+            Ok(ChangeOutcome::Refused(format!("{}{why}", problem.detail)))
         }
         Err(error) => Err(error.into()),
     }
 }
 
 /// An answer, however slowly the other registry sends it.
-async fn in_time<T>(answer: impl Future<Output = T>) -> Result<T, Stop> {
-    let late = |_| Stop::Away(format!("no whole answer within {} s", PATIENCE.as_secs()));
-    tokio::time::timeout(PATIENCE, answer).await.map_err(late)
+async fn with_timeout<T>(answer: impl Future<Output = T>) -> Result<T, MirrorStop> {
+    let late = |_| {
+        MirrorStop::Unreachable(format!("no whole answer within {} s", RESPONSE_TIMEOUT.as_secs()))
+    };
+    tokio::time::timeout(RESPONSE_TIMEOUT, answer).await.map_err(late)
 }
 
-fn nonsense(what: &str) -> Stop {
+fn invalid_response(what: &str) -> MirrorStop {
     let message = format!("the other registry {what}");
-    Stop::Ended(Failure::new(Exit::Bad, BAD_ANSWER, message))
+    MirrorStop::Fatal(CliError::new(CliExitCode::Bad, BAD_ANSWER, message))
 }
 
-impl From<Failure> for Stop {
-    fn from(failure: Failure) -> Self {
-        Self::Ended(failure)
+impl From<CliError> for MirrorStop {
+    fn from(failure: CliError) -> Self {
+        Self::Fatal(failure)
     }
 }

@@ -4,28 +4,28 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use a2s::CapabilityName;
-use a2s::authoring::{Starter, starter_document, suggest_name};
+use a2s::authoring::{StarterTemplate, starter_document, suggest_name};
 use serde_json::json;
 
 use crate::cli::NewArgs;
-use crate::cli_error::{BAD_ARGUMENT, Exit, Failure};
-use crate::output::{DIM, GOOD, Output};
+use crate::cli_error::{BAD_ARGUMENT, CliError, CliExitCode};
+use crate::output::{CommandOutput, DIM, GOOD};
 
-pub(super) fn new(arguments: &NewArgs, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn new(arguments: &NewArgs, output: &mut CommandOutput) -> Result<(), CliError> {
     let name = CapabilityName::new(&arguments.name).map_err(|error| {
         let hint = match suggest_name(&arguments.name) {
             Some(close) => format!("Did you mean `{close}`?"),
             None => "Write a name such as GetWeather.".to_owned(),
         };
-        Failure::argument(format!("`{}` names no capability: {error}", arguments.name))
+        CliError::invalid_argument(format!("`{}` names no capability: {error}", arguments.name))
             .with_hint(hint)
     })?;
     let starter = if arguments.starter.graphql {
-        Starter::Graphql
+        StarterTemplate::Graphql
     } else if arguments.starter.sequence {
-        Starter::Sequence
+        StarterTemplate::Sequence
     } else {
-        Starter::OpenApi
+        StarterTemplate::OpenApi
     };
     let text = starter_document(&name, starter);
     let file = arguments.out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.yaml")));
@@ -38,10 +38,10 @@ pub(super) fn new(arguments: &NewArgs, output: &mut Output) -> Result<(), Failur
     created.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| {
         if error.kind() == std::io::ErrorKind::AlreadyExists {
             let message = format!("{} is there already", file.display());
-            return Failure::new(Exit::Bad, BAD_ARGUMENT, message)
+            return CliError::new(CliExitCode::Bad, BAD_ARGUMENT, message)
                 .with_hint("Name another file with --out, or remove this one.");
         }
-        Failure::file(&file, &error)
+        CliError::file_error(&file, &error)
     })?;
     let shown = file.display();
     if output.is_json() {

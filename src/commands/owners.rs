@@ -3,15 +3,15 @@
 use a2s::api::{OwnerList, OwnerUpdate};
 
 use crate::cli::{OwnerChangeArgs, OwnersArgs};
-use crate::cli_error::Failure;
-use crate::client::Client;
-use crate::output::{NAME, Output};
+use crate::cli_error::CliError;
+use crate::client::ServiceClient;
+use crate::output::{CommandOutput, NAME};
 
 pub(super) async fn owners(
     arguments: OwnersArgs,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let OwnersArgs { name, change: OwnerChangeArgs { add, remove, transfer } } = arguments;
     let path = ["v1", "capabilities", name.as_str(), "owners"];
     let change = match (add, remove, transfer) {

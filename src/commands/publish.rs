@@ -11,42 +11,44 @@ use serde_json::json;
 
 use tokio::runtime::Handle;
 
-use super::test::{Bench, print_outcome, try_out};
+use super::test::{DocumentSet, print_outcome, run_example};
 use super::{checksum, document};
 use crate::cli::PublishArgs;
-use crate::cli_error::{EXAMPLE, Exit, Failure};
-use crate::client::Client;
-use crate::output::{BAD, DIM, GOOD, NAME, Output, plain};
+use crate::cli_error::{CliError, CliExitCode, EXAMPLE};
+use crate::client::ServiceClient;
+use crate::output::{BAD, CommandOutput, DIM, GOOD, NAME, sanitize};
 use crate::publish_order::sort_by_dependency;
 
 pub(super) async fn publish(
     arguments: &PublishArgs,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let mut documents = Vec::new();
     for file in document::expand(&arguments.files)? {
         let mut source = document::read(&file)?;
         if arguments.write_checksum {
-            source = checksum::update(&file, source)?;
+            source = checksum::update_checksum(&file, source)?;
         }
         documents.push((file.display().to_string(), source));
     }
-    let mut bench = Bench::default();
+    let mut bench = DocumentSet::default();
     for document in documents.iter().filter_map(|(_, source)| Document::open(source).ok()) {
         bench.add(&Arc::new(document));
     }
     let mut exit = None;
     for (file, source) in sort_by_dependency(documents) {
-        if !arguments.skip_tests && !test(&file, &source, &mut bench, client, output).await? {
-            exit = Some(Failure::told(Exit::Bad));
+        if !arguments.skip_tests
+            && !run_examples(&file, &source, &mut bench, client, output).await?
+        {
+            exit = Some(CliError::already_printed(CliExitCode::Bad));
             continue;
         }
-        match publish_one(&source, client).await {
+        match publish_document(&source, client).await {
             Ok(answer) => report(&file, &source, &answer, output),
-            Err(failure) if failure.exit == Exit::Unreachable => return Err(failure),
+            Err(failure) if failure.exit == CliExitCode::Unreachable => return Err(failure),
             Err(failure) => {
-                exit = Some(Failure::told(failure.exit));
+                exit = Some(CliError::already_printed(failure.exit));
                 report_failure(&file, &source, &failure, output);
             }
         }
@@ -59,28 +61,29 @@ pub(super) async fn publish(
 ///
 /// # Errors
 /// When the registry is needed for that and does not answer.
-async fn test(
+async fn run_examples(
     file: &str,
     source: &[u8],
-    bench: &mut Bench,
-    client: &Client,
-    output: &mut Output,
-) -> Result<bool, Failure> {
+    bench: &mut DocumentSet,
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<bool, CliError> {
     let Ok(document) = Document::open(source).map(Arc::new) else { return Ok(true) };
     let examples = &document.capability().examples;
     if examples.is_empty() {
         return Ok(true);
     }
-    let trial = match bench.trial(&document, client).await {
+    let trial = match bench.load_runner(&document, client).await {
         Ok(trial) => trial,
-        Err(failure) if failure.exit == Exit::Unreachable => return Err(failure),
+        Err(failure) if failure.exit == CliExitCode::Unreachable => return Err(failure),
         Err(_) => return Ok(true),
     };
     let runtime = Handle::current();
-    let tried = examples.par_iter().map(|example| try_out(&trial, example, &runtime));
+    let tried = examples.par_iter().map(|example| run_example(&trial, example, &runtime));
     let tried: Vec<_> = tried.collect();
     let failed = tried.iter().enumerate();
-    let failed = failed.filter(|(_, tried)| !tried.as_ref().is_ok_and(executor::Outcome::passed));
+    let failed =
+        failed.filter(|(_, tried)| !tried.as_ref().is_ok_and(executor::ExampleResult::is_success));
     let failed: Vec<_> = failed.collect();
     if failed.is_empty() {
         return Ok(true);
@@ -90,7 +93,7 @@ async fn test(
         more => format!("{more} examples of the document fail"),
     };
     let hint = format!("`a2s test {file}` says more; `--skip-tests` publishes all the same.");
-    let failure = Failure::new(Exit::Bad, EXAMPLE, message).with_hint(hint);
+    let failure = CliError::new(CliExitCode::Bad, EXAMPLE, message).with_hint(hint);
     report_failure(file, source, &failure, output);
     if !output.is_json() {
         for (number, outcome) in failed {
@@ -101,10 +104,10 @@ async fn test(
 }
 
 /// Gives one document to the registry.
-pub(crate) async fn publish_one(
+pub(crate) async fn publish_document(
     source: &[u8],
-    client: &Client,
-) -> Result<PublishResponse, Failure> {
+    client: &ServiceClient,
+) -> Result<PublishResponse, CliError> {
     let request = client
         .request(Method::POST, &["v1", "capabilities"])
         .header(CONTENT_TYPE, document::media_type(source))
@@ -112,7 +115,7 @@ pub(crate) async fn publish_one(
     Ok(client.json(request).await?)
 }
 
-fn report(file: &str, source: &[u8], answer: &PublishResponse, output: &mut Output) {
+fn report(file: &str, source: &[u8], answer: &PublishResponse, output: &mut CommandOutput) {
     let PublishResponse { name, version, checksum, created, warnings } = answer;
     if output.is_json() {
         let mut line = json!(answer);
@@ -124,19 +127,19 @@ fn report(file: &str, source: &[u8], answer: &PublishResponse, output: &mut Outp
     output.line(format_args!(
         "{GOOD}{word}{GOOD:#}  {NAME}{name}{NAME:#} {version}  {DIM}{checksum}{DIM:#}"
     ));
-    output.diagnostics(file, source, warnings);
+    output.print_diagnostics(file, source, warnings);
 }
 
-fn report_failure(file: &str, source: &[u8], failure: &Failure, output: &mut Output) {
+fn report_failure(file: &str, source: &[u8], failure: &CliError, output: &mut CommandOutput) {
     if output.is_json() {
         let mut line = failure.to_json();
         line["file"] = json!(file);
         output.json_line(&line);
         return;
     }
-    output.line(format_args!("{BAD}refused{BAD:#}    {}", plain(file)));
-    output.diagnostics(file, source, &failure.diagnostics);
+    output.line(format_args!("{BAD}refused{BAD:#}    {}", sanitize(file)));
+    output.print_diagnostics(file, source, &failure.diagnostics);
     if failure.diagnostics.is_empty() {
-        output.failure(failure);
+        output.print_error(failure);
     }
 }

@@ -4,15 +4,15 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::cli::ReadyArgs;
-use crate::cli_error::Failure;
-use crate::client::Client;
-use crate::output::Output;
+use crate::cli_error::CliError;
+use crate::client::ServiceClient;
+use crate::output::CommandOutput;
 
 pub(super) async fn ready(
     arguments: &ReadyArgs,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let request = client.request(Method::GET, &["readyz"]);
     let request = if arguments.deep { request.query(&[("deep", "1")]) } else { request };
     client.bytes(request).await?;

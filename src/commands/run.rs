@@ -9,41 +9,41 @@ use std::path::Path;
 use std::time::Duration;
 
 use a2s::api::{
-    CapabilityRef, Event, EventKind, ExecutionRequest, PlanRequest, PlanResponse, Run, RunStatus,
+    CapabilityRef, EventKind, ExecutionRequest, PlanRequest, PlanResponse, Run, RunEvent, RunStatus,
 };
-use a2s::{CapabilityName, Digest, Kinds};
-use agent::Executor;
+use a2s::{CapabilityName, Digest, JsonTypes};
+use agent::RemoteExecutor;
 use semver::VersionReq;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::version_spec::Target;
+use super::version_spec::VersionSpec;
 use super::{document, lock};
 use crate::cli::RunArgs;
-use crate::cli_error::{Exit, Failure, LOCK};
-use crate::client::Client;
-use crate::output::Output;
+use crate::cli_error::{CliError, CliExitCode, LOCK};
+use crate::client::ServiceClient;
+use crate::output::CommandOutput;
 
 pub(crate) use plan::print_plan;
-pub(super) use tree::Tree;
-use view::EventLines;
-pub(crate) use view::{approve, print_result, shown};
+pub(super) use tree::RunTree;
+use view::EventPrinter;
+pub(crate) use view::{approve_command, format_value, print_result};
 
 /// The pause before a run that waits for an approval is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(
     arguments: RunArgs,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     if let Some(token) = arguments.plan {
         let request = ExecutionRequest { plan: Some(token), ..ExecutionRequest::default() };
         return run_to_end(&request, client, output).await;
     }
     let mut inputs = read_inputs(&arguments)?;
-    let Wanted { name, version, digest, lock } = want(&arguments)?;
-    keep_texts(&arguments.inputs, &name, version.as_deref(), &mut inputs, client).await;
+    let RunTarget { name, version, digest, lock } = parse_target(&arguments)?;
+    keep_text_inputs(&arguments.inputs, &name, version.as_deref(), &mut inputs, client).await;
     let RunArgs { session, preview, .. } = arguments;
     if arguments.dry_run {
         let request = PlanRequest { name, version, digest, lock, inputs, session, preview };
@@ -64,29 +64,29 @@ pub(super) async fn run(
 /// Starts a run, shows it, and ends as it did.
 async fn run_to_end(
     request: &ExecutionRequest,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let started = start(request, client).await?;
-    let run = watch_from(&started.id.to_string(), 0, Tree::default(), client, output).await?;
+    let run = watch_from(&started.id.to_string(), 0, RunTree::default(), client, output).await?;
     finish(&run, output)
 }
 
 /// Prints how a run ended, and ends as it did.
-pub(super) fn finish(run: &Run, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn finish(run: &Run, output: &mut CommandOutput) -> Result<(), CliError> {
     if output.is_json() {
         output.json_line(run);
     } else {
         print_result(run, output);
     }
-    match exit_of(run) {
+    match exit_code_of_run(run) {
         None => Ok(()),
-        Some(exit) => Err(Failure::told(exit)),
+        Some(exit) => Err(CliError::already_printed(exit)),
     }
 }
 
 /// What is to be run.
-struct Wanted {
+struct RunTarget {
     name: CapabilityName,
     version: Option<String>,
     digest: Option<Digest>,
@@ -94,12 +94,12 @@ struct Wanted {
 }
 
 /// What the arguments name. A lock names one content of the capability, and of all that it uses.
-fn want(arguments: &RunArgs) -> Result<Wanted, Failure> {
+fn parse_target(arguments: &RunArgs) -> Result<RunTarget, CliError> {
     // The command line has seen to it that there is one, where there is no plan.
     let capability = arguments.capability.as_deref().unwrap_or_default();
-    let Target { name, range } = Target::parse(capability)?;
+    let VersionSpec { name, range } = VersionSpec::parse(capability)?;
     let Some(file) = &arguments.lock else {
-        return Ok(Wanted { name, version: range, digest: arguments.digest, lock: None });
+        return Ok(RunTarget { name, version: range, digest: arguments.digest, lock: None });
     };
     let lock = lock::read(file)?;
     let CapabilityRef { name: locked, version, checksum } = lock.capability();
@@ -113,10 +113,10 @@ fn want(arguments: &RunArgs) -> Result<Wanted, Failure> {
     };
     if let Some(other) = other {
         let message = format!("{} locks `{locked}` {version}, not {other}", file.display());
-        return Err(Failure::new(Exit::Bad, LOCK, message)
+        return Err(CliError::new(CliExitCode::Bad, LOCK, message)
             .with_hint("Name the lock of what is to be run, or leave it out."));
     }
-    Ok(Wanted {
+    Ok(RunTarget {
         name,
         version: Some(version.to_string()),
         digest: Some(*checksum),
@@ -127,16 +127,19 @@ fn want(arguments: &RunArgs) -> Result<Wanted, Failure> {
 /// Starts a run, prints its events line by line as they happen, and gives the run when it has ended.
 pub(crate) async fn start_and_watch(
     request: &ExecutionRequest,
-    client: &Client,
-    output: &mut Output,
-) -> Result<Run, Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<Run, CliError> {
     let id = start(request, client).await?.id.to_string();
     watch_lines(&id, &mut 0, client, output).await?;
     Ok(client.get(&["v1", "executions", &id]).await?)
 }
 
-async fn start(request: &ExecutionRequest, client: &Client) -> Result<Run, Failure> {
-    Executor::new(client.clone()).start(request).await.map_err(|error| with_own_exit(error.into()))
+async fn start(request: &ExecutionRequest, client: &ServiceClient) -> Result<Run, CliError> {
+    RemoteExecutor::new(client.clone())
+        .start(request)
+        .await
+        .map_err(|error| with_exit_code(error.into()))
 }
 
 /// Shows the events of a run behind number `seen`, and gives the run when it has ended or waits: as a
@@ -145,10 +148,10 @@ async fn start(request: &ExecutionRequest, client: &Client) -> Result<Run, Failu
 pub(super) async fn watch_from(
     id: &str,
     mut seen: u64,
-    tree: Tree,
-    client: &Client,
-    output: &mut Output,
-) -> Result<Run, Failure> {
+    tree: RunTree,
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<Run, CliError> {
     if output.is_live() {
         live::watch(id, &mut seen, tree, client, output).await?;
     } else {
@@ -160,15 +163,15 @@ pub(super) async fn watch_from(
 async fn watch_lines(
     id: &str,
     seen: &mut u64,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let is_json = output.is_json();
-    let mut lines = EventLines::default();
-    let print = |event: &Event| match &event.kind {
+    let mut lines = EventPrinter::default();
+    let print = |event: &RunEvent| match &event.kind {
         _ if !is_json => lines.print(event, output),
         EventKind::ApprovalRequested { step, about, id, expires_at, .. } => {
-            let (about, command) = (about.words(), approve(id, *expires_at));
+            let (about, command) = (about.describe(), approve_command(id, *expires_at));
             output.note(format_args!("{step} waits for approval{about}: {command}"));
         }
         _ => {}
@@ -181,18 +184,18 @@ async fn watch_lines(
 pub(super) async fn follow(
     id: &str,
     seen: &mut u64,
-    client: &Client,
-    mut tell: impl FnMut(&Event),
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    mut on_event: impl FnMut(&RunEvent),
+) -> Result<(), CliError> {
     let mut needs_approval = false;
     loop {
-        let told = |event: &Event| {
+        let told = |event: &RunEvent| {
             needs_approval = matches!(
                 &event.kind,
                 EventKind::RunWaiting { error }
-                    if executor::Kind::of_code(&error.code) == Some(executor::Kind::ApprovalRequired)
+                    if executor::ErrorKind::from_code(&error.code) == Some(executor::ErrorKind::ApprovalRequired)
             );
-            tell(event);
+            on_event(event);
         };
         follow_once(id, seen, client, told).await?;
         if !needs_approval {
@@ -206,23 +209,23 @@ pub(super) async fn follow(
 pub(super) async fn follow_once(
     id: &str,
     seen: &mut u64,
-    client: &Client,
-    mut tell: impl FnMut(&Event),
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    mut on_event: impl FnMut(&RunEvent),
+) -> Result<(), CliError> {
     let id = id.parse::<Uuid>().map_err(|_| {
-        Failure::argument(format!("`{id}` is no id of a run"))
+        CliError::invalid_argument(format!("`{id}` is no id of a run"))
             .with_hint("`a2s runs` lists the runs with their ids.")
     })?;
-    let mut events = Executor::new(client.clone()).follow(id, *seen);
+    let mut events = RemoteExecutor::new(client.clone()).follow(id, *seen);
     while let Some(event) = events.next().await? {
         *seen = event.seq;
-        tell(&event);
+        on_event(&event);
     }
     Ok(())
 }
 
 /// The exit code of a run that did not succeed.
-pub(crate) fn exit_of(run: &Run) -> Option<Exit> {
+pub(crate) fn exit_code_of_run(run: &Run) -> Option<CliExitCode> {
     match run.status {
         RunStatus::Succeeded => None,
         RunStatus::Denied
@@ -231,50 +234,50 @@ pub(crate) fn exit_of(run: &Run) -> Option<Exit> {
         | RunStatus::Waiting
         | RunStatus::Queued
         | RunStatus::Running => {
-            Some(run.error.as_ref().map_or(Exit::Bad, |error| exit_of_code(&error.code)))
+            Some(run.error.as_ref().map_or(CliExitCode::Bad, |error| exit_code_of(&error.code)))
         }
     }
 }
 
 /// What the executor's table of errors says about the exit code.
-fn exit_of_code(code: &str) -> Exit {
-    match executor::Kind::of_code(code).map(executor::Kind::exit) {
-        Some(executor::ExitClass::Denied) => Exit::Denied,
-        Some(executor::ExitClass::Unreachable) => Exit::Unreachable,
-        Some(executor::ExitClass::Failed) | None => Exit::Bad,
+fn exit_code_of(code: &str) -> CliExitCode {
+    match executor::ErrorKind::from_code(code).map(executor::ErrorKind::exit) {
+        Some(executor::ExitClass::Denied) => CliExitCode::Denied,
+        Some(executor::ExitClass::Unreachable) => CliExitCode::Unreachable,
+        Some(executor::ExitClass::Failed) | None => CliExitCode::Bad,
     }
 }
 
-fn with_own_exit(failure: Failure) -> Failure {
-    match executor::Kind::of_code(&failure.code) {
-        Some(_) => Failure { exit: exit_of_code(&failure.code), ..failure },
+fn with_exit_code(failure: CliError) -> CliError {
+    match executor::ErrorKind::from_code(&failure.code) {
+        Some(_) => CliError { exit: exit_code_of(&failure.code), ..failure },
         None => failure,
     }
 }
 
 /// The inputs: those of the file, then those of the flags.
-fn read_inputs(arguments: &RunArgs) -> Result<Map<String, Value>, Failure> {
+fn read_inputs(arguments: &RunArgs) -> Result<Map<String, Value>, CliError> {
     let mut inputs = match &arguments.inputs_file {
         Some(file) => read_inputs_file(file)?,
         None => Map::new(),
     };
-    inputs.extend(read_pairs(&arguments.inputs)?);
+    inputs.extend(parse_inputs(&arguments.inputs)?);
     Ok(inputs)
 }
 
 /// Inputs that are given as `--input NAME=VALUE`.
-pub(super) fn read_pairs(inputs: &[String]) -> Result<Map<String, Value>, Failure> {
-    inputs.iter().map(|input| read_pair(input, "--input NAME=VALUE")).collect()
+pub(super) fn parse_inputs(inputs: &[String]) -> Result<Map<String, Value>, CliError> {
+    inputs.iter().map(|input| parse_assignment(input, "--input NAME=VALUE")).collect()
 }
 
 /// Takes values that read as JSON for the texts that they are written as, where an input takes
 /// text and nothing else that they could be: `id=1` of a text is `"1"`.
-async fn keep_texts(
+async fn keep_text_inputs(
     pairs: &[String],
     name: &CapabilityName,
     version: Option<&str>,
     inputs: &mut Map<String, Value>,
-    client: &Client,
+    client: &ServiceClient,
 ) {
     let is_doubtful = |pair: &&String| {
         let value = pair.split_once('=').and_then(|(name, _)| inputs.get(name));
@@ -284,37 +287,48 @@ async fn keep_texts(
     if doubtful.is_empty() {
         return;
     }
-    let target = Target { name: name.clone(), range: version.map(str::to_owned) };
+    let target = VersionSpec { name: name.clone(), range: version.map(str::to_owned) };
     // The executor says what is wrong with a capability that cannot be read.
-    let Ok((_, document)) = super::dependency_loader::fetch(&target, client).await else { return };
+    let Ok((_, document)) = super::dependency_loader::fetch_document(&target, client).await else {
+        return;
+    };
     let fields = &document.interface().inputs;
     for (name, text) in doubtful.into_iter().filter_map(|pair| pair.split_once('=')) {
         let field = fields.iter().find(|field| field.name == name);
-        let Some(kinds) = field.map(|field| Kinds::of_schema(&field.schema)) else { continue };
-        let read = inputs.get(name).map_or(Kinds::STRING, Kinds::of);
-        if kinds.is_known() && kinds.meets(Kinds::STRING) && !kinds.meets(read) {
+        let Some(kinds) = field.map(|field| JsonTypes::from_schema(&field.schema)) else {
+            continue;
+        };
+        let read = inputs.get(name).map_or(JsonTypes::STRING, JsonTypes::from_value);
+        if kinds.is_known()
+            && kinds.is_compatible_with(JsonTypes::STRING)
+            && !kinds.is_compatible_with(read)
+        {
             inputs.insert(name.to_owned(), Value::String(text.to_owned()));
         }
     }
 }
 
 /// `name=value`, as it is written in `form`: the value is JSON when it can be read as JSON.
-pub(super) fn read_pair(text: &str, form: &str) -> Result<(String, Value), Failure> {
+pub(super) fn parse_assignment(text: &str, form: &str) -> Result<(String, Value), CliError> {
     let (name, value) = text.split_once('=').ok_or_else(|| {
-        Failure::argument(format!("`{text}` is no input")).with_hint(format!("Write {form}."))
+        CliError::invalid_argument(format!("`{text}` is no input"))
+            .with_hint(format!("Write {form}."))
     })?;
     let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
     Ok((name.to_owned(), value))
 }
 
-fn read_inputs_file(file: &Path) -> Result<Map<String, Value>, Failure> {
+fn read_inputs_file(file: &Path) -> Result<Map<String, Value>, CliError> {
     let source = document::read(file)?;
-    let value = a2s::parse_value(&source).map_err(|diagnostics| Failure {
+    let value = a2s::parse_value(&source).map_err(|diagnostics| CliError {
         diagnostics,
-        ..Failure::argument(format!("{} cannot be read", file.display()))
+        ..CliError::invalid_argument(format!("{} cannot be read", file.display()))
     })?;
     match value {
         Value::Object(inputs) => Ok(inputs),
-        _ => Err(Failure::argument(format!("{} has to be a mapping of inputs", file.display()))),
+        _ => Err(CliError::invalid_argument(format!(
+            "{} has to be a mapping of inputs",
+            file.display()
+        ))),
     }
 }

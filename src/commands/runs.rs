@@ -8,20 +8,20 @@ use reqwest::Method;
 
 use find::find_run;
 
-use super::run::{Tree, finish, follow_once, print_result, read_pair, watch_from};
+use super::run::{RunTree, finish, follow_once, parse_assignment, print_result, watch_from};
 use crate::cli::{ResumeArgs, RunsArgs, RunsCommand};
-use crate::cli_error::Failure;
-use crate::client::Client;
-use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, WARN, plain};
+use crate::cli_error::CliError;
+use crate::client::ServiceClient;
+use crate::output::{BAD, BOLD, CommandOutput, DIM, GOOD, NAME, WARN, sanitize};
 
 /// The shortest id that is shown: its time in milliseconds.
 const SHORTEST_ID: usize = 13;
 
 pub(super) async fn runs(
     arguments: RunsArgs,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     match (&arguments.command, &arguments.id) {
         (Some(RunsCommand::Resume(arguments)), _) => resume_run(arguments, client, output).await,
         (None, Some(id)) => show_run(&find_run(id, client).await?, client, output).await,
@@ -36,7 +36,11 @@ pub(super) async fn runs(
     }
 }
 
-async fn delete_run(id: &str, client: &Client, output: &mut Output) -> Result<(), Failure> {
+async fn delete_run(
+    id: &str,
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     client.send(client.request(Method::DELETE, &["v1", "executions", id])).await?;
     if output.is_json() {
         output.json_line(&serde_json::json!({"deleted": id}));
@@ -49,12 +53,12 @@ async fn delete_run(id: &str, client: &Client, output: &mut Output) -> Result<()
 /// Says what became of a request, and watches the run go on.
 async fn resume_run(
     arguments: &ResumeArgs,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let ResumeArgs { id, step, repeat, skip: _, outputs } = arguments;
     let id = &find_run(id, client).await?;
-    let pair = |text: &String| read_pair(text, "--set NAME=VALUE");
+    let pair = |text: &String| parse_assignment(text, "--set NAME=VALUE");
     let outputs = outputs.iter().map(pair).collect::<Result<_, _>>()?;
     let decision = match (*repeat, &outputs) {
         (true, _) => StepResolution::Repeat,
@@ -63,7 +67,7 @@ async fn resume_run(
     };
     let request = ResumeRequest { step: step.clone(), decision, outputs };
     // What happened before is not told again, but it is where the tree goes on.
-    let (mut seen, mut tree) = (0, Tree::default());
+    let (mut seen, mut tree) = (0, RunTree::default());
     follow_once(id, &mut seen, client, |event| tree.apply(event)).await?;
     let _: Run = client.post(&["v1", "executions", id, "resume"], &request).await?;
     let run = watch_from(id, seen, tree, client, output).await?;
@@ -72,9 +76,9 @@ async fn resume_run(
 
 async fn list_runs(
     arguments: &RunsArgs,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let request = client.request(Method::GET, &["v1", "executions"]).query(&[
         ("limit", Some(arguments.limit.to_string())),
         ("status", arguments.status.map(|status| status.as_str().to_owned())),
@@ -127,7 +131,11 @@ fn short_id<'i>(id: &'i str, ids: &[String]) -> &'i str {
     lengths.filter_map(|length| id.get(..length)).find(is_unique).unwrap_or(id)
 }
 
-async fn show_run(id: &str, client: &Client, output: &mut Output) -> Result<(), Failure> {
+async fn show_run(
+    id: &str,
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let run: Run = client.get(&["v1", "executions", id]).await?;
     if output.is_json() {
         output.json_line(&run);
@@ -152,7 +160,7 @@ async fn show_run(id: &str, client: &Client, output: &mut Output) -> Result<(), 
                 // The one of the same process is the guardian where nothing else is said.
                 match decision.guardian.as_deref() {
                     None | Some("builtin") => said,
-                    Some(name) => format!("{said} by {}", plain(name)),
+                    Some(name) => format!("{said} by {}", sanitize(name)),
                 }
             })
             .collect();
@@ -175,9 +183,9 @@ async fn show_run(id: &str, client: &Client, output: &mut Output) -> Result<(), 
 
 pub(super) async fn cancel_run(
     id: &str,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let id = find_run(id, client).await?;
     let request = client.request(Method::POST, &["v1", "executions", &id, "cancel"]);
     let run: Run = client.json(request).await?;

@@ -7,21 +7,21 @@ use a2s::api::{
 };
 
 use crate::cli::SearchArgs;
-use crate::cli_error::Failure;
-use crate::client::Client;
-use crate::output::{BOLD, DIM, NAME, Output, WARN, count, plain};
+use crate::cli_error::CliError;
+use crate::client::ServiceClient;
+use crate::output::{BOLD, CommandOutput, DIM, NAME, WARN, count, sanitize};
 
 /// The most hits of one page.
-const LARGEST_PAGE: usize = 100;
+const MAX_PAGE_SIZE: usize = 100;
 
 pub(super) async fn search(
     arguments: SearchArgs,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let SearchArgs { intent, also, limit, cursor, strategy, explain, filters } = arguments;
     let mut request = SearchRequest {
-        limit: Some(limit.min(LARGEST_PAGE)),
+        limit: Some(limit.min(MAX_PAGE_SIZE)),
         cursor,
         strategy: strategy::parse(&strategy.strategy)?,
         filters: filters.into_filters(),
@@ -29,11 +29,11 @@ pub(super) async fn search(
     };
     if also.is_empty() {
         request.intent = intent;
-        let answer = walk(&mut request, limit, client).await?;
+        let answer = fetch_pages(&mut request, limit, client).await?;
         if output.is_json() {
             output.json_line(&answer);
         } else {
-            print_answer(&answer, explain, output);
+            print_response(&answer, explain, output);
         }
         return Ok(());
     }
@@ -44,18 +44,18 @@ pub(super) async fn search(
         return Ok(());
     }
     for answer in &answers.responses {
-        output.line(format_args!("{BOLD}{}{BOLD:#}", plain(&answer.intent)));
-        print_answer(&answer.answer, explain, output);
+        output.line(format_args!("{BOLD}{}{BOLD:#}", sanitize(&answer.intent)));
+        print_response(&answer.answer, explain, output);
     }
     Ok(())
 }
 
 /// One answer of as many pages as the limit wants.
-async fn walk(
+async fn fetch_pages(
     request: &mut SearchRequest,
     limit: usize,
-    client: &Client,
-) -> Result<SearchResponse, Failure> {
+    client: &ServiceClient,
+) -> Result<SearchResponse, CliError> {
     let mut answer: SearchResponse = client.post(&["v1", "search"], request).await?;
     while let Some(next) = answer.next.take() {
         let left = limit.saturating_sub(answer.capabilities.len());
@@ -63,7 +63,7 @@ async fn walk(
             answer.next = Some(next);
             break;
         }
-        request.limit = Some(left.min(LARGEST_PAGE));
+        request.limit = Some(left.min(MAX_PAGE_SIZE));
         request.cursor = Some(next);
         let page: SearchResponse = client.post(&["v1", "search"], request).await?;
         answer.capabilities.extend(page.capabilities);
@@ -75,7 +75,7 @@ async fn walk(
 }
 
 /// Prints an answer for a person; with the terms of the scores, when they are wanted.
-pub(crate) fn print_answer(answer: &SearchResponse, explain: bool, output: &mut Output) {
+pub(crate) fn print_response(answer: &SearchResponse, explain: bool, output: &mut CommandOutput) {
     for hit in &answer.capabilities {
         print_hit(hit, output);
         if explain {
@@ -84,7 +84,7 @@ pub(crate) fn print_answer(answer: &SearchResponse, explain: bool, output: &mut 
     }
     let metadata = &answer.metadata;
     if let Some(degraded) = &metadata.degraded {
-        output.line(format_args!("{WARN}{}{WARN:#}", plain(degraded)));
+        output.line(format_args!("{WARN}{}{WARN:#}", sanitize(degraded)));
     }
     if let Some(message) = &metadata.message {
         // The names are below, with more about them.
@@ -112,13 +112,13 @@ pub(crate) fn print_answer(answer: &SearchResponse, explain: bool, output: &mut 
     }
 }
 
-fn print_hit(hit: &SearchHit, output: &mut Output) {
+fn print_hit(hit: &SearchHit, output: &mut CommandOutput) {
     let SearchHit { name, version, description, score, similarity, .. } = hit;
     output.line(format_args!(
         "{BOLD}{score:.2}{BOLD:#}  {NAME}{name}{NAME:#} {version}  {description}"
     ));
     if let Some(deprecated) = &hit.deprecated {
-        output.line(format_args!("      {WARN}{}{WARN:#}", plain(&deprecated.to_string())));
+        output.line(format_args!("      {WARN}{}{WARN:#}", sanitize(&deprecated.to_string())));
     }
     let inputs: Vec<_> = hit
         .parameters
@@ -139,7 +139,7 @@ fn print_hit(hit: &SearchHit, output: &mut Output) {
 }
 
 /// How the score came about: what each term is, what it counts, and what it adds.
-fn print_terms(hit: &SearchHit, output: &mut Output) {
+fn print_terms(hit: &SearchHit, output: &mut CommandOutput) {
     for term in &hit.explanation {
         let ScoreTerm { term, value, weight, contribution } = term;
         output.line(format_args!(

@@ -13,18 +13,18 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use crate::cli::{AllowSecretArgs, ClientAuth, SecretKind, SecretsCommand, SetSecretArgs};
-use crate::cli_error::Failure;
-use crate::client::{Client, check_private};
-use crate::output::{DIM, NAME, Output};
+use crate::cli_error::CliError;
+use crate::client::{ServiceClient, require_private_connection};
+use crate::output::{CommandOutput, DIM, NAME};
 
 /// The most that is read from standard input, in bytes.
 const MAX_INPUT: u64 = 64 << 10;
 
 pub(super) async fn secrets(
     command: SecretsCommand,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     match command {
         SecretsCommand::Set(arguments) => set(arguments, client, output).await,
         SecretsCommand::Allow(arguments) => allow(arguments, client, output).await,
@@ -35,10 +35,10 @@ pub(super) async fn secrets(
 
 async fn set(
     arguments: SetSecretArgs,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    check_private(client)?;
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
+    require_private_connection(client)?;
     let (host, scheme) = (arguments.host.clone(), arguments.scheme.clone());
     let credential = read_credential(arguments)?;
     let path = ["v1", "secrets", host.as_str(), &scheme];
@@ -60,9 +60,9 @@ async fn set(
 
 async fn allow(
     arguments: AllowSecretArgs,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let AllowSecretArgs { host, scheme, subjects, publishers, capabilities, owner_only: _ } =
         arguments;
     let users = CredentialUsers {
@@ -99,7 +99,7 @@ fn describe_users(users: &CredentialUsers) -> String {
     ["the owner's runs".to_owned()].into_iter().chain(grants).collect::<Vec<_>>().join(", ")
 }
 
-async fn list(client: &Client, output: &mut Output) -> Result<(), Failure> {
+async fn list(client: &ServiceClient, output: &mut CommandOutput) -> Result<(), CliError> {
     let StoredCredentials { secrets } = client.get(&["v1", "secrets"]).await?;
     if output.is_json() {
         output.json_line(&StoredCredentials { secrets });
@@ -124,9 +124,9 @@ async fn list(client: &Client, output: &mut Output) -> Result<(), Failure> {
 async fn remove(
     host: &Domain,
     scheme: &str,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let path = ["v1", "secrets", host.as_str(), scheme];
     client.bytes(client.request(Method::DELETE, &path)).await?;
     if output.is_json() {
@@ -147,7 +147,7 @@ fn name_of(kind: CredentialKind) -> &'static str {
     }
 }
 
-fn read_credential(arguments: SetSecretArgs) -> Result<Credential, Failure> {
+fn read_credential(arguments: SetSecretArgs) -> Result<Credential, CliError> {
     let SetSecretArgs {
         kind, place, user, client_id, token_hosts, refresh_token, client_auth, ..
     } = arguments;
@@ -155,13 +155,13 @@ fn read_credential(arguments: SetSecretArgs) -> Result<Credential, Failure> {
         && (client_id.is_some() || refresh_token || !token_hosts.is_empty())
     {
         let message = "--client-id, --token-host and --refresh-token are for --kind oauth2";
-        return Err(Failure::argument(message));
+        return Err(CliError::invalid_argument(message));
     }
     if kind != SecretKind::Basic && user.is_some() {
-        return Err(Failure::argument("--user is for --kind basic"));
+        return Err(CliError::invalid_argument("--user is for --kind basic"));
     }
     if kind != SecretKind::ApiKey && place.is_some() {
-        return Err(Failure::argument("--in is for --kind api-key"));
+        return Err(CliError::invalid_argument("--in is for --kind api-key"));
     }
     let asked: &[&str] = match kind {
         SecretKind::ApiKey => &["key"],
@@ -191,7 +191,7 @@ fn read_credential(arguments: SetSecretArgs) -> Result<Credential, Failure> {
 }
 
 /// A secret for each name: asked for on a terminal, else from standard input.
-fn read_secrets(names: &[&str]) -> Result<Vec<Secret>, Failure> {
+fn read_secrets(names: &[&str]) -> Result<Vec<Secret>, CliError> {
     if io::stdin().is_terminal() {
         let ask = |name: &&str| {
             let text = rpassword::prompt_password(format!("{name} (not shown): "));
@@ -205,9 +205,9 @@ fn read_secrets(names: &[&str]) -> Result<Vec<Secret>, Failure> {
 }
 
 /// The lines of `text`, one for each name.
-fn split_lines(text: &str, names: &[&str]) -> Result<Vec<Secret>, Failure> {
+fn split_lines(text: &str, names: &[&str]) -> Result<Vec<Secret>, CliError> {
     let lines: Vec<_> = text.lines().map(Secret::new).collect();
-    if lines.len() == names.len() && lines.iter().all(|line| !line.reveal().is_empty()) {
+    if lines.len() == names.len() && lines.iter().all(|line| !line.expose_secret().is_empty()) {
         return Ok(lines);
     }
     let message = format!(
@@ -215,11 +215,11 @@ fn split_lines(text: &str, names: &[&str]) -> Result<Vec<Secret>, Failure> {
         lines.len(),
         names.join(", then the ")
     );
-    Err(Failure::argument(message).with_hint("Give each secret on a line of its own."))
+    Err(CliError::invalid_argument(message).with_hint("Give each secret on a line of its own."))
 }
 
-fn cannot_read(error: &io::Error) -> Failure {
-    Failure::argument(format!("the secret cannot be read: {error}"))
+fn cannot_read(error: &io::Error) -> CliError {
+    CliError::invalid_argument(format!("the secret cannot be read: {error}"))
 }
 
 #[cfg(test)]
@@ -230,7 +230,7 @@ mod tests {
     fn each_secret_is_a_line() {
         let read = |text, names: &[&str]| {
             let lines = split_lines(text, names).ok()?;
-            Some(lines.iter().map(|line| line.reveal().to_owned()).collect::<Vec<_>>())
+            Some(lines.iter().map(|line| line.expose_secret().to_owned()).collect::<Vec<_>>())
         };
         assert_eq!(read("a b \r\n", &["key"]), Some(vec!["a b ".to_owned()]));
         assert_eq!(read("a", &["key"]), Some(vec!["a".to_owned()]));

@@ -1,26 +1,27 @@
 //! `a2s services`: the hosts that capabilities talk to.
 
 use a2s::api::{
-    SearchLevel, SearchRequest, Service, ServiceCapabilities, ServiceList, ServiceSearchResponse,
+    SearchLevel, SearchRequest, ServiceCapabilities, ServiceList, ServiceSearchResponse,
+    ServiceSummary,
 };
-use a2s::{Domain, Format, Permission};
+use a2s::{Domain, Permission, TaskFormat};
 use reqwest::Method;
 
 use crate::cli::ServicesArgs;
-use crate::cli_error::Failure;
-use crate::client::Client;
-use crate::output::{BOLD, DIM, NAME, Output, WARN, plain, shorten};
+use crate::cli_error::CliError;
+use crate::client::ServiceClient;
+use crate::output::{BOLD, CommandOutput, DIM, NAME, WARN, sanitize, shorten};
 
 /// The most members of one page.
-const LARGEST_PAGE: usize = 100;
+const MAX_PAGE_SIZE: usize = 100;
 /// How much of the titles of a service has room in a row, in characters.
 const MAX_TITLES: usize = 30;
 
 pub(super) async fn services(
     arguments: ServicesArgs,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let ServicesArgs { intent, host, limit, filters } = arguments;
     let filters = filters.into_filters();
     match (intent, host) {
@@ -28,14 +29,14 @@ pub(super) async fn services(
             let request = SearchRequest {
                 intent,
                 level: Some(SearchLevel::Services),
-                limit: Some(limit.min(LARGEST_PAGE)),
+                limit: Some(limit.min(MAX_PAGE_SIZE)),
                 filters,
                 ..SearchRequest::default()
             };
             find(&request, client, output).await
         }
         (None, _) if filters.is_some() => {
-            Err(Failure::argument("filters choose among what fits an intent".to_owned())
+            Err(CliError::invalid_argument("filters choose among what fits an intent".to_owned())
                 .with_hint("Say what is to be done: a2s services INTENT --read-only"))
         }
         (None, Some(host)) => show(&host, limit, client, output).await,
@@ -45,9 +46,9 @@ pub(super) async fn services(
 
 async fn find(
     request: &SearchRequest,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let answer: ServiceSearchResponse = client.post(&["v1", "search"], request).await?;
     if output.is_json() {
         output.json_line(&answer);
@@ -61,12 +62,16 @@ async fn find(
         output.line(format_args!("      {DIM}{}{DIM:#}", about(&hit.service)));
     }
     if let Some(message) = &answer.metadata.message {
-        output.line(format_args!("{WARN}{}{WARN:#}", plain(message)));
+        output.line(format_args!("{WARN}{}{WARN:#}", sanitize(message)));
     }
     Ok(())
 }
 
-async fn list(limit: usize, client: &Client, output: &mut Output) -> Result<(), Failure> {
+async fn list(
+    limit: usize,
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let mut all = ServiceList { services: Vec::new(), next: None };
     loop {
         let page: ServiceList =
@@ -98,9 +103,9 @@ async fn list(limit: usize, client: &Client, output: &mut Output) -> Result<(), 
 async fn show(
     host: &Domain,
     limit: usize,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let path = ["v1", "services", host.as_str()];
     let mut all: ServiceCapabilities = get(&path, limit, None, client).await?;
     while all.next.is_some() && all.capabilities.len() < limit {
@@ -117,7 +122,7 @@ async fn show(
     output.line(format_args!("  {DIM}{}{DIM:#}", about(&all.service)));
     for capability in &all.capabilities {
         let (name, version) = (&capability.name, &capability.version);
-        let description = plain(&capability.description);
+        let description = sanitize(&capability.description);
         output.line(format_args!("  {NAME}{name}{NAME:#} {version}  {description}"));
     }
     print_more(all.next.is_some(), output);
@@ -128,25 +133,25 @@ async fn get<T: serde::de::DeserializeOwned>(
     path: &[&str],
     limit: usize,
     after: Option<&str>,
-    client: &Client,
-) -> Result<T, Failure> {
-    let limit = limit.min(LARGEST_PAGE).to_string();
+    client: &ServiceClient,
+) -> Result<T, CliError> {
+    let limit = limit.min(MAX_PAGE_SIZE).to_string();
     let mut query = vec![("limit", limit.as_str())];
     query.extend(after.map(|after| ("after", after)));
     Ok(client.json(client.request(Method::GET, path).query(&query)).await?)
 }
 
-fn heading(service: &Service) -> String {
+fn heading(service: &ServiceSummary) -> String {
     let titles = service.titles.join(", ");
-    format!("{NAME}{}{NAME:#}  {}", service.host, plain(&titles))
+    format!("{NAME}{}{NAME:#}  {}", service.host, sanitize(&titles))
 }
 
-fn about(service: &Service) -> String {
+fn about(service: &ServiceSummary) -> String {
     let capabilities = match service.capabilities {
         1 => "1 capability".to_owned(),
         more => format!("{more} capabilities"),
     };
-    let formats = service.formats.iter().map(|format: &Format| format.to_string());
+    let formats = service.formats.iter().map(|format: &TaskFormat| format.to_string());
     let mut words: Vec<String> = std::iter::once(capabilities).chain(formats).collect();
     if !service.permissions.is_empty() {
         let needed: Vec<_> = service.permissions.iter().map(Permission::as_str).collect();
@@ -155,7 +160,7 @@ fn about(service: &Service) -> String {
     words.join(", ")
 }
 
-fn print_more(has_more: bool, output: &mut Output) {
+fn print_more(has_more: bool, output: &mut CommandOutput) {
     if has_more {
         output.line(format_args!("{DIM}there are more: raise --limit{DIM:#}"));
     }

@@ -3,15 +3,17 @@
 use std::path::Path;
 
 use a2s::api::CapabilityVersions;
-use a2s::{Action, Block, Capability, Document, InputField, Interface, OnError, Step};
+use a2s::{
+    Capability, CapabilityInterface, Document, InputField, OnError, Step, StepAction, StepBlock,
+};
 use serde_json::{Value, json};
 
-use super::version_spec::Target;
+use super::version_spec::VersionSpec;
 use super::{dependency_loader, document};
 use crate::cli::ShowArgs;
-use crate::cli_error::Failure;
-use crate::client::Client;
-use crate::output::{BOLD, DIM, NAME, Output, WARN, plain};
+use crate::cli_error::CliError;
+use crate::client::ServiceClient;
+use crate::output::{BOLD, CommandOutput, DIM, NAME, WARN, sanitize};
 
 /// The most values of an `enum` that are listed.
 const MAX_CHOICES: usize = 8;
@@ -22,13 +24,13 @@ const MAX_NESTING: usize = 3;
 
 pub(super) async fn show(
     arguments: &ShowArgs,
-    client: impl FnOnce() -> Result<Client, Failure>,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: impl FnOnce() -> Result<ServiceClient, CliError>,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let target = arguments.target.as_str();
-    let (source, shown) = match Target::of_file(target) {
+    let (source, shown) = match VersionSpec::find_file(target) {
         Some(path) => from_file(path, output)?,
-        None => from_registry(Target::parse(target)?, &client()?).await?,
+        None => from_registry(VersionSpec::parse(target)?, &client()?).await?,
     };
     if arguments.yaml {
         output.raw(&String::from_utf8_lossy(&source));
@@ -36,7 +38,7 @@ pub(super) async fn show(
         let capability = shown.document.capability();
         let (title, description) = (capability.name.as_str(), &capability.description);
         let schema = shown.document.interface_as_written().to_json_schema(title, description);
-        output.schema(&schema);
+        output.print_schema(&schema);
     } else if output.is_json() {
         output.json_line(&shown.to_json());
     } else {
@@ -46,24 +48,30 @@ pub(super) async fn show(
 }
 
 /// A capability, and what is published of it.
-struct Shown {
+struct ShownCapability {
     document: Document,
     versions: Option<CapabilityVersions>,
 }
 
-fn from_file(path: &Path, output: &mut Output) -> Result<(Vec<u8>, Shown), Failure> {
+fn from_file(
+    path: &Path,
+    output: &mut CommandOutput,
+) -> Result<(Vec<u8>, ShownCapability), CliError> {
     let (source, document) = document::open(path, output)?;
-    Ok((source, Shown { document, versions: None }))
+    Ok((source, ShownCapability { document, versions: None }))
 }
 
-async fn from_registry(target: Target, client: &Client) -> Result<(Vec<u8>, Shown), Failure> {
-    let (source, document) = dependency_loader::fetch(&target, client).await?;
+async fn from_registry(
+    target: VersionSpec,
+    client: &ServiceClient,
+) -> Result<(Vec<u8>, ShownCapability), CliError> {
+    let (source, document) = dependency_loader::fetch_document(&target, client).await?;
     let name = &target.name;
     let versions = client.get(&["v1", "capabilities", name.as_str()]).await?;
-    Ok((source, Shown { document, versions: Some(versions) }))
+    Ok((source, ShownCapability { document, versions: Some(versions) }))
 }
 
-impl Shown {
+impl ShownCapability {
     fn to_json(&self) -> Value {
         let capability = self.document.capability();
         let mut line = json!({
@@ -85,11 +93,11 @@ impl Shown {
         line
     }
 }
-impl Shown {
-    fn print(&self, output: &mut Output) {
+impl ShownCapability {
+    fn print(&self, output: &mut CommandOutput) {
         let (capability, interface) = (self.document.capability(), self.document.interface());
         let Capability { name, version, description, .. } = capability;
-        output.line(format_args!("{NAME}{name}{NAME:#} {version}  {}", plain(description)));
+        output.line(format_args!("{NAME}{name}{NAME:#} {version}  {}", sanitize(description)));
         output.line(format_args!("{DIM}{}{DIM:#}", self.document.digest()));
         let known = self.versions.iter().flat_map(|known| &known.versions);
         if let Some(known) = known.into_iter().find(|known| known.version == *version) {
@@ -97,10 +105,11 @@ impl Shown {
                 output.line(format_args!("{WARN}yanked{WARN:#}: kept for those who pin it"));
             }
             if let Some(deprecated) = &known.deprecated {
-                output.line(format_args!("{WARN}{}{WARN:#}", plain(&deprecated.to_string())));
+                output.line(format_args!("{WARN}{}{WARN:#}", sanitize(&deprecated.to_string())));
             }
         }
-        let authors: Vec<_> = capability.authors.iter().map(|author| plain(&author.name)).collect();
+        let authors: Vec<_> =
+            capability.authors.iter().map(|author| sanitize(&author.name)).collect();
         print_about("by", &authors.join(", "), output);
         print_about("services", &joined(&interface.services), output);
         let changes = match (interface.read_only, capability.dependencies.is_empty()) {
@@ -124,8 +133,9 @@ impl Shown {
         capability.execution.children().into_iter().for_each(|step| print_step(step, 2, output));
     }
 
-    fn print_fields(&self, output: &mut Output) {
-        let Interface { inputs, outputs, uses_others, .. } = &self.document.interface_as_written();
+    fn print_fields(&self, output: &mut CommandOutput) {
+        let CapabilityInterface { inputs, outputs, uses_others, .. } =
+            &self.document.interface_as_written();
         let names = inputs.iter().map(|input| &input.name);
         let names = names.chain(outputs.iter().map(|field| &field.name));
         let width = names.map(|name| name.chars().count()).max().unwrap_or(0).min(MAX_COLUMN);
@@ -133,10 +143,10 @@ impl Shown {
         output.line(format_args!("  {BOLD}inputs{BOLD:#}{none}"));
         for input in inputs {
             let about = input.description.as_deref();
-            print_field((&input.name, width), &words_of(input), about, output);
+            print_field((&input.name, width), &describe_input(input), about, output);
             if !input.patterns.is_empty() {
                 let patterns = input.patterns.join(" | ");
-                output.line(format_args!("      {DIM}{}{DIM:#}", plain(&patterns)));
+                output.line(format_args!("      {DIM}{}{DIM:#}", sanitize(&patterns)));
             }
         }
         if *uses_others {
@@ -146,16 +156,16 @@ impl Shown {
         let none = if outputs.is_empty() { "     nothing" } else { "" };
         output.line(format_args!("  {BOLD}gives{BOLD:#}{none}"));
         for field in outputs {
-            let kind = kind_of(&field.schema, 0);
+            let kind = describe_schema(&field.schema, 0);
             print_field((&field.name, width), &kind, field.description.as_deref(), output);
         }
     }
 }
 
 /// What an input takes, in words.
-fn words_of(input: &InputField) -> String {
+fn describe_input(input: &InputField) -> String {
     let mut words = Vec::new();
-    let kind = kind_of(&input.schema, 0);
+    let kind = describe_schema(&input.schema, 0);
     if !kind.is_empty() {
         words.push(kind);
     }
@@ -171,7 +181,7 @@ fn words_of(input: &InputField) -> String {
 }
 
 /// The values that a JSON Schema admits, in a few words; empty when that is any.
-fn kind_of(schema: &Value, depth: usize) -> String {
+fn describe_schema(schema: &Value, depth: usize) -> String {
     if depth > MAX_NESTING {
         return "…".to_owned();
     }
@@ -182,13 +192,14 @@ fn kind_of(schema: &Value, depth: usize) -> String {
     }
     for members in ["anyOf", "oneOf"] {
         if let Some(members) = schema[members].as_array() {
-            let mut kinds: Vec<_> = members.iter().map(|one| kind_of(one, depth + 1)).collect();
+            let mut kinds: Vec<_> =
+                members.iter().map(|one| describe_schema(one, depth + 1)).collect();
             kinds.dedup();
             let known = kinds.iter().all(|kind| !kind.is_empty());
             return if known { kinds.join(" or ") } else { String::new() };
         }
     }
-    let item = kind_of(schema.get("items").unwrap_or(&Value::Null), depth + 1);
+    let item = describe_schema(schema.get("items").unwrap_or(&Value::Null), depth + 1);
     let name = |kind: &Value| match kind.as_str().unwrap_or_default() {
         "array" if !item.is_empty() => format!("array of {item}"),
         kind => kind.to_owned(),
@@ -200,17 +211,22 @@ fn kind_of(schema: &Value, depth: usize) -> String {
 }
 
 /// Prints a line about a field; the name takes a column of a `width`.
-fn print_field((name, width): (&str, usize), kind: &str, about: Option<&str>, output: &mut Output) {
-    let name = plain(name);
+fn print_field(
+    (name, width): (&str, usize),
+    kind: &str,
+    about: Option<&str>,
+    output: &mut CommandOutput,
+) {
+    let name = sanitize(name);
     let kind =
-        if kind.is_empty() { String::new() } else { format!("  {DIM}{}{DIM:#}", plain(kind)) };
-    let about = about.map_or_else(String::new, |about| format!("  {}", plain(about)));
+        if kind.is_empty() { String::new() } else { format!("  {DIM}{}{DIM:#}", sanitize(kind)) };
+    let about = about.map_or_else(String::new, |about| format!("  {}", sanitize(about)));
     let width = if kind.is_empty() && about.is_empty() { 0 } else { width };
     output.line(format_args!("    {BOLD}{name:width$}{BOLD:#}{kind}{about}"));
 }
 
 /// Prints a line with its heading.
-fn print_about(heading: &str, text: &str, output: &mut Output) {
+fn print_about(heading: &str, text: &str, output: &mut CommandOutput) {
     output.line(format_args!("  {BOLD}{heading:9}{BOLD:#} {text}"));
 }
 
@@ -218,15 +234,17 @@ fn joined(names: &[impl std::fmt::Display]) -> String {
     names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn print_step(step: &Step, depth: usize, output: &mut Output) {
+fn print_step(step: &Step, depth: usize, output: &mut CommandOutput) {
     let what = match &step.action {
-        Action::Task { task, .. } => {
+        StepAction::Task { task, .. } => {
             let tool = task.tool().map_or_else(String::new, |tool| format!(" tool {tool}"));
             format!("{}{tool} at {}", task.format(), task.url())
         }
-        Action::Capability { capability, .. } => format!("uses {capability}"),
-        Action::Block(Block::Condition { condition, .. }) => format!("if {}", condition.source()),
-        Action::Block(block) => block.kind().to_owned(),
+        StepAction::Capability { capability, .. } => format!("uses {capability}"),
+        StepAction::Block(StepBlock::Condition { condition, .. }) => {
+            format!("if {}", condition.source())
+        }
+        StepAction::Block(block) => block.kind().to_owned(),
     };
     let mut words = vec![what];
     if let Some(for_each) = &step.control.for_each {
@@ -239,19 +257,19 @@ fn print_step(step: &Step, depth: usize, output: &mut Output) {
         words.push("may fail".to_owned());
     }
     let (indent, words) = ("  ".repeat(depth), words.join(", "));
-    output.line(format_args!("{indent}{}  {DIM}{}{DIM:#}", step.id, plain(&words)));
+    output.line(format_args!("{indent}{}  {DIM}{}{DIM:#}", step.id, sanitize(&words)));
     match &step.action {
-        Action::Block(Block::Condition { if_true, if_false, .. }) => {
+        StepAction::Block(StepBlock::Condition { if_true, if_false, .. }) => {
             if_true.iter().for_each(|step| print_step(step, depth + 1, output));
             if !if_false.is_empty() {
                 output.line(format_args!("{indent}{DIM}else{DIM:#}"));
                 if_false.iter().for_each(|step| print_step(step, depth + 1, output));
             }
         }
-        Action::Block(block) => {
+        StepAction::Block(block) => {
             block.children().into_iter().for_each(|step| print_step(step, depth + 1, output));
         }
-        Action::Task { .. } | Action::Capability { .. } => {}
+        StepAction::Task { .. } | StepAction::Capability { .. } => {}
     }
     if let OnError::Catch { steps, .. } = &step.control.on_error {
         output.line(format_args!("{indent}{DIM}when that fails{DIM:#}"));

@@ -3,21 +3,21 @@
 use a2s::api::{StateEntry, StateList};
 use reqwest::{Method, RequestBuilder};
 
-use super::run::read_pair;
+use super::run::parse_assignment;
 use crate::cli::StateCommand;
-use crate::cli_error::Failure;
-use crate::client::Client;
-use crate::output::{DIM, NAME, Output, plain};
+use crate::cli_error::CliError;
+use crate::client::ServiceClient;
+use crate::output::{CommandOutput, DIM, NAME, sanitize};
 
 pub(super) async fn state(
     command: StateCommand,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     match command {
         StateCommand::List { everybody, session } => {
             let path = path(session.as_deref(), None);
-            let request = for_whom(client.request(Method::GET, &path), everybody);
+            let request = with_scope(client.request(Method::GET, &path), everybody);
             let list: StateList = client.json(request).await?;
             if output.is_json() {
                 output.json_line(&list);
@@ -27,11 +27,12 @@ pub(super) async fn state(
             print(&list.entries, output);
         }
         StateCommand::Set { values, everybody, session } => {
-            let values = values.iter().map(|text| read_pair(text, "NAME=VALUE"));
+            let values = values.iter().map(|text| parse_assignment(text, "NAME=VALUE"));
             // All are read before the first is sent.
             for (name, value) in values.collect::<Result<Vec<_>, _>>()? {
                 let path = path(session.as_deref(), Some(&name));
-                let request = for_whom(client.request(Method::PUT, &path), everybody).json(&value);
+                let request =
+                    with_scope(client.request(Method::PUT, &path), everybody).json(&value);
                 let entry: StateEntry = client.json(request).await?;
                 if output.is_json() {
                     output.json_line(&entry);
@@ -42,12 +43,12 @@ pub(super) async fn state(
         StateCommand::Remove { names, everybody, session } => {
             for name in &names {
                 let path = path(session.as_deref(), Some(name));
-                let request = for_whom(client.request(Method::DELETE, &path), everybody);
+                let request = with_scope(client.request(Method::DELETE, &path), everybody);
                 client.bytes(request).await?;
                 if output.is_json() {
                     output.json_line(&serde_json::json!({ "removed": name }));
                 } else {
-                    output.line(format_args!("forgot {NAME}{}{NAME:#}", plain(name)));
+                    output.line(format_args!("forgot {NAME}{}{NAME:#}", sanitize(name)));
                 }
             }
         }
@@ -55,7 +56,7 @@ pub(super) async fn state(
     Ok(())
 }
 
-fn print(entries: &[StateEntry], output: &mut Output) {
+fn print(entries: &[StateEntry], output: &mut CommandOutput) {
     if output.is_json() {
         return;
     }
@@ -63,14 +64,14 @@ fn print(entries: &[StateEntry], output: &mut Output) {
         let value = value.to_string();
         output.line(format_args!(
             "{NAME}{}{NAME:#} = {}  {DIM}{updated_at:.0}{DIM:#}",
-            plain(name),
-            plain(&value)
+            sanitize(name),
+            sanitize(&value)
         ));
     }
 }
 
 /// The same request about the values for the runs of all callers.
-fn for_whom(request: RequestBuilder, everybody: bool) -> RequestBuilder {
+fn with_scope(request: RequestBuilder, everybody: bool) -> RequestBuilder {
     if everybody { request.query(&[("for", "everybody")]) } else { request }
 }
 

@@ -2,17 +2,17 @@
 
 use a2s::api::{CapabilityStats, FailureCount, FaultAttribution};
 
-use super::version_spec::Target;
-use crate::cli_error::Failure;
-use crate::client::Client;
-use crate::output::{BOLD, DIM, NAME, Output, count};
+use super::version_spec::VersionSpec;
+use crate::cli_error::CliError;
+use crate::client::ServiceClient;
+use crate::output::{BOLD, CommandOutput, DIM, NAME, count};
 
 pub(super) async fn stats(
     target: &str,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    let Target { name, range } = Target::parse(target)?;
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
+    let VersionSpec { name, range } = VersionSpec::parse(target)?;
     let version = range.as_deref().unwrap_or("latest");
     let path = ["v1", "capabilities", name.as_str(), version, "stats"];
     let stats: CapabilityStats = client.get(&path).await?;
@@ -24,7 +24,7 @@ pub(super) async fn stats(
     Ok(())
 }
 
-fn print(stats: &CapabilityStats, output: &mut Output) {
+fn print(stats: &CapabilityStats, output: &mut CommandOutput) {
     let CapabilityStats {
         name, version, checksum, runs, successes, faults, weights: standing, ..
     } = stats;
@@ -65,7 +65,7 @@ fn print(stats: &CapabilityStats, output: &mut Output) {
     }
 }
 
-fn print_failure(failure: &FailureCount, output: &mut Output) {
+fn print_failure(failure: &FailureCount, output: &mut CommandOutput) {
     let code = failure.code.as_deref().unwrap_or("no code");
     let class = failure.class.map_or(String::new(), |class| format!(" ({})", class.as_str()));
     let blame = match failure.attribution {

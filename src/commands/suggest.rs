@@ -1,10 +1,10 @@
 //! "Did you mean" for names of capabilities that are not published.
 
 use a2s::did_you_mean;
-use agent::Registry;
+use agent::RemoteRegistry;
 
-use crate::cli_error::Failure;
-use crate::client::Client;
+use crate::cli_error::CliError;
+use crate::client::ServiceClient;
 
 /// The codes of registry and executor for a name that is not published.
 const NOT_PUBLISHED: [&str; 2] = ["A2S220", "A2S312"];
@@ -14,10 +14,10 @@ const MAX_PAGES: usize = 40;
 /// The same failure; where it is about a name that is not published, with the name that was most
 /// likely meant.
 pub(super) async fn with_suggestion(
-    failure: Failure,
-    client: impl FnOnce() -> Result<Client, Failure>,
-) -> Failure {
-    if failure.told || !NOT_PUBLISHED.contains(&failure.code.as_str()) {
+    failure: CliError,
+    client: impl FnOnce() -> Result<ServiceClient, CliError>,
+) -> CliError {
+    if failure.is_printed || !NOT_PUBLISHED.contains(&failure.code.as_str()) {
         return failure;
     }
     // Every message of these codes has the name in quotes first.
@@ -30,8 +30,8 @@ pub(super) async fn with_suggestion(
 }
 
 /// The published name that is the closest to `wanted`, when one is close enough.
-async fn closest(wanted: &str, client: Client) -> Option<String> {
-    let registry = Registry::new(client);
+async fn closest(wanted: &str, client: ServiceClient) -> Option<String> {
+    let registry = RemoteRegistry::new(client);
     let mut names: Vec<String> = Vec::new();
     let mut after: Option<String> = None;
     for _ in 0..MAX_PAGES {

@@ -7,57 +7,57 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use a2s::{Document, Example};
-use executor::{ExampleRunner, Outcome};
+use a2s::{CapabilityExample, Document};
+use executor::{ExampleResult, ExampleRunner};
 use rayon::prelude::*;
 use tokio::runtime::Handle;
 
-use self::report::Counts;
-use super::document::{self, Found};
-use super::version_spec::Target;
+use self::report::ExampleCounts;
+use super::document::{self, FoundFile};
+use super::version_spec::VersionSpec;
 use super::{checksum, dependency_loader};
 use crate::cli::TestArgs;
-use crate::cli_error::{Exit, Failure};
-use crate::client::Client;
-use crate::clock::System;
-use crate::output::{Output, WARN, plain};
+use crate::cli_error::{CliError, CliExitCode};
+use crate::client::ServiceClient;
+use crate::clock::SystemClockAndIds;
+use crate::output::{CommandOutput, WARN, sanitize};
 
-pub(super) use example_documents::Bench;
+pub(super) use example_documents::DocumentSet;
 pub(super) use report::print_outcome;
 
 /// A document that was asked for.
-struct Subject {
+struct TestSubject {
     /// The file, or the name that it was asked for by.
     origin: String,
     source: Vec<u8>,
     /// The document, or why there is none.
-    document: Result<Arc<Document>, Failure>,
+    document: Result<Arc<Document>, CliError>,
     /// Whether the checksum in the file is that of other content.
     is_stale: bool,
 }
 
 /// What came of the examples of a document.
-struct Tested {
-    subject: Subject,
+struct TestedDocument {
+    subject: TestSubject,
     /// What it is tried by, or why it cannot be.
-    trial: Option<Result<ExampleRunner, Failure>>,
+    runner: Option<Result<ExampleRunner, CliError>>,
     /// The examples that were tried, by their number.
-    tried: Vec<(usize, Result<Outcome, Panicked>)>,
+    results: Vec<(usize, Result<ExampleResult, ExecutorPanic>)>,
     /// How many the filter left out.
     left_out: usize,
 }
 
 /// The executor broke down: a defect of ours, and no other example should suffer from it.
 #[derive(Debug)]
-pub(super) struct Panicked;
+pub(super) struct ExecutorPanic;
 
 pub(super) async fn test(
     arguments: &TestArgs,
-    client: impl FnOnce() -> Result<Client, Failure>,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: impl FnOnce() -> Result<ServiceClient, CliError>,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let client = client()?;
-    let mut bench = Bench::default();
+    let mut bench = DocumentSet::default();
     let mut subjects = read(&arguments.targets, &client).await?;
     for subject in &mut subjects {
         if let Ok(document) = &subject.document {
@@ -66,69 +66,71 @@ pub(super) async fn test(
     }
     let mut tested = Vec::new();
     for subject in subjects {
-        tested.push(prepare(subject, &mut bench, &client, arguments.filter.as_deref()).await);
+        tested
+            .push(prepare_runner(subject, &mut bench, &client, arguments.filter.as_deref()).await);
     }
     let runtime = Handle::current();
-    let tested: Vec<Tested> =
+    let tested: Vec<TestedDocument> =
         tested.into_par_iter().map(|one| one.run(&runtime, arguments.filter.as_deref())).collect();
-    let mut counts = Counts::default();
+    let mut counts = ExampleCounts::default();
     for one in &tested {
         report::print(one, arguments.require_examples, &mut counts, output);
         if one.subject.is_stale {
             output.note(format_args!(
                 "{WARN}note{WARN:#} {}: the checksum is that of other content; `a2s checksum --write` or `a2s publish --write-checksum` writes it",
-                plain(&one.subject.origin)
+                sanitize(&one.subject.origin)
             ));
         }
     }
     counts.print(output);
-    let is_unreachable = |failure: &Failure| failure.exit == Exit::Unreachable;
-    if tested.iter().filter_map(Tested::failure).any(is_unreachable) {
-        return Err(Failure::told(Exit::Unreachable));
+    let is_unreachable = |failure: &CliError| failure.exit == CliExitCode::Unreachable;
+    if tested.iter().filter_map(TestedDocument::failure).any(is_unreachable) {
+        return Err(CliError::already_printed(CliExitCode::Unreachable));
     }
-    if counts.is_good() { Ok(()) } else { Err(Failure::told(Exit::Bad)) }
+    if counts.is_good() { Ok(()) } else { Err(CliError::already_printed(CliExitCode::Bad)) }
 }
 
 /// Tries an example where nothing that it breaks can break others.
-pub(super) fn try_out(
+pub(super) fn run_example(
     trial: &ExampleRunner,
-    example: &Example,
+    example: &CapabilityExample,
     runtime: &Handle,
-) -> Result<Outcome, Panicked> {
-    let run = trial.run(example, Arc::new(System), Arc::new(System));
+) -> Result<ExampleResult, ExecutorPanic> {
+    let run = trial.run(example, Arc::new(SystemClockAndIds), Arc::new(SystemClockAndIds));
     // Of a few examples some are tried where the command itself runs.
     let wait = || tokio::task::block_in_place(|| runtime.block_on(run));
-    catch_unwind(AssertUnwindSafe(wait)).map_err(|_| Panicked)
+    catch_unwind(AssertUnwindSafe(wait)).map_err(|_| ExecutorPanic)
 }
 
 /// Reads every document that is meant.
 ///
 /// # Errors
 /// When a target means nothing, or the registry does not answer.
-async fn read(targets: &[String], client: &Client) -> Result<Vec<Subject>, Failure> {
+async fn read(targets: &[String], client: &ServiceClient) -> Result<Vec<TestSubject>, CliError> {
     let mut subjects = Vec::new();
     let mut files: Vec<PathBuf> = Vec::new();
     for target in targets {
         let folder = Some(Path::new(target)).filter(|path| path.is_dir());
-        match folder.or_else(|| Target::of_file(target)) {
+        match folder.or_else(|| VersionSpec::find_file(target)) {
             Some(path) => files.push(path.to_owned()),
             None => subjects.push(fetch(target, client).await?),
         }
     }
     if files.iter().filter(|file| *file == Path::new("-")).count() > 1 {
-        return Err(Failure::argument("standard input can be read once"));
+        return Err(CliError::invalid_argument("standard input can be read once"));
     }
     if !files.is_empty() {
         let found = document::find(&files)?;
-        subjects.extend(found.into_par_iter().map(Subject::read).collect::<Vec<_>>());
+        subjects.extend(found.into_par_iter().map(TestSubject::read).collect::<Vec<_>>());
     }
     Ok(subjects)
 }
 
 /// A document that the registry has.
-async fn fetch(target: &str, client: &Client) -> Result<Subject, Failure> {
-    let (source, document) = dependency_loader::fetch(&Target::parse(target)?, client).await?;
-    Ok(Subject {
+async fn fetch(target: &str, client: &ServiceClient) -> Result<TestSubject, CliError> {
+    let (source, document) =
+        dependency_loader::fetch_document(&VersionSpec::parse(target)?, client).await?;
+    Ok(TestSubject {
         origin: target.to_owned(),
         source,
         document: Ok(Arc::new(document)),
@@ -136,11 +138,11 @@ async fn fetch(target: &str, client: &Client) -> Result<Subject, Failure> {
     })
 }
 
-impl Subject {
-    fn read(found: Found) -> Self {
+impl TestSubject {
+    fn read(found: FoundFile) -> Self {
         let origin = found.path.display().to_string();
         let source = match found.error {
-            Some(error) => Err(Failure::file(&found.path, &error)),
+            Some(error) => Err(CliError::file_error(&found.path, &error)),
             None => document::read(&found.path),
         };
         match source {
@@ -149,11 +151,11 @@ impl Subject {
             }
             Ok(source) => {
                 // Whoever edits a document tries it before the checksum is written.
-                let refreshed = checksum::refresh(&source);
+                let refreshed = checksum::refresh_checksum(&source);
                 let compilation = a2s::compile(refreshed.as_deref().unwrap_or(&source));
-                let document = compilation.document.map(Arc::new).ok_or_else(|| Failure {
+                let document = compilation.document.map(Arc::new).ok_or_else(|| CliError {
                     diagnostics: compilation.diagnostics,
-                    ..Failure::told(Exit::Bad)
+                    ..CliError::already_printed(CliExitCode::Bad)
                 });
                 let is_stale = refreshed.is_some() && document.is_ok();
                 Self { origin, source, document, is_stale }
@@ -164,29 +166,29 @@ impl Subject {
 
 /// Puts together what the examples of a document are tried by. One without examples that are
 /// wanted needs nothing.
-async fn prepare(
-    subject: Subject,
-    bench: &mut Bench,
-    client: &Client,
+async fn prepare_runner(
+    subject: TestSubject,
+    bench: &mut DocumentSet,
+    client: &ServiceClient,
     filter: Option<&str>,
-) -> Tested {
+) -> TestedDocument {
     let trial = match &subject.document {
         Ok(document) if examples(document, filter).next().is_some() => {
-            Some(bench.trial(document, client).await)
+            Some(bench.load_runner(document, client).await)
         }
         Ok(_) | Err(_) => None,
     };
-    Tested { subject, trial, tried: Vec::new(), left_out: 0 }
+    TestedDocument { subject, runner: trial, results: Vec::new(), left_out: 0 }
 }
 
 /// The examples of a document that a filter lets through, with their numbers.
 fn examples<'d>(
     document: &'d Document,
     filter: Option<&'d str>,
-) -> impl Iterator<Item = (usize, &'d Example)> {
+) -> impl Iterator<Item = (usize, &'d CapabilityExample)> {
     let filter = filter.map(str::to_lowercase);
     let capability = document.capability();
-    let wanted = move |(number, example): &(usize, &Example)| {
+    let wanted = move |(number, example): &(usize, &CapabilityExample)| {
         let Some(filter) = &filter else { return true };
         let name = format!("{} {}", capability.name, report::title(*number, example));
         name.to_lowercase().contains(filter)
@@ -194,22 +196,22 @@ fn examples<'d>(
     capability.examples.iter().enumerate().filter(wanted)
 }
 
-impl Tested {
+impl TestedDocument {
     fn run(mut self, runtime: &Handle, filter: Option<&str>) -> Self {
         let Ok(document) = &self.subject.document else { return self };
         let wanted: Vec<_> = examples(document, filter).collect();
         self.left_out = document.capability().examples.len() - wanted.len();
-        if let Some(Ok(trial)) = &self.trial {
+        if let Some(Ok(trial)) = &self.runner {
             let wanted = wanted.into_par_iter();
-            let tried = wanted.map(|(number, one)| (number, try_out(trial, one, runtime)));
-            self.tried = tried.collect();
+            let tried = wanted.map(|(number, one)| (number, run_example(trial, one, runtime)));
+            self.results = tried.collect();
         }
         self
     }
 
     /// Why nothing could be tried.
-    fn failure(&self) -> Option<&Failure> {
-        let trial = self.trial.as_ref().and_then(|trial| trial.as_ref().err());
+    fn failure(&self) -> Option<&CliError> {
+        let trial = self.runner.as_ref().and_then(|trial| trial.as_ref().err());
         self.subject.document.as_ref().err().or(trial)
     }
 }

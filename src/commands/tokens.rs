@@ -5,18 +5,18 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::cli::TokensCommand;
-use crate::cli_error::Failure;
-use crate::client::{Client, check_private};
-use crate::output::{DIM, NAME, Output, WARN};
+use crate::cli_error::CliError;
+use crate::client::{ServiceClient, require_private_connection};
+use crate::output::{CommandOutput, DIM, NAME, WARN};
 
 pub(super) async fn tokens(
     command: TokensCommand,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     match command {
         TokensCommand::Create { name, scopes, expires } => {
-            check_private(client)?;
+            require_private_connection(client)?;
             let expires_in_s = expires.map(|life| life.as_secs().unsigned_abs());
             let request = TokenRequest { name, scopes: scopes.into_iter().collect(), expires_in_s };
             let made: NewToken = client.post(&["v1", "tokens"], &request).await?;
@@ -25,7 +25,7 @@ pub(super) async fn tokens(
                 return Ok(());
             }
             // Standard output has the token alone, for `TOKEN=$(a2s tokens create …)`.
-            output.line(format_args!("{}", made.token.reveal()));
+            output.line(format_args!("{}", made.token.expose_secret()));
             output.note(format_args!("{}", cells(&made.entry).join("  ")));
             output.note(format_args!("{DIM}it is shown this once; set it as A2S_TOKEN{DIM:#}"));
             if made.entry.expires_at.is_none() {

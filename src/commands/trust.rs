@@ -5,17 +5,17 @@ use a2s::api::{TrustList, TrustRequest, TrustedVersion};
 use reqwest::Method;
 use semver::Version;
 
-use super::version_spec::Target;
+use super::version_spec::VersionSpec;
 use crate::cli::TrustCommand;
-use crate::cli_error::Failure;
-use crate::client::Client;
-use crate::output::{DIM, NAME, Output, plain};
+use crate::cli_error::CliError;
+use crate::client::ServiceClient;
+use crate::output::{CommandOutput, DIM, NAME, sanitize};
 
 pub(super) async fn trust(
     command: TrustCommand,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     match command {
         TrustCommand::List => {
             let versions = read_all(client).await?;
@@ -54,7 +54,7 @@ pub(super) async fn trust(
 }
 
 /// All pages of the list.
-async fn read_all(client: &Client) -> Result<Vec<TrustedVersion>, Failure> {
+async fn read_all(client: &ServiceClient) -> Result<Vec<TrustedVersion>, CliError> {
     let mut versions = Vec::new();
     let mut after: Option<String> = None;
     loop {
@@ -73,10 +73,10 @@ async fn read_all(client: &Client) -> Result<Vec<TrustedVersion>, Failure> {
 }
 
 /// The exact version that a command is about.
-fn read_target(text: &str) -> Result<(CapabilityName, Version), Failure> {
-    let Target { name, range } = Target::parse(text)?;
+fn read_target(text: &str) -> Result<(CapabilityName, Version), CliError> {
+    let VersionSpec { name, range } = VersionSpec::parse(text)?;
     let version = range.and_then(|range| range.parse().ok()).ok_or_else(|| {
-        Failure::argument(format!("`{text}` names no exact version"))
+        CliError::invalid_argument(format!("`{text}` names no exact version"))
             .with_hint("Write NAME@VERSION, such as ListDogBreeds@1.0.0.")
     })?;
     Ok((name, version))
@@ -85,7 +85,7 @@ fn read_target(text: &str) -> Result<(CapabilityName, Version), Failure> {
 fn cells(trusted: &TrustedVersion) -> Vec<String> {
     let TrustedVersion { name, version, checksum, remembered_at, accepted_by } = trusted;
     let how = match accepted_by {
-        Some(principal) => format!("accepted by {}", plain(principal)),
+        Some(principal) => format!("accepted by {}", sanitize(principal)),
         None => "first seen".to_owned(),
     };
     vec![

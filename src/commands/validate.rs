@@ -7,14 +7,14 @@ mod watch;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use a2s::{CapabilityName, Shelf};
+use a2s::{CapabilityName, DependencyIndex};
 
-use self::check::Checked;
+use self::check::CheckedFile;
 use super::{dependency_loader, document};
 use crate::cli::ValidateArgs;
-use crate::cli_error::{Exit, Failure};
-use crate::client::Client;
-use crate::output::Output;
+use crate::cli_error::{CliError, CliExitCode};
+use crate::client::ServiceClient;
+use crate::output::CommandOutput;
 
 /// Said where a dependency is among the files, but not as it should be.
 const AGAINST_FILES: &str =
@@ -22,17 +22,17 @@ const AGAINST_FILES: &str =
 
 pub(super) async fn validate(
     arguments: &ValidateArgs,
-    client: impl FnOnce() -> Result<Client, Failure>,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: impl FnOnce() -> Result<ServiceClient, CliError>,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let files = &arguments.files;
     if files.iter().filter(|file| *file == Path::new("-")).count() > 1 {
-        return Err(Failure::argument("standard input can be read once"));
+        return Err(CliError::invalid_argument("standard input can be read once"));
     }
     let client = if arguments.registry { Some(client()?) } else { None };
     if arguments.watch {
         if files.iter().any(|file| file == Path::new("-")) {
-            return Err(Failure::argument("standard input cannot be watched"));
+            return Err(CliError::invalid_argument("standard input cannot be watched"));
         }
         return watch::watch(arguments, client.as_ref(), output).await;
     }
@@ -44,27 +44,30 @@ pub(super) async fn validate(
     let counts = report::count(&checked);
     report::print_counts(&counts, arguments.quiet, output);
     linked?;
-    if counts.bad == 0 { Ok(()) } else { Err(Failure::told(Exit::Bad)) }
+    if counts.bad == 0 { Ok(()) } else { Err(CliError::already_printed(CliExitCode::Bad)) }
 }
 
 /// Checks the files against each other; with a client, against what is published, too.
 ///
 /// # Errors
 /// When the registry does not answer. The files are checked against each other all the same.
-async fn link(checked: &mut [Checked], mut client: Option<&Client>) -> Result<(), Failure> {
-    let mut shelf = Shelf::default();
+async fn link(
+    checked: &mut [CheckedFile],
+    mut client: Option<&ServiceClient>,
+) -> Result<(), CliError> {
+    let mut shelf = DependencyIndex::default();
     for file in checked.iter() {
-        file.put_on(&mut shelf);
+        file.add_to_index(&mut shelf);
     }
-    let own: BTreeSet<CapabilityName> = checked.iter().filter_map(Checked::name).collect();
-    let twice = check::find_twice(checked);
+    let own: BTreeSet<CapabilityName> = checked.iter().filter_map(CheckedFile::name).collect();
+    let twice = check::find_conflicts(checked);
     let mut asked = BTreeSet::new();
     let mut result = Ok(());
     for (index, file) in checked.iter_mut().enumerate() {
         let mut notes = twice.get(&index).cloned().unwrap_or_default();
         if let Some(document) = file.document() {
             if let Some(registry) = client {
-                result = dependency_loader::fill(
+                result = dependency_loader::load_dependencies(
                     &mut shelf,
                     &mut asked,
                     document.capability(),
@@ -76,10 +79,10 @@ async fn link(checked: &mut [Checked], mut client: Option<&Client>) -> Result<()
                     client = None;
                 }
             }
-            notes.extend(check::unknown(&shelf, document.capability(), &own));
+            notes.extend(check::unknown_dependencies(&shelf, document.capability(), &own));
         }
-        file.link(&shelf, notes);
-        if client.is_none() && file.misses_versions() {
+        file.check_dependencies(&shelf, notes);
+        if client.is_none() && file.lacks_versions() {
             file.notes.push(AGAINST_FILES.to_owned());
         }
     }

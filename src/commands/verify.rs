@@ -7,36 +7,36 @@ use a2s::api::{VerifyRequest, VerifyResponse};
 use serde_json::json;
 
 use super::document;
-use super::version_spec::Target;
-use crate::cli_error::{Exit, Failure};
-use crate::client::Client;
-use crate::output::{BAD, GOOD, NAME, Output, plain};
+use super::version_spec::VersionSpec;
+use crate::cli_error::{CliError, CliExitCode};
+use crate::client::ServiceClient;
+use crate::output::{BAD, CommandOutput, GOOD, NAME, sanitize};
 
 pub(super) async fn verify(
     target: &str,
-    client: impl FnOnce() -> Result<Client, Failure>,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    if let Some(path) = Target::of_file(target) {
+    client: impl FnOnce() -> Result<ServiceClient, CliError>,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
+    if let Some(path) = VersionSpec::find_file(target) {
         return verify_file(path, output);
     }
-    let Target { name, range } = Target::parse(target)?;
-    verify_published(VerifyRequest { name, version: exact(range)? }, &client()?, output).await
+    let VersionSpec { name, range } = VersionSpec::parse(target)?;
+    verify_published(VerifyRequest { name, version: parse_exact(range)? }, &client()?, output).await
 }
 
 /// A version, not a range: what is verified is one content.
-fn exact(range: Option<String>) -> Result<Option<semver::Version>, Failure> {
+fn parse_exact(range: Option<String>) -> Result<Option<semver::Version>, CliError> {
     range
         .map(|range| {
             range.parse().map_err(|_| {
-                Failure::argument(format!("`{range}` is no exact version"))
+                CliError::invalid_argument(format!("`{range}` is no exact version"))
                     .with_hint("Write all three numbers: 1.0.0.")
             })
         })
         .transpose()
 }
 
-fn verify_file(path: &Path, output: &mut Output) -> Result<(), Failure> {
+fn verify_file(path: &Path, output: &mut CommandOutput) -> Result<(), CliError> {
     let source = document::read(path)?;
     let name = path.display().to_string();
     match Document::open(&source) {
@@ -45,7 +45,7 @@ fn verify_file(path: &Path, output: &mut Output) -> Result<(), Failure> {
             if output.is_json() {
                 output.json_line(&json!({ "file": name, "valid": true, "checksum": digest }));
             } else {
-                output.line(format_args!("{digest}  {GOOD}good{GOOD:#}  {}", plain(&name)));
+                output.line(format_args!("{digest}  {GOOD}good{GOOD:#}  {}", sanitize(&name)));
             }
             Ok(())
         }
@@ -56,19 +56,23 @@ fn verify_file(path: &Path, output: &mut Output) -> Result<(), Failure> {
                     "file": name, "valid": false, "checksum": digest, "issues": diagnostics,
                 }));
             } else {
-                output.line(format_args!("{BAD}bad{BAD:#}   {}", plain(&name)));
-                output.diagnostics(&name, &source, diagnostics.iter().filter(|d| d.is_error()));
+                output.line(format_args!("{BAD}bad{BAD:#}   {}", sanitize(&name)));
+                output.print_diagnostics(
+                    &name,
+                    &source,
+                    diagnostics.iter().filter(|d| d.is_error()),
+                );
             }
-            Err(Failure::told(Exit::Bad))
+            Err(CliError::already_printed(CliExitCode::Bad))
         }
     }
 }
 
 async fn verify_published(
     request: VerifyRequest,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let answer: VerifyResponse = client.post(&["v1", "verify"], &request).await?;
     let VerifyResponse { name, version, checksum, .. } = &answer;
     if output.is_json() {
@@ -82,8 +86,8 @@ async fn verify_published(
             output.line(format_args!("  now        {computed}"));
         }
         if let Some(message) = &answer.message {
-            output.line(format_args!("  {}", plain(message)));
+            output.line(format_args!("  {}", sanitize(message)));
         }
     }
-    if answer.valid { Ok(()) } else { Err(Failure::told(Exit::Bad)) }
+    if answer.valid { Ok(()) } else { Err(CliError::already_printed(CliExitCode::Bad)) }
 }

@@ -7,15 +7,15 @@ use serde::Deserialize;
 
 /// The lessons, and the document that they are about.
 #[derive(Debug, Deserialize)]
-struct Lessons {
+struct LessonFile {
     document: String,
-    lessons: BTreeMap<String, Written>,
+    lessons: BTreeMap<String, LessonSource>,
 }
 
 /// A lesson as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct LessonSource {
     about: Option<String>,
     mistake: Option<String>,
     repair: Option<String>,
@@ -23,27 +23,27 @@ struct Written {
 
 /// What a code is about.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Lesson {
+pub(crate) struct ErrorLesson {
     /// What a few lines of a document cannot show.
     pub(crate) about: Option<String>,
     /// A few lines of a document that show it.
-    pub(crate) shown: Option<Shown>,
+    pub(crate) example: Option<MistakeExample>,
 }
 
 /// A mistake, what the compiler says about it, and its repair.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Shown {
+pub(crate) struct MistakeExample {
     /// Lines with the mistake.
     pub(crate) mistake: String,
     /// The same lines without it.
     pub(crate) repair: String,
     /// Message and hint, each a sentence.
-    pub(crate) said: String,
+    pub(crate) diagnosis: String,
 }
 
-static LESSONS: LazyLock<BTreeMap<String, Lesson>> = LazyLock::new(|| {
-    let Lessons { document, lessons } = read();
-    let teach = |(id, written): (String, Written)| {
+static LESSONS: LazyLock<BTreeMap<String, ErrorLesson>> = LazyLock::new(|| {
+    let LessonFile { document, lessons } = read();
+    let teach = |(id, written): (String, LessonSource)| {
         let shown = written.mistake.zip(written.repair).map(|(mistake, repair)| {
             let said = compile(&document, &mistake, &repair)
                 .and_then(|compilation| compilation.diagnostics.into_iter().find(|d| d.code == id))
@@ -51,20 +51,20 @@ static LESSONS: LazyLock<BTreeMap<String, Lesson>> = LazyLock::new(|| {
                     let hint = said.hint.unwrap_or_default();
                     format!("{}. {hint}", super::capitalise(&said.message))
                 });
-            Shown { mistake, repair, said }
+            MistakeExample { mistake, repair, diagnosis: said }
         });
-        (id, Lesson { about: written.about, shown })
+        (id, ErrorLesson { about: written.about, example: shown })
     };
     lessons.into_iter().map(teach).collect()
 });
 
 /// What there is to say about a code beside its remedy.
-pub(crate) fn lesson(id: &str) -> Option<&'static Lesson> {
+pub(crate) fn find_lesson(id: &str) -> Option<&'static ErrorLesson> {
     LESSONS.get(id)
 }
 
 /// The text is part of this program: a test reads all of it.
-fn read() -> Lessons {
+fn read() -> LessonFile {
     let value = a2s::parse_value(include_bytes!("lessons.yaml"));
     let value = value.unwrap_or_else(|errors| panic!("lessons.yaml: {}", errors[0]));
     serde_json::from_value(value).unwrap_or_else(|error| panic!("lessons.yaml: {error}"))
@@ -73,7 +73,7 @@ fn read() -> Lessons {
 /// Compiles the document with `mistake` in the place of `repair`.
 fn compile(document: &str, mistake: &str, repair: &str) -> Option<a2s::Compilation> {
     // The lines stand in the document with an indentation of their own.
-    let at = indented(document, repair)?;
+    let at = find_indented(document, repair)?;
     let margin = at.1;
     let indent =
         |text: &str| -> String { text.lines().map(|line| format!("{margin}{line}\n")).collect() };
@@ -82,7 +82,7 @@ fn compile(document: &str, mistake: &str, repair: &str) -> Option<a2s::Compilati
 }
 
 /// Where the lines of `part` stand in `whole`, and the indentation that they have there.
-fn indented<'t>(whole: &'t str, part: &str) -> Option<(usize, &'t str)> {
+fn find_indented<'t>(whole: &'t str, part: &str) -> Option<(usize, &'t str)> {
     let first = part.lines().next()?;
     whole.match_indices(first).find_map(|(at, _)| {
         let start = whole[..at].rfind('\n').map_or(0, |end| end + 1);
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn every_lesson_shows_its_code_and_every_code_has_a_lesson() {
-        let Lessons { document, lessons } = read();
+        let LessonFile { document, lessons } = read();
         for (id, written) in &lessons {
             assert!(a2s::CODES.iter().any(|code| code.id == id), "{id} is no code");
             assert!(written.about.is_some() || written.mistake.is_some(), "{id} says nothing");

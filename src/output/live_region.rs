@@ -8,31 +8,31 @@ use std::io::{self, Write as _};
 use anstream::adapter::strip_str;
 use console::{Term, measure_text_width};
 
-use super::{Output, terminal_escape};
+use super::{CommandOutput, terminal_escape};
 
 /// Rows and columns of a terminal that does not say how many it has.
-const USUAL: (u16, u16) = (24, 80);
+const DEFAULT_SIZE: (u16, u16) = (24, 80);
 
 /// The lines that were written last.
 #[derive(Debug, Default)]
-pub(crate) struct Painter {
+pub(crate) struct LiveRegion {
     /// How many columns each of them takes.
     widths: Vec<usize>,
 }
 
 /// How much there is to write on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Size {
+pub(crate) struct TerminalSize {
     /// Lines that are seen at once.
     pub(crate) height: usize,
     /// Columns of a line that are safe to use: in the last one, terminals differ.
     pub(crate) width: usize,
 }
 
-impl Size {
+impl TerminalSize {
     /// What the terminal has now.
     pub(crate) fn now() -> Self {
-        let (rows, columns) = Term::stdout().size_checked().unwrap_or(USUAL);
+        let (rows, columns) = Term::stdout().size_checked().unwrap_or(DEFAULT_SIZE);
         Self {
             height: usize::from(rows.saturating_sub(1)),
             width: usize::from(columns.saturating_sub(1)),
@@ -40,7 +40,7 @@ impl Size {
     }
 }
 
-impl Output {
+impl CommandOutput {
     /// Whether lines can be written anew: a person watches, on a terminal that has a cursor to move.
     pub(crate) fn is_live(&self) -> bool {
         let named = std::env::var_os("TERM");
@@ -48,9 +48,14 @@ impl Output {
     }
 }
 
-impl Painter {
+impl LiveRegion {
     /// Writes lines in place of those before.
-    pub(crate) fn paint(&mut self, lines: &[String], size: Size, output: &mut Output) {
+    pub(crate) fn paint(
+        &mut self,
+        lines: &[String],
+        size: TerminalSize,
+        output: &mut CommandOutput,
+    ) {
         let shown: Vec<_> = lines.iter().map(|line| terminal_escape::disarm(line)).collect();
         let mut text = self.go_back(size);
         for line in &shown {
@@ -64,7 +69,7 @@ impl Painter {
     }
 
     /// Takes the lines away, to make room for something else.
-    pub(crate) fn erase(&mut self, size: Size, output: &mut Output) {
+    pub(crate) fn erase(&mut self, size: TerminalSize, output: &mut CommandOutput) {
         if !self.widths.is_empty() {
             let text = self.go_back(size) + "\u{1b}[J";
             self.widths.clear();
@@ -74,7 +79,7 @@ impl Painter {
 
     /// Moves the cursor to where the lines begin. A terminal that has become narrower since has
     /// broken them into several; what has left it at the top cannot be reached.
-    fn go_back(&self, size: Size) -> String {
+    fn go_back(&self, size: TerminalSize) -> String {
         let columns = size.width + 1;
         let rows: usize = self.widths.iter().map(|width| width.div_ceil(columns).max(1)).sum();
         match rows.min(size.height) {
@@ -84,11 +89,11 @@ impl Painter {
     }
 }
 
-impl Output {
+impl CommandOutput {
     /// Writes what moves the cursor, which is never written to anything but a terminal.
     fn write_to_terminal(&mut self, text: &str) {
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-        self.gone |= written.is_err();
+        self.is_closed |= written.is_err();
     }
 }

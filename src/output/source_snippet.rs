@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use a2s::{Diagnostic, Position, Severity};
+use a2s::{Diagnostic, DiagnosticSeverity, SourcePosition};
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
-use super::terminal_escape::{picture, plain, shorten};
+use super::terminal_escape::{sanitize, shorten, visible_char};
 
 /// The most characters of a line that are shown.
 const MAX_SHOWN: usize = 120;
@@ -19,43 +19,44 @@ const MAX_BLOCK: usize = 400;
 const NEAR: usize = 1;
 
 /// A text that remarks are about.
-pub(crate) struct Excerpts<'t> {
+pub(crate) struct SourceExcerpts<'t> {
     file: String,
     lines: Vec<&'t str>,
 }
 
 /// A part of a line, in characters from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct LineSpan {
     line: usize,
     columns: Range<usize>,
 }
 
-impl<'t> Excerpts<'t> {
+impl<'t> SourceExcerpts<'t> {
     /// The lines of `text`, which came from `file`.
     pub(crate) fn new(file: &str, text: &'t str) -> Self {
         let text = text.trim_start_matches('\u{feff}');
         let lines = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
-        Self { file: plain(file).into_owned(), lines: lines.collect() }
+        Self { file: sanitize(file).into_owned(), lines: lines.collect() }
     }
 
     /// The remark as a person reads it.
     pub(crate) fn render(&self, diagnostic: &Diagnostic, colored: bool) -> String {
         let level = match diagnostic.severity {
-            Severity::Error => Level::ERROR,
-            Severity::Warning => Level::WARNING,
+            DiagnosticSeverity::Error => Level::ERROR,
+            DiagnosticSeverity::Warning => Level::WARNING,
         };
-        let title = level.primary_title(plain(&diagnostic.message)).id(plain(&diagnostic.code));
+        let title =
+            level.primary_title(sanitize(&diagnostic.message)).id(sanitize(&diagnostic.code));
         let mut group = Group::with_title(title);
         let (mut marks, mut is_whole) = (Vec::new(), true);
-        if let Some(place) = self.place_of(diagnostic) {
+        if let Some(place) = self.find_span(diagnostic) {
             let (line, column) = (place.line + 1, place.columns.start + 1);
             marks.push((place, AnnotationKind::Primary, shorten(&diagnostic.path, MAX_LABEL)));
             for related in &diagnostic.related {
                 let Some(place) = self.word_at(related.position) else { continue };
                 marks.push((place, AnnotationKind::Context, shorten(&related.message, MAX_LABEL)));
             }
-            let (first, source, spans) = self.cut(marks.iter().map(|(place, ..)| place));
+            let (first, source, spans) = self.cut_lines(marks.iter().map(|(place, ..)| place));
             is_whole = marks.iter().all(|(place, ..)| !self.is_long(place.line));
             let annotations = marks
                 .iter()
@@ -71,7 +72,7 @@ impl<'t> Excerpts<'t> {
             };
         }
         if let Some(hint) = &diagnostic.hint {
-            group = group.element(Level::HELP.message(plain(hint)));
+            group = group.element(Level::HELP.message(sanitize(hint)));
         }
         let renderer = if colored { Renderer::styled() } else { Renderer::plain() };
         let rendered = renderer.render(&[group]);
@@ -79,24 +80,24 @@ impl<'t> Excerpts<'t> {
     }
 
     /// The exact place: that of the template that the message is about, else the word there.
-    fn place_of(&self, diagnostic: &Diagnostic) -> Option<Place> {
+    fn find_span(&self, diagnostic: &Diagnostic) -> Option<LineSpan> {
         let word = self.word_at(diagnostic.position)?;
-        Some(self.template_behind(&word, &diagnostic.message).unwrap_or(word))
+        Some(self.find_template(&word, &diagnostic.message).unwrap_or(word))
     }
 
     /// The scalar or key that begins at a position, or the rest of a list or mapping.
-    fn word_at(&self, position: Position) -> Option<Place> {
+    fn word_at(&self, position: SourcePosition) -> Option<LineSpan> {
         let line = position.line.checked_sub(1)?;
         let text = *self.lines.get(line)?;
         let column = position.column.saturating_sub(1).min(text.chars().count());
         let (before, rest) = split_at(text, column);
         let length = word_length(rest, is_in_flow(before)).max(1);
-        Some(Place { line, columns: column..column + length })
+        Some(LineSpan { line, columns: column..column + length })
     }
 
     /// The template that a message names in backticks, when it stands at or behind `start`: in the
     /// same line, or in the lines of a block below it.
-    fn template_behind(&self, start: &Place, message: &str) -> Option<Place> {
+    fn find_template(&self, start: &LineSpan, message: &str) -> Option<LineSpan> {
         let named = message.split_once("`${")?.1.split_once('`')?.0;
         let named = named.strip_suffix('}').unwrap_or(named).trim();
         let indent = |line: &str| line.chars().take_while(|c| *c == ' ').count();
@@ -122,7 +123,7 @@ impl<'t> Excerpts<'t> {
                         Some(inside) => inside.chars().count() + 3,
                         None => rest.trim_end_matches(['"', '\'']).chars().count(),
                     };
-                    return Some(Place { line: index, columns: column..column + length });
+                    return Some(LineSpan { line: index, columns: column..column + length });
                 }
                 column += 2;
                 rest = &rest[2..];
@@ -133,9 +134,9 @@ impl<'t> Excerpts<'t> {
 
     /// The lines from the first to the last of `places`, each cut around its place, and where the
     /// places are in that. Lines that nothing is said of are left empty: they are not shown.
-    fn cut<'p>(
+    fn cut_lines<'p>(
         &self,
-        places: impl Iterator<Item = &'p Place> + Clone,
+        places: impl Iterator<Item = &'p LineSpan> + Clone,
     ) -> (usize, String, Vec<Range<usize>>) {
         let first = places.clone().map(|place| place.line).min().unwrap_or(0);
         let last = places.clone().map(|place| place.line).max().unwrap_or(0);
@@ -190,7 +191,7 @@ impl<'t> Excerpts<'t> {
         let mut shown = 0;
         for letter in letters.by_ref().take(MAX_SHOWN) {
             // Tabs get their width when the excerpt is laid out.
-            source.push(if letter == '\t' { letter } else { picture(letter) });
+            source.push(if letter == '\t' { letter } else { visible_char(letter) });
             shown += 1;
         }
         if letters.next().is_some() {

@@ -2,12 +2,12 @@
 
 use console::{measure_text_width, truncate_str};
 
-use super::{DIM, Output, Size};
+use super::{CommandOutput, DIM, TerminalSize};
 
 /// The columns between two cells.
 const GAP: usize = 2;
 
-impl Output {
+impl CommandOutput {
     /// Prints rows whose cells stand below one another, with a heading where a person watches. A row
     /// may have fewer cells than there are headings. On a terminal, what has no room at the end is cut.
     pub(crate) fn table<const N: usize>(&mut self, headings: [&str; N], rows: &[Vec<String>]) {
@@ -24,7 +24,7 @@ impl Output {
             let cells = headings.map(str::to_owned).to_vec();
             self.line(format_args!("{DIM}{}{DIM:#}", join(&cells, &widths)));
         }
-        let room = if self.is_terminal() { Size::now().width } else { usize::MAX };
+        let room = if self.is_terminal() { TerminalSize::now().width } else { usize::MAX };
         for row in rows {
             let line = join(row, &widths);
             self.line(format_args!("{}", truncate_str(&line, room, "…")));

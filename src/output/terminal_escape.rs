@@ -4,20 +4,20 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// The longest text of somebody else that a line has room for.
-const LONGEST: usize = 400;
+const MAX_LENGTH: usize = 400;
 
 /// A text that can do nothing to a terminal, on one line and of bounded length.
-pub(crate) fn plain(text: &str) -> Cow<'_, str> {
-    shorten(text, LONGEST)
+pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
+    shorten(text, MAX_LENGTH)
 }
 
 /// The same of at most `most` characters.
 pub(crate) fn shorten(text: &str, most: usize) -> Cow<'_, str> {
     let cut = text.char_indices().nth(most).map(|(at, _)| at);
-    if cut.is_none() && !text.chars().any(acts) {
+    if cut.is_none() && !text.chars().any(is_unsafe) {
         return Cow::Borrowed(text);
     }
-    let mut shown: String = text[..cut.unwrap_or(text.len())].chars().map(picture).collect();
+    let mut shown: String = text[..cut.unwrap_or(text.len())].chars().map(visible_char).collect();
     if cut.is_some() {
         shown.push('…');
     }
@@ -25,19 +25,19 @@ pub(crate) fn shorten(text: &str, most: usize) -> Cow<'_, str> {
 }
 
 /// A character that shows what it is and does nothing.
-pub(crate) fn picture(c: char) -> char {
+pub(crate) fn visible_char(c: char) -> char {
     match c {
         '\t' => ' ',
         '\u{0}'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'),
         '\u{7f}' => '\u{2421}',
-        c if acts(c) => '\u{fffd}',
+        c if is_unsafe(c) => '\u{fffd}',
         c => c,
     }
 }
 
 /// Whether a character does something to a terminal or to the order of the text, or is there
 /// without being seen.
-fn acts(c: char) -> bool {
+fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
@@ -56,7 +56,7 @@ fn acts(c: char) -> bool {
 /// A line of our own making. What came into it from elsewhere unnoticed is disarmed here; styles
 /// and line ends stay.
 pub(super) fn disarm(line: &str) -> Cow<'_, str> {
-    if !line.chars().any(|c| acts(c) && c != '\n') {
+    if !line.chars().any(|c| is_unsafe(c) && c != '\n') {
         return Cow::Borrowed(line);
     }
     let mut safe = String::with_capacity(line.len());
@@ -68,7 +68,7 @@ pub(super) fn disarm(line: &str) -> Cow<'_, str> {
             rest = &rest[styled..];
             continue;
         }
-        safe.push(if c == '\n' { c } else { picture(c) });
+        safe.push(if c == '\n' { c } else { visible_char(c) });
         rest = &rest[c.len_utf8()..];
     }
     Cow::Owned(safe)
@@ -85,12 +85,12 @@ fn style_length(text: &str) -> usize {
 
 /// JSON with every character escaped that does something; it means the same.
 pub(super) fn escape_json(json: &str) -> Cow<'_, str> {
-    if !json.chars().any(acts) {
+    if !json.chars().any(is_unsafe) {
         return Cow::Borrowed(json);
     }
     let mut escaped = String::with_capacity(json.len() + 16);
     for c in json.chars() {
-        if acts(c) {
+        if is_unsafe(c) {
             for unit in c.encode_utf16(&mut [0; 2]) {
                 // Writing to a string never fails.
                 let _ = write!(escaped, "\\u{unit:04x}");
@@ -108,9 +108,9 @@ mod tests {
 
     #[test]
     fn foreign_text_is_shown_and_does_nothing() {
-        assert_eq!(plain("Wetter für 東京 🌦"), "Wetter für 東京 🌦");
-        assert_eq!(plain("a\u{1b}[2Jb\nc\td\u{7f}"), "a␛[2Jb␊c d␡");
-        assert_eq!(plain("x\u{9b}31m\u{202e}y\u{e0041}"), "x\u{fffd}31m\u{fffd}y\u{fffd}");
+        assert_eq!(sanitize("Wetter für 東京 🌦"), "Wetter für 東京 🌦");
+        assert_eq!(sanitize("a\u{1b}[2Jb\nc\td\u{7f}"), "a␛[2Jb␊c d␡");
+        assert_eq!(sanitize("x\u{9b}31m\u{202e}y\u{e0041}"), "x\u{fffd}31m\u{fffd}y\u{fffd}");
         assert_eq!(shorten("äöüß", 4), "äöüß");
         assert_eq!(shorten("äöüßx", 4), "äöüß…");
     }
@@ -128,7 +128,7 @@ mod tests {
         let value = serde_json::json!({"a": "x\u{85}\u{7f}\u{202e}\u{e0041}\u{1b}é"});
         let text = value.to_string();
         let escaped = escape_json(&text);
-        assert!(!escaped.chars().any(acts), "{escaped}");
+        assert!(!escaped.chars().any(is_unsafe), "{escaped}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&escaped).unwrap(), value);
     }
 }

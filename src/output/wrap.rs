@@ -7,7 +7,7 @@ use console::measure_text_width;
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
 /// What a line that goes on is moved in by.
-const HANGING: &str = "  ";
+const HANGING_INDENT: &str = "  ";
 /// Narrower than this nothing can be read anyway.
 const MIN_WIDTH: usize = 20;
 
@@ -18,8 +18,8 @@ pub(super) fn wrap(line: &str, width: usize) -> Cow<'_, str> {
         return Cow::Borrowed(line);
     }
     let plain = strip_str(line).to_string();
-    let mut indent: String = plain.chars().map_while(continued).collect();
-    indent.push_str(HANGING);
+    let mut indent: String = plain.chars().map_while(continued_indent).collect();
+    indent.push_str(HANGING_INDENT);
     if measure_text_width(&indent) * 2 > width {
         return Cow::Borrowed(line);
     }
@@ -35,7 +35,7 @@ pub(super) fn wrap(line: &str, width: usize) -> Cow<'_, str> {
 }
 
 /// What stands below a character of an indentation in the next line; none behind the indentation.
-fn continued(c: char) -> Option<char> {
+fn continued_indent(c: char) -> Option<char> {
     match c {
         ' ' | '└' | '─' | '╰' => Some(' '),
         '│' | '├' => Some('│'),

@@ -57,7 +57,7 @@ shipped![
 ];
 
 /// Name and source of each shipped document, dependencies before those that use them.
-pub(crate) fn shipped() -> Vec<(&'static str, Vec<u8>)> {
+pub(crate) fn bundled_documents() -> Vec<(&'static str, Vec<u8>)> {
     let documents = SHIPPED.iter().map(|(name, source)| (*name, source.as_bytes().to_vec()));
     sort_by_dependency(documents.collect())
 }

@@ -38,9 +38,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
-use self::activity::{Activity, WatchedStream};
+use self::activity::{ConnectionActivity, WatchedStream};
 use self::body::{DeadlineBody, ExchangeBody};
-use self::slots::{Slot, Slots};
+use self::slots::{ConnectionSlot, ConnectionSlots};
 use super::middleware::problem;
 use crate::cli_error::{SLOW_REQUEST, TOO_MANY_CONNECTIONS};
 
@@ -48,9 +48,9 @@ use crate::cli_error::{SLOW_REQUEST, TOO_MANY_CONNECTIONS};
 /// descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 /// Refusals that are written at the same time; a connection beyond that is closed without one.
-const MAX_REFUSALS: usize = 32;
+const MAX_REJECTIONS: usize = 32;
 /// How long the client of a refused connection may take to read why.
-const REFUSAL_TIME: Duration = Duration::from_secs(1);
+const REJECTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// The bytes that the server reads and discards of a refused connection.
 const MAX_DISCARDED: usize = 64 << 10;
 
@@ -155,12 +155,12 @@ impl ConnectionMetrics {
 }
 
 /// The source of connections.
-pub(super) trait Accept: Send {
+pub(super) trait ConnectionSource: Send {
     /// Waits for the next connection. Dropping the future loses none.
     fn accept(&mut self) -> impl Future<Output = io::Result<(TcpStream, SocketAddr)>> + Send;
 }
 
-impl Accept for TcpListener {
+impl ConnectionSource for TcpListener {
     fn accept(&mut self) -> impl Future<Output = io::Result<(TcpStream, SocketAddr)>> + Send {
         Self::accept(self)
     }
@@ -168,7 +168,7 @@ impl Accept for TcpListener {
 
 /// A server of one router.
 #[derive(Debug, Clone)]
-pub(super) struct Server {
+pub(super) struct HttpServer {
     router: Router,
     limits: ConnectionLimits,
     metrics: ConnectionMetrics,
@@ -176,7 +176,7 @@ pub(super) struct Server {
     stop: CancellationToken,
 }
 
-impl Server {
+impl HttpServer {
     pub(super) fn new(
         router: Router,
         limits: ConnectionLimits,
@@ -188,9 +188,9 @@ impl Server {
 
     /// Serves connections until it is stopped and the last one has ended. Dropping the future closes
     /// all of them.
-    pub(super) async fn serve(self, mut listener: impl Accept) {
-        let slots = Slots::new(&self.limits);
-        let refusals = Arc::new(Semaphore::new(MAX_REFUSALS));
+    pub(super) async fn serve(self, mut listener: impl ConnectionSource) {
+        let slots = ConnectionSlots::new(&self.limits);
+        let refusals = Arc::new(Semaphore::new(MAX_REJECTIONS));
         let mut tasks = JoinSet::new();
         loop {
             let accepted = tokio::select! {
@@ -201,20 +201,20 @@ impl Server {
             match accepted {
                 Ok((stream, address)) => match slots.take(address.ip()) {
                     Some(slot) => {
-                        tasks.spawn(self.clone().drive(stream, slot));
+                        tasks.spawn(self.clone().serve_connection(stream, slot));
                     }
                     None => {
                         self.metrics.refused.inc();
                         if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
                             tasks.spawn(async move {
                                 // A client that does not read why is closed without it.
-                                let _ = timeout(REFUSAL_TIME, refuse(stream)).await;
+                                let _ = timeout(REJECTION_TIMEOUT, reject_connection(stream)).await;
                                 drop(permit);
                             });
                         }
                     }
                 },
-                Err(error) if is_of_client(&error) => {}
+                Err(error) if is_client_error(&error) => {}
                 Err(error) => {
                     tracing::error!(%error, "cannot accept a connection, and tries again");
                     tokio::select! {
@@ -230,9 +230,10 @@ impl Server {
     }
 
     /// Serves one connection until it ends or exceeds a deadline.
-    async fn drive(self, stream: TcpStream, slot: Slot) {
+    async fn serve_connection(self, stream: TcpStream, slot: ConnectionSlot) {
         self.metrics.open.inc();
-        let activity = Activity::new(self.limits.header_timeout, self.limits.idle_timeout);
+        let activity =
+            ConnectionActivity::new(self.limits.header_timeout, self.limits.idle_timeout);
         let io = TokioIo::new(WatchedStream::new(stream, Arc::clone(&activity)));
         let mut builder = Builder::new(TokioExecutor::new());
         builder
@@ -279,7 +280,7 @@ impl Server {
     async fn answer(
         &self,
         request: Request<Incoming>,
-        activity: &Arc<Activity>,
+        activity: &Arc<ConnectionActivity>,
     ) -> Result<Response<Body>, Infallible> {
         let exchange = activity.begin(request.version());
         let is_http2 = request.version() == Version::HTTP_2;
@@ -300,14 +301,14 @@ impl Server {
 }
 
 /// Whether an error of `accept` is about one connection that its client has closed again.
-fn is_of_client(error: &io::Error) -> bool {
+fn is_client_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
 /// Answers a connection with `503` and closes it. It reads what the client sends meanwhile, because
 /// closing with unread bytes would take the answer back.
-async fn refuse(mut stream: TcpStream) -> io::Result<()> {
+async fn reject_connection(mut stream: TcpStream) -> io::Result<()> {
     let detail = "the server has as many connections as it takes";
     let problem = Problem::new(503, &TOO_MANY_CONNECTIONS, detail);
     let body = serde_json::to_string(&problem).unwrap_or_default();

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use directories::ProjectDirs;
 
-use crate::cli::Global;
-use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
+use crate::cli::GlobalArgs;
+use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
 use crate::clock;
 
 pub(crate) use privacy::set_private_umask;
@@ -19,27 +19,27 @@ const TOKEN_DIGITS: usize = 64;
 
 /// A data folder that this process alone uses.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct DataFolder {
     path: PathBuf,
     /// Held until the process ends.
     _lock: File,
 }
 
-impl Folder {
+impl DataFolder {
     /// Opens the folder, which is made when it is missing, for the service `name`: different
     /// services may share a folder, two of one kind may not.
-    pub(crate) fn open(path: &Path, name: &str) -> Result<Self, Failure> {
-        let fail = |error: io::Error| Failure::file(path, &error);
+    pub(crate) fn open(path: &Path, name: &str) -> Result<Self, CliError> {
+        let fail = |error: io::Error| CliError::file_error(path, &error);
         privacy::create_folder(path).map_err(fail)?;
         privacy::protect(path)?;
         let lock_path = path.join(format!("{name}.lock"));
         let lock = privacy::options().create(true).truncate(false).open(&lock_path);
-        let lock = lock.map_err(|error| Failure::file(&lock_path, &error))?;
+        let lock = lock.map_err(|error| CliError::file_error(&lock_path, &error))?;
         match lock.try_lock() {
             Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
             Err(std::fs::TryLockError::WouldBlock) => {
                 let message = format!("{} is in use by another process", path.display());
-                Err(Failure::new(Exit::Bad, CANNOT_SERVE, message).with_hint(
+                Err(CliError::new(CliExitCode::Bad, CANNOT_SERVE, message).with_hint(
                     "Stop that process, or give this one a folder of its own with --data-dir.",
                 ))
             }
@@ -59,9 +59,9 @@ impl Folder {
 
     /// The owner's token: the given one, else that of the folder, else a new one. It is written to
     /// the file `token`, which only the owner can read.
-    pub(crate) fn token(&self, given: Option<&str>) -> Result<String, Failure> {
+    pub(crate) fn token(&self, given: Option<&str>) -> Result<String, CliError> {
         let path = self.join("token");
-        let fail = |error: io::Error| Failure::file(&path, &error);
+        let fail = |error: io::Error| CliError::file_error(&path, &error);
         let kept = match std::fs::read_to_string(&path) {
             Ok(text) if is_complete(&text) => Some(text.trim().to_owned()),
             // It is written anew.
@@ -72,7 +72,7 @@ impl Folder {
                     "Restore the file from a copy, or remove it for a new token: rm '{}'",
                     path.display()
                 );
-                return Err(Failure::new(Exit::Bad, CANNOT_SERVE, message).with_hint(hint));
+                return Err(CliError::new(CliExitCode::Bad, CANNOT_SERVE, message).with_hint(hint));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(fail(error)),
@@ -115,7 +115,7 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// The data folder: the one of `--data-dir`, else the user's own.
-pub(crate) fn data_dir(global: &Global) -> PathBuf {
+pub(crate) fn data_dir(global: &GlobalArgs) -> PathBuf {
     global.data_dir.clone().unwrap_or_else(|| match ProjectDirs::from("", "", "a2s") {
         Some(folders) => folders.data_dir().to_owned(),
         None => PathBuf::from(".a2s"),
@@ -129,12 +129,12 @@ mod tests {
     #[test]
     fn a_folder_has_one_owner_and_keeps_its_token() {
         let folder = tempfile::tempdir().unwrap();
-        let open = || Folder::open(folder.path(), "up");
+        let open = || DataFolder::open(folder.path(), "up");
         let first = open().unwrap();
         let token = first.token(None).unwrap();
         assert_eq!(token.len(), 64);
         assert!(open().is_err());
-        assert!(Folder::open(folder.path(), "guardian").is_ok());
+        assert!(DataFolder::open(folder.path(), "guardian").is_ok());
         drop(first);
         let again = open().unwrap();
         assert_eq!(again.token(None).unwrap(), token);
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_token_file_needs_its_full_length() {
         let folder = tempfile::tempdir().unwrap();
-        let opened = Folder::open(folder.path(), "up").unwrap();
+        let opened = DataFolder::open(folder.path(), "up").unwrap();
         let token = opened.token(None).unwrap();
         let path = folder.path().join("token");
         for cut in ["", "\n", &token[..1], &token[..63], "mi", "\0\0\0\0"] {
@@ -186,7 +186,7 @@ mod tests {
         fn what_is_made_is_for_its_owner_alone() {
             let above = tempfile::tempdir().unwrap();
             let path = above.path().join("a/data");
-            let folder = Folder::open(&path, "up").unwrap();
+            let folder = DataFolder::open(&path, "up").unwrap();
             folder.token(None).unwrap();
             assert_eq!(mode(&path), 0o700);
             for file in ["token", "up.lock"] {
@@ -210,7 +210,7 @@ mod tests {
             let elsewhere = tempfile::NamedTempFile::new().unwrap();
             set(elsewhere.path(), 0o666);
             symlink(elsewhere.path(), path.join("link")).unwrap();
-            Folder::open(path, "up").unwrap();
+            DataFolder::open(path, "up").unwrap();
             assert!(files.iter().all(|file| mode(&path.join(file)) == 0o600));
             assert_eq!((mode(path), mode(&path.join("index/generation-1"))), (0o700, 0o700));
             assert_eq!(mode(elsewhere.path()), 0o666);
@@ -225,7 +225,7 @@ mod tests {
                     fs::write(&path, "x").unwrap();
                 }
                 set(&path, bits);
-                let refused = Folder::open(folder.path(), "up").unwrap_err();
+                let refused = DataFolder::open(folder.path(), "up").unwrap_err();
                 assert!(refused.message.contains("other users may write"), "{}", refused.message);
                 assert!(refused.hint.is_some_and(|hint| hint.contains("chmod")), "{name}");
                 assert_eq!(mode(&path), bits);
@@ -238,8 +238,8 @@ mod tests {
             let elsewhere = tempfile::NamedTempFile::new().unwrap();
             fs::write(elsewhere.path(), "kept").unwrap();
             symlink(elsewhere.path(), folder.path().join("up.lock")).unwrap();
-            Folder::open(folder.path(), "up").unwrap_err();
-            let opened = Folder::open(folder.path(), "other").unwrap();
+            DataFolder::open(folder.path(), "up").unwrap_err();
+            let opened = DataFolder::open(folder.path(), "other").unwrap();
             symlink(elsewhere.path(), folder.path().join("token.new")).unwrap();
             opened.token(None).unwrap();
             assert_eq!(fs::read_to_string(elsewhere.path()).unwrap(), "kept");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use a2s::Secret;
 use a2s::api::{IntrospectionRequest, IntrospectionResponse};
-use agent::{Client, ClientError};
+use agent::{ClientError, ServiceClient};
 use aos::GuardianChain;
 use aos::message::Ping;
 use jiff::{SignedDuration, Timestamp};
@@ -16,45 +16,45 @@ use tokio::time::timeout;
 use crate::clock;
 
 /// The time that one service has to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long findings are believed: anybody may ask for them, and each one costs requests.
-const BELIEVED: SignedDuration = SignedDuration::from_secs(2);
+const CACHE_TIME: SignedDuration = SignedDuration::from_secs(2);
 
 /// A service elsewhere, and what keeps it from being worked with.
-pub(super) type Finding = (String, Option<String>);
+pub(super) type DependencyFinding = (String, Option<String>);
 
 /// Other services, and how they were when they were last asked.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Dependencies(Arc<Inner>);
+pub(super) struct RemoteDependencies(Arc<DependencyChecks>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct DependencyChecks {
     /// Each with its role.
-    services: Vec<(&'static str, Client)>,
+    services: Vec<(&'static str, ServiceClient)>,
     guardians: Option<GuardianChain>,
-    last: Mutex<Option<(Timestamp, Vec<Finding>)>>,
+    last: Mutex<Option<(Timestamp, Vec<DependencyFinding>)>>,
 }
 
-impl Dependencies {
+impl RemoteDependencies {
     /// `services` are asked with the token that each client shows, where it shows one.
     pub(super) fn new(
-        services: Vec<(&'static str, Client)>,
+        services: Vec<(&'static str, ServiceClient)>,
         guardians: Option<GuardianChain>,
     ) -> Self {
-        Self(Arc::new(Inner { services, guardians, last: Mutex::default() }))
+        Self(Arc::new(DependencyChecks { services, guardians, last: Mutex::default() }))
     }
 
     /// How each of them is.
-    pub(super) async fn findings(&self) -> Vec<Finding> {
+    pub(super) async fn check_all(&self) -> Vec<DependencyFinding> {
         // Whoever asks meanwhile waits for the same findings.
         let mut last = self.0.last.lock().await;
         let now = clock::now();
-        let known = last.as_ref().filter(|(at, _)| now.duration_since(*at).abs() < BELIEVED);
+        let known = last.as_ref().filter(|(at, _)| now.duration_since(*at).abs() < CACHE_TIME);
         if let Some((_, findings)) = known {
             return findings.clone();
         }
         let services = self.0.services.iter().map(async |(role, client)| {
-            let checked = timeout(PATIENCE, check_service(client)).await;
+            let checked = timeout(CHECK_TIMEOUT, check_service(client)).await;
             let lacking = checked.unwrap_or_else(|_| Some("it does not answer in time".to_owned()));
             (format!("{role} at {}", client.url()), lacking)
         });
@@ -75,7 +75,7 @@ impl Dependencies {
 }
 
 /// What keeps a service from being worked with; none when nothing does.
-async fn check_service(client: &Client) -> Option<String> {
+async fn check_service(client: &ServiceClient) -> Option<String> {
     let ready = client.with_token(None);
     if let Err(error) = ready.bytes(ready.request(Method::GET, &["readyz"])).await {
         return Some(reason(&error));
@@ -94,7 +94,7 @@ async fn check_service(client: &Client) -> Option<String> {
 fn reason(error: &ClientError) -> String {
     match error {
         ClientError::Unreachable { cause, .. } => format!("it does not answer: {cause}"),
-        ClientError::BadAnswer { what, .. } => format!("it {what}"),
+        ClientError::BadResponse { what, .. } => format!("it {what}"),
         ClientError::Refused { problem } => problem.to_string(),
     }
 }

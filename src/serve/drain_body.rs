@@ -15,24 +15,24 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 /// How many bytes are read that nobody wants. It is a few times what any service takes.
-const MOST_BYTES: usize = 8 << 20;
+const MAX_DRAINED_BYTES: usize = 8 << 20;
 
 /// How long a client may take to send them.
-const MOST_TIME: Duration = Duration::from_secs(5);
+const MAX_DRAIN_TIME: Duration = Duration::from_secs(5);
 
 /// A body whose rest is read and thrown away, whatever the service behind it leaves of it.
-pub(super) fn read_rest(body: Body) -> Body {
+pub(super) fn drain_on_drop(body: Body) -> Body {
     // Most requests have no body, and nothing to watch.
     match body.is_end_stream() {
         true => body,
-        false => Body::new(Lingering(body)),
+        false => Body::new(DrainedBody(body)),
     }
 }
 
 /// A body whose rest is read when it is dropped.
-struct Lingering(Body);
+struct DrainedBody(Body);
 
-impl HttpBody for Lingering {
+impl HttpBody for DrainedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -52,7 +52,7 @@ impl HttpBody for Lingering {
     }
 }
 
-impl Drop for Lingering {
+impl Drop for DrainedBody {
     fn drop(&mut self) {
         if self.0.is_end_stream() {
             return;
@@ -60,7 +60,7 @@ impl Drop for Lingering {
         let rest = std::mem::take(&mut self.0);
         // Without a runtime there is no connection any more.
         if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(timeout(MOST_TIME, discard(rest)));
+            runtime.spawn(timeout(MAX_DRAIN_TIME, discard(rest)));
         }
     }
 }
@@ -71,7 +71,7 @@ async fn discard(body: Body) {
     let mut frames = body.into_data_stream();
     while let Some(Ok(bytes)) = frames.next().await {
         read += bytes.len();
-        if read > MOST_BYTES {
+        if read > MAX_DRAINED_BYTES {
             break;
         }
     }

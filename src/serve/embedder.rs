@@ -4,39 +4,39 @@ use std::time::Duration;
 
 use a2s::Secret;
 use jiff::SignedDuration;
-use registry::embed::{Embedder, Encoding, EndpointConfig, PromptPrefixes};
+use registry::embed::{Embedder, EndpointConfig, PromptPrefixes, VectorEncoding};
 use serde::Deserialize;
 
-use super::services::RegistryPart;
+use super::services::RegistrySettings;
 use crate::cli::{EmbedderArgs, EmbedderChoice};
-use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
+use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
 
 /// Where the environment has the key of an endpoint.
 const KEY_VARIABLE: &str = "A2S_EMBEDDING_KEY";
 /// The longest time that a search may be told to wait.
-const LONGEST_WAIT: SignedDuration = SignedDuration::from_secs(20);
+const MAX_QUERY_TIMEOUT: SignedDuration = SignedDuration::from_secs(20);
 
 /// `[embedder]` of the TOML file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Section {
+pub(super) struct EmbedderSection {
     r#use: Option<EmbedderChoice>,
     model: Option<String>,
     key: Option<Secret>,
     dimensions: Option<usize>,
-    encoding: Option<Encoding>,
+    encoding: Option<VectorEncoding>,
     query_prefix: Option<String>,
     document_prefix: Option<String>,
     query_timeout: Option<SignedDuration>,
 }
 
-impl Section {
+impl EmbedderSection {
     /// The registry's part of the settings; `variable` reads the environment.
     pub(super) fn read(
         &self,
         arguments: &EmbedderArgs,
         variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<RegistryPart, Failure> {
+    ) -> Result<RegistrySettings, CliError> {
         let choice = arguments.embedder.as_ref().or(self.r#use.as_ref());
         let model = arguments.embedding_model.as_ref().or(self.model.as_ref());
         let prefixes = PromptPrefixes {
@@ -72,27 +72,27 @@ impl Section {
         let embedder = embedder.map_err(|error| {
             let message = error.to_string();
             let code = *registry::Error::from(error).code();
-            Failure::new(Exit::Usage, code, message)
+            CliError::new(CliExitCode::Usage, code, message)
                 .with_hint("`docs/search.md` tells which embedders there are.")
         })?;
-        Ok(RegistryPart {
+        Ok(RegistrySettings {
             embedder,
             query_timeout: self.query_timeout()?,
-            ..RegistryPart::default()
+            ..RegistrySettings::default()
         })
     }
 
-    fn query_timeout(&self) -> Result<Duration, Failure> {
+    fn query_timeout(&self) -> Result<Duration, CliError> {
         let Some(given) = self.query_timeout else { return Ok(registry::QUERY_TIMEOUT) };
         Duration::try_from(given)
             .ok()
-            .filter(|time| !time.is_zero() && given <= LONGEST_WAIT)
+            .filter(|time| !time.is_zero() && given <= MAX_QUERY_TIMEOUT)
             .ok_or_else(|| wrong("`query-timeout` is a time of 20 s at most".to_owned()))
     }
 }
 
-fn wrong(message: String) -> Failure {
-    Failure::new(Exit::Usage, CANNOT_SERVE, message)
+fn wrong(message: String) -> CliError {
+    CliError::new(CliExitCode::Usage, CANNOT_SERVE, message)
 }
 
 #[cfg(test)]
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     fn read(file: &str, flags: [Option<&str>; 2], key: Option<&str>) -> Result<String, String> {
-        let section: Section = toml::from_str(file).unwrap();
+        let section: EmbedderSection = toml::from_str(file).unwrap();
         let [embedder, model] = flags.map(|flag| flag.map(str::to_owned));
         let arguments = EmbedderArgs { embedder: embedder.map(Into::into), embedding_model: model };
         let part = section.read(&arguments, |name| {

@@ -12,7 +12,7 @@ const EXAMPLES: &str = include_str!("examples.json");
 
 /// A request and its answer.
 #[derive(Debug, Deserialize)]
-struct Example {
+struct ApiExample {
     /// The body of the request; none where there is none.
     #[serde(default)]
     request: Option<Value>,
@@ -28,7 +28,7 @@ struct Example {
 
 /// Adds the examples of the operations that are described.
 pub(super) fn add_examples(openapi: &mut OpenApi) {
-    let mut examples: BTreeMap<String, Example> =
+    let mut examples: BTreeMap<String, ApiExample> =
         serde_json::from_str(EXAMPLES).unwrap_or_default();
     for operation in operations_mut(openapi) {
         let id = operation.operation_id.as_deref().unwrap_or_default();

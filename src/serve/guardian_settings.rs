@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::{Diagnostic, Position, Secret, Severity};
-use executor::{FailModes, GuardianConfig, GuardianEndpoint, Hook, HttpEndpoint, Identity};
+use a2s::{Diagnostic, DiagnosticSeverity, Secret, SourcePosition};
+use executor::{
+    ExecutorCertificate, FailModes, GuardianConfig, GuardianEndpoint, GuardianHook, HttpEndpoint,
+};
 use guardian::PolicyErrors;
 use jiff::SignedDuration;
 use serde::de::value::MapAccessDeserializer;
@@ -15,38 +17,38 @@ use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::identity::check_not_owner;
-use crate::cli::{FailMode, GuardianChoice, GuardingArgs};
-use crate::cli_error::{CANNOT_SERVE, Exit, Failure, POLICY};
+use crate::cli::{GuardianChoice, GuardianFailMode, GuardingArgs};
+use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode, POLICY};
 use crate::client::TokenTransport;
 use crate::output::count;
 
 /// The longest time that a guardian may be given for one answer.
-const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(5);
+const MAX_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 /// The longest time for which a guardian that is away is asked again.
-const LONGEST_RETRY: SignedDuration = SignedDuration::from_mins(1);
+const MAX_RETRY_TIME: SignedDuration = SignedDuration::from_mins(1);
 /// The longest token, in bytes.
 const MAX_TOKEN: u64 = 64 << 10;
 
 /// Who is asked around every step.
 #[derive(Debug, Clone)]
-pub(crate) enum Guardians {
+pub(crate) enum GuardianSelection {
     Off,
     /// In this order; there is at least one.
-    Asked(Vec<Guardian>),
+    Chain(Vec<ConfiguredGuardian>),
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Guardian {
+pub(crate) enum ConfiguredGuardian {
     /// The one of this process.
     Builtin { fail: FailModes, timeout: Option<Duration> },
     /// The owner's token is never sent there: a guardian gets a token of its own.
-    At(Box<GuardianConfig>),
+    Remote(Box<GuardianConfig>),
 }
 
-impl Guardians {
+impl GuardianSelection {
     /// The guardian of this process alone, whose silence means no.
     pub(crate) fn builtin() -> Self {
-        Self::Asked(vec![Guardian::Builtin {
+        Self::Chain(vec![ConfiguredGuardian::Builtin {
             fail: executor::FailMode::Closed.into(),
             timeout: None,
         }])
@@ -55,9 +57,9 @@ impl Guardians {
     pub(crate) fn has_builtin(&self) -> bool {
         match self {
             Self::Off => false,
-            Self::Asked(guardians) => {
-                guardians.iter().any(|guardian| matches!(guardian, Guardian::Builtin { .. }))
-            }
+            Self::Chain(guardians) => guardians
+                .iter()
+                .any(|guardian| matches!(guardian, ConfiguredGuardian::Builtin { .. })),
         }
     }
 
@@ -67,10 +69,10 @@ impl Guardians {
         &self,
         transport: TokenTransport,
         owner: &str,
-    ) -> Result<(), Failure> {
-        let Self::Asked(guardians) = self else { return Ok(()) };
+    ) -> Result<(), CliError> {
+        let Self::Chain(guardians) = self else { return Ok(()) };
         for guardian in guardians {
-            let Guardian::At(config) = guardian else { continue };
+            let ConfiguredGuardian::Remote(config) = guardian else { continue };
             let GuardianEndpoint::Http(endpoint) = &config.endpoint else { continue };
             if endpoint.token.is_some() {
                 transport
@@ -90,16 +92,22 @@ impl Guardians {
         self,
         own: Option<&guardian::App>,
         max_response_bytes: usize,
-    ) -> Result<executor::Guardian, Failure> {
+    ) -> Result<executor::GuardianSettings, CliError> {
         let guardians = match self {
-            Self::Off => return Ok(executor::Guardian::Off),
-            Self::Asked(guardians) => guardians,
+            Self::Off => return Ok(executor::GuardianSettings::Off),
+            Self::Chain(guardians) => guardians,
         };
         let config = |guardian| match guardian {
-            Guardian::At(config) => Ok(GuardianConfig { max_response_bytes, ..*config }),
-            Guardian::Builtin { fail, timeout } => {
+            ConfiguredGuardian::Remote(config) => {
+                Ok(GuardianConfig { max_response_bytes, ..*config })
+            }
+            ConfiguredGuardian::Builtin { fail, timeout } => {
                 let own = own.ok_or_else(|| {
-                    Failure::new(Exit::Bad, CANNOT_SERVE, "there is no guardian in this process")
+                    CliError::new(
+                        CliExitCode::Bad,
+                        CANNOT_SERVE,
+                        "there is no guardian in this process",
+                    )
                 })?;
                 let config = GuardianConfig::in_process(Arc::new(own.clone()));
                 Ok(GuardianConfig {
@@ -110,38 +118,41 @@ impl Guardians {
                 })
             }
         };
-        let configs = guardians.into_iter().map(config).collect::<Result<_, Failure>>();
-        configs.map(executor::Guardian::At)
+        let configs = guardians.into_iter().map(config).collect::<Result<_, CliError>>();
+        configs.map(executor::GuardianSettings::Chain)
     }
 }
 
 /// `guardian` of the TOML file: one in a word, or a `[[guardian]]` for each.
 #[derive(Debug, Default)]
-pub(super) struct Section(Vec<Table>);
+pub(super) struct GuardianSection(Vec<GuardianTable>);
 
-impl<'de> Deserialize<'de> for Section {
+impl<'de> Deserialize<'de> for GuardianSection {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
+        struct GuardianSectionVisitor;
 
-        impl<'de> Visitor<'de> for Reader {
-            type Value = Section;
+        impl<'de> Visitor<'de> for GuardianSectionVisitor {
+            type Value = GuardianSection;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("`builtin`, `off`, an http(s) URL, or [[guardian]] tables")
             }
 
-            fn visit_str<E: de::Error>(self, word: &str) -> Result<Section, E> {
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<GuardianSection, E> {
                 let choice = GuardianChoice::try_from(word.to_owned()).map_err(E::custom)?;
-                Ok(Section(vec![Table::of(choice)]))
+                Ok(GuardianSection(vec![GuardianTable::new(choice)]))
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Section, A::Error> {
-                Table::deserialize(MapAccessDeserializer::new(table))
-                    .map(|table| Section(vec![table]))
+            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<GuardianSection, A::Error> {
+                GuardianTable::deserialize(MapAccessDeserializer::new(table))
+                    .map(|table| GuardianSection(vec![table]))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut tables: A) -> Result<Section, A::Error> {
-                let mut section = Section::default();
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                mut tables: A,
+            ) -> Result<GuardianSection, A::Error> {
+                let mut section = GuardianSection::default();
                 while let Some(table) = tables.next_element()? {
                     section.0.push(table);
                 }
@@ -149,14 +160,14 @@ impl<'de> Deserialize<'de> for Section {
             }
         }
 
-        deserializer.deserialize_any(Reader)
+        deserializer.deserialize_any(GuardianSectionVisitor)
     }
 }
 
 /// One `[[guardian]]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Table {
+struct GuardianTable {
     url: GuardianChoice,
     name: Option<String>,
     token: Option<Secret>,
@@ -166,14 +177,14 @@ struct Table {
     authorities: Option<PathBuf>,
     timeout: Option<SignedDuration>,
     retry_for: Option<SignedDuration>,
-    fail: Option<FailMode>,
+    fail: Option<GuardianFailMode>,
     #[serde(default)]
-    fail_hooks: BTreeMap<String, FailMode>,
+    fail_hooks: BTreeMap<String, GuardianFailMode>,
 }
 
-impl Table {
+impl GuardianTable {
     /// A guardian of which nothing is said but where it is.
-    fn of(url: GuardianChoice) -> Self {
+    fn new(url: GuardianChoice) -> Self {
         Self {
             url,
             name: None,
@@ -190,72 +201,76 @@ impl Table {
     }
 }
 
-impl Section {
+impl GuardianSection {
     /// The guardians, `default` when nobody names any. `file_fail` is what the file says of all of
     /// them.
     pub(super) fn read(
         &self,
         arguments: &GuardingArgs,
-        file_fail: Option<FailMode>,
+        file_fail: Option<GuardianFailMode>,
         default: GuardianChoice,
-    ) -> Result<Guardians, Failure> {
+    ) -> Result<GuardianSelection, CliError> {
         let Self(tables) = self;
         let chosen = match arguments.guardians.as_slice() {
-            [] if tables.is_empty() => vec![Table::of(default)],
+            [] if tables.is_empty() => vec![GuardianTable::new(default)],
             [] => tables.clone(),
             named => {
                 let named = named.iter().map(|choice| {
                     let said = tables.iter().find(|table| table.url == *choice);
-                    said.cloned().unwrap_or_else(|| Table::of(choice.clone()))
+                    said.cloned().unwrap_or_else(|| GuardianTable::new(choice.clone()))
                 });
                 named.collect()
             }
         };
         if chosen.iter().any(|table| table.url == GuardianChoice::Off) {
             return match chosen.len() {
-                1 => Ok(Guardians::Off),
-                _ => Err(wrong("`off` is nobody, so it stands alone among guardians")),
+                1 => Ok(GuardianSelection::Off),
+                _ => Err(settings_error("`off` is nobody, so it stands alone among guardians")),
             };
         }
         for (index, table) in chosen.iter().enumerate() {
             if chosen[..index].iter().any(|before| before.url == table.url) {
-                return Err(wrong(format!("the guardian {} is named twice", shown(&table.url))));
+                return Err(settings_error(format!(
+                    "the guardian {} is named twice",
+                    display_name(&table.url)
+                )));
             }
         }
-        let remote = |table: &&Table| matches!(table.url, GuardianChoice::Url(_));
+        let remote = |table: &&GuardianTable| matches!(table.url, GuardianChoice::Url(_));
         if arguments.guardian_token.is_some() && chosen.iter().filter(remote).count() > 1 {
             let message = "one token for several guardians would tell each what opens the others";
-            return Err(wrong(message).with_hint(
+            return Err(settings_error(message).with_hint(
                 "Give each a `token-file` in its `[[guardian]]` of the configuration.",
             ));
         }
         let guardians = chosen.into_iter().map(|table| {
-            let name = shown(&table.url);
-            let guardian = open(table, arguments, file_fail);
-            guardian.map_err(|failure| Failure {
+            let name = display_name(&table.url);
+            let guardian = build_guardian(table, arguments, file_fail);
+            guardian.map_err(|failure| CliError {
                 message: format!("the guardian {name}: {}", failure.message),
                 ..failure
             })
         });
-        Ok(Guardians::Asked(guardians.collect::<Result<_, _>>()?))
+        Ok(GuardianSelection::Chain(guardians.collect::<Result<_, _>>()?))
     }
 }
 
-fn open(
-    table: Table,
+fn build_guardian(
+    table: GuardianTable,
     arguments: &GuardingArgs,
-    file_fail: Option<FailMode>,
-) -> Result<Guardian, Failure> {
+    file_fail: Option<GuardianFailMode>,
+) -> Result<ConfiguredGuardian, CliError> {
     let fail = match arguments.guardian_fail {
         // Who says it when starting means all of it.
         Some(fail) => FailModes::from(mode(fail)),
         None => {
-            let default = table.fail.or(file_fail).unwrap_or(FailMode::Closed);
+            let default = table.fail.or(file_fail).unwrap_or(GuardianFailMode::Closed);
             let own = table.fail_hooks.iter().map(|(hook, fail)| {
-                let hook: Hook = hook.parse().map_err(|error: String| wrong(error))?;
+                let hook: GuardianHook =
+                    hook.parse().map_err(|error: String| settings_error(error))?;
                 Ok((hook, mode(*fail)))
             });
-            FailModes { default: mode(default), own: own.collect::<Result<_, Failure>>()? }
+            FailModes { default: mode(default), by_hook: own.collect::<Result<_, CliError>>()? }
         }
     };
     let timeout = table.timeout.map(timeout).transpose()?;
@@ -264,27 +279,32 @@ fn open(
         GuardianChoice::Url(url) => url,
         // Nobody is not asked; the caller has looked.
         GuardianChoice::Builtin | GuardianChoice::Off => {
-            let Table { name, token, token_file, certificate, key, authorities, .. } = &table;
+            let GuardianTable { name, token, token_file, certificate, key, authorities, .. } =
+                &table;
             let files = [token_file, certificate, key, authorities];
             if name.is_some() || token.is_some() || files.iter().any(|file| file.is_some()) {
                 let message = "it is in this process, and has no name, token or certificates";
-                return Err(wrong(message));
+                return Err(settings_error(message));
             }
             if retry_for.is_some() {
-                return Err(wrong("it is in this process, so it is never away (`retry-for`)"));
+                return Err(settings_error(
+                    "it is in this process, so it is never away (`retry-for`)",
+                ));
             }
-            return Ok(Guardian::Builtin { fail, timeout });
+            return Ok(ConfiguredGuardian::Builtin { fail, timeout });
         }
     };
     let identity = match (table.certificate, table.key) {
-        (Some(certificate), Some(key)) => Some(Identity { certificate, key }),
+        (Some(certificate), Some(key)) => Some(ExecutorCertificate { certificate, key }),
         (None, None) => None,
-        (Some(_), None) => return Err(wrong("a `certificate` needs its `key`")),
-        (None, Some(_)) => return Err(wrong("a `key` needs its `certificate`")),
+        (Some(_), None) => return Err(settings_error("a `certificate` needs its `key`")),
+        (None, Some(_)) => return Err(settings_error("a `key` needs its `certificate`")),
     };
     let token = match (&arguments.guardian_token, table.token, table.token_file) {
         (None, Some(_), Some(_)) => {
-            return Err(wrong("`token` and `token-file` say the same; one of them is enough"));
+            return Err(settings_error(
+                "`token` and `token-file` say the same; one of them is enough",
+            ));
         }
         (Some(token), _, _) => Some(Secret::new(token.clone())),
         (None, Some(token), None) => Some(token),
@@ -292,10 +312,10 @@ fn open(
         (None, None, None) => None,
     };
     let authorities = table.authorities;
-    let config = GuardianConfig::at(HttpEndpoint { url, token, identity, authorities });
+    let config = GuardianConfig::from_endpoint(HttpEndpoint { url, token, identity, authorities });
     let name = match table.name {
         Some(name) if name == GuardianConfig::BUILTIN => {
-            return Err(wrong("`builtin` is the name of the one in this process"));
+            return Err(settings_error("`builtin` is the name of the one in this process"));
         }
         Some(name) => name,
         None => config.name.clone(),
@@ -303,44 +323,45 @@ fn open(
     let timeout = timeout.unwrap_or(config.timeout);
     let retry_for = retry_for.unwrap_or(config.retry_for);
     let config = GuardianConfig { name, fail, timeout, retry_for, ..config };
-    Ok(Guardian::At(Box::new(config)))
+    Ok(ConfiguredGuardian::Remote(Box::new(config)))
 }
 
-fn mode(fail: FailMode) -> executor::FailMode {
+fn mode(fail: GuardianFailMode) -> executor::FailMode {
     match fail {
-        FailMode::Closed => executor::FailMode::Closed,
-        FailMode::Open => executor::FailMode::Open,
+        GuardianFailMode::Closed => executor::FailMode::Closed,
+        GuardianFailMode::Open => executor::FailMode::Open,
     }
 }
 
-fn timeout(given: SignedDuration) -> Result<Duration, Failure> {
+fn timeout(given: SignedDuration) -> Result<Duration, CliError> {
     let time = Duration::try_from(given).ok();
-    time.filter(|time| !time.is_zero() && given <= LONGEST_WAIT)
-        .ok_or_else(|| wrong("`timeout` is a time of 5 minutes at most, such as \"2s\""))
+    time.filter(|time| !time.is_zero() && given <= MAX_TIMEOUT)
+        .ok_or_else(|| settings_error("`timeout` is a time of 5 minutes at most, such as \"2s\""))
 }
 
-fn retry_for(given: SignedDuration) -> Result<Duration, Failure> {
+fn retry_for(given: SignedDuration) -> Result<Duration, CliError> {
     let time = Duration::try_from(given).ok();
-    time.filter(|_| given <= LONGEST_RETRY)
-        .ok_or_else(|| wrong("`retry-for` is a time of 1 minute at most, such as \"3s\""))
+    time.filter(|_| given <= MAX_RETRY_TIME)
+        .ok_or_else(|| settings_error("`retry-for` is a time of 1 minute at most, such as \"3s\""))
 }
 
-pub(crate) fn read_token(path: &Path) -> Result<Secret, Failure> {
-    let unreadable = |error: &std::io::Error| wrong(format!("{}: {error}", path.display()));
+pub(crate) fn read_token(path: &Path) -> Result<Secret, CliError> {
+    let unreadable =
+        |error: &std::io::Error| settings_error(format!("{}: {error}", path.display()));
     let length = std::fs::metadata(path).map_err(|error| unreadable(&error))?.len();
     if length > MAX_TOKEN {
-        return Err(wrong(format!("{}: this is too long for a token", path.display())));
+        return Err(settings_error(format!("{}: this is too long for a token", path.display())));
     }
     let text = std::fs::read_to_string(path).map_err(|error| unreadable(&error))?;
     let token = text.trim();
     if token.is_empty() {
-        return Err(wrong(format!("{}: there is no token in it", path.display())));
+        return Err(settings_error(format!("{}: there is no token in it", path.display())));
     }
     Ok(Secret::new(token))
 }
 
 /// How a guardian is told of: without user and password.
-fn shown(choice: &GuardianChoice) -> String {
+fn display_name(choice: &GuardianChoice) -> String {
     match choice {
         GuardianChoice::Builtin => GuardianConfig::BUILTIN.to_owned(),
         GuardianChoice::Off => "off".to_owned(),
@@ -348,31 +369,31 @@ fn shown(choice: &GuardianChoice) -> String {
     }
 }
 
-fn wrong(message: impl Into<String>) -> Failure {
-    Failure::new(Exit::Usage, CANNOT_SERVE, message.into())
+fn settings_error(message: impl Into<String>) -> CliError {
+    CliError::new(CliExitCode::Usage, CANNOT_SERVE, message.into())
         .with_hint("docs/guardian.md says how guardians are put in front.")
 }
 
 /// The failure of a policy file that a guardian cannot use, with every error in it.
-pub(crate) fn policy_failure(path: &Path, faults: &PolicyErrors) -> Failure {
+pub(crate) fn policy_failure(path: &Path, faults: &PolicyErrors) -> CliError {
     let message = format!("{} has {}", path.display(), count(faults.0.len(), "fault"));
     let hint = "docs/guardian.md says how policies and cases are written.";
-    let failure = Failure::new(Exit::Bad, POLICY, message).with_hint(hint);
+    let failure = CliError::new(CliExitCode::Bad, POLICY, message).with_hint(hint);
     let file = path.display().to_string();
     let diagnostics = faults.0.iter().map(|fault| {
         let number = |at: Option<u64>| at.and_then(|at| usize::try_from(at).ok()).unwrap_or(1);
         let (line, column) = (number(fault.line), number(fault.column));
         Diagnostic {
             code: POLICY.id.to_owned(),
-            severity: Severity::Error,
+            severity: DiagnosticSeverity::Error,
             message: fault.message.clone(),
             path: file.clone(),
-            position: Position { line, column },
+            position: SourcePosition { line, column },
             hint: None,
             related: Vec::new(),
         }
     });
-    Failure { diagnostics: diagnostics.collect(), ..failure }
+    CliError { diagnostics: diagnostics.collect(), ..failure }
 }
 
 #[cfg(test)]

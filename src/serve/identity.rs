@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use a2s::{
-    Caller, CallerHeaders, Door, Identified, Identify, Later, Refusal, Scope, Secret, Subject,
+    AuthError, AuthGuard, AuthenticatedCaller, BoxFuture, Caller, CallerHeaders, Secret,
+    TokenIntrospector, TokenScope, TokenSubject,
 };
 use axum::Router;
 use axum::extract::{Request, State};
@@ -17,11 +18,11 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use url::Url;
 
-use super::agent::outside;
+use super::agent::clock_and_ids;
 use super::guardian_settings::read_token;
-use super::middleware::refuse;
-use crate::cli_error::Failure;
-use crate::client::{Client, client};
+use super::middleware::auth_error_response;
+use crate::cli_error::CliError;
+use crate::client::{ServiceClient, client};
 
 /// A registry, and the token of the scope `service` that it is asked with.
 #[derive(Debug, Clone)]
@@ -32,20 +33,22 @@ pub(crate) struct RegistryAccess {
 
 impl RegistryAccess {
     /// The callers that the registry knows, as far as it can be asked.
-    pub(super) fn callers(&self) -> Result<Option<Arc<dyn Identify>>, Failure> {
-        Ok(self.introspection()?.map(|callers| Arc::new(callers) as Arc<dyn Identify>))
+    pub(super) fn callers(&self) -> Result<Option<Arc<dyn TokenIntrospector>>, CliError> {
+        Ok(self.introspection()?.map(|callers| Arc::new(callers) as Arc<dyn TokenIntrospector>))
     }
 
     /// The registry as the one that knows the callers; none without a token for it.
-    pub(super) fn introspection(&self) -> Result<Option<agent::RegistryTokens>, Failure> {
+    pub(super) fn introspection(
+        &self,
+    ) -> Result<Option<agent::RegistryTokenIntrospector>, CliError> {
         if self.token.is_none() {
             return Ok(None);
         }
-        Ok(Some(agent::RegistryTokens::new(self.client()?, outside())))
+        Ok(Some(agent::RegistryTokenIntrospector::new(self.client()?, clock_and_ids())))
     }
 
     /// Reaches the registry, and shows it the token.
-    pub(super) fn client(&self) -> Result<Client, Failure> {
+    pub(super) fn client(&self) -> Result<ServiceClient, CliError> {
         Ok(client(&self.url, None, None)?.with_token(self.token.clone()))
     }
 }
@@ -54,7 +57,7 @@ impl RegistryAccess {
 pub(super) fn read_given(
     token: Option<String>,
     file: Option<&Path>,
-) -> Result<Option<Secret>, Failure> {
+) -> Result<Option<Secret>, CliError> {
     match (token.filter(|token| !token.is_empty()), file) {
         (Some(token), _) => Ok(Some(Secret::new(token))),
         (None, Some(file)) => read_token(file).map(Some),
@@ -67,12 +70,12 @@ pub(super) fn check_not_owner(
     token: Option<&Secret>,
     setting: &str,
     owner: &str,
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     if token.is_none_or(|token| !token.matches(owner)) {
         return Ok(());
     }
     let message = format!("the token of {setting} is the owner's");
-    Err(Failure::argument(message).with_hint(
+    Err(CliError::invalid_argument(message).with_hint(
         "Choose another token: the owner's opens everything here, and never leaves this service \
          (docs/operations.md, \"Three services on three machines\").",
     ))
@@ -80,26 +83,30 @@ pub(super) fn check_not_owner(
 
 /// Knows the one token of a standalone guardian's agents, and then whom `others` knows.
 #[derive(Debug)]
-pub(super) struct Asking {
+pub(super) struct GuardianTokenIntrospector {
     token: Option<Secret>,
-    others: Option<Arc<dyn Identify>>,
+    others: Option<Arc<dyn TokenIntrospector>>,
 }
 
-impl Asking {
-    pub(super) fn new(token: Option<Secret>, others: Option<Arc<dyn Identify>>) -> Self {
+impl GuardianTokenIntrospector {
+    pub(super) fn new(token: Option<Secret>, others: Option<Arc<dyn TokenIntrospector>>) -> Self {
         Self { token, others }
     }
 }
 
-impl Identify for Asking {
-    fn identify<'a>(&'a self, token: &'a Secret) -> Later<'a, Result<Option<Caller>, String>> {
-        if self.token.as_ref().is_some_and(|own| own.matches(token.reveal())) {
-            let scopes = [Scope::Guard].into();
-            let caller = Caller { subject: Subject::asking(), end_user: None, scopes };
+impl TokenIntrospector for GuardianTokenIntrospector {
+    fn introspect<'a>(
+        &'a self,
+        token: &'a Secret,
+    ) -> BoxFuture<'a, Result<Option<Caller>, String>> {
+        if self.token.as_ref().is_some_and(|own| own.matches(token.expose_secret())) {
+            let scopes = [TokenScope::Guard].into();
+            let caller =
+                Caller { subject: TokenSubject::guardian_client(), end_user: None, scopes };
             return Box::pin(async move { Ok(Some(caller)) });
         }
         match &self.others {
-            Some(others) => others.identify(token),
+            Some(others) => others.introspect(token),
             None => Box::pin(async { Ok(None) }),
         }
     }
@@ -107,22 +114,29 @@ impl Identify for Asking {
 
 /// The protocol of a guardian behind `door`: every message needs a token of the scope `guard`, on
 /// loopback as well.
-pub(super) fn guard_protocol(protocol: Router, door: Door) -> Router {
-    protocol.route_layer(from_fn_with_state(Arc::new(door), check_asker))
+pub(super) fn guard_protocol(protocol: Router, door: AuthGuard) -> Router {
+    protocol.route_layer(from_fn_with_state(Arc::new(door), check_guardian_client))
 }
 
-async fn check_asker(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    let admitted = admit_asker(&door, &request).await;
+async fn check_guardian_client(
+    State(door): State<Arc<AuthGuard>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let admitted = authorize_client(&door, &request).await;
     match admitted {
         Ok(_) => next.run(request).await,
-        Err(refusal) => refuse(&refusal),
+        Err(refusal) => auth_error_response(&refusal),
     }
 }
 
-fn admit_asker<'a>(door: &'a Door, request: &'a Request) -> Later<'a, Result<Caller, Refusal>> {
+fn authorize_client<'a>(
+    door: &'a AuthGuard,
+    request: &'a Request,
+) -> BoxFuture<'a, Result<Caller, AuthError>> {
     let headers = request.headers();
-    let shown = CallerHeaders::read(|name| headers.get(name).map(HeaderValue::as_bytes));
-    door.admit(request.extensions().get::<Identified>(), shown, Scope::Guard)
+    let shown = CallerHeaders::from_headers(|name| headers.get(name).map(HeaderValue::as_bytes));
+    door.authorize(request.extensions().get::<AuthenticatedCaller>(), shown, TokenScope::Guard)
 }
 
 #[cfg(test)]
@@ -137,11 +151,14 @@ mod tests {
     #[derive(Debug)]
     struct ByScope;
 
-    impl Identify for ByScope {
-        fn identify<'a>(&'a self, token: &'a Secret) -> Later<'a, Result<Option<Caller>, String>> {
-            let scope = token.reveal().parse::<Scope>().ok();
+    impl TokenIntrospector for ByScope {
+        fn introspect<'a>(
+            &'a self,
+            token: &'a Secret,
+        ) -> BoxFuture<'a, Result<Option<Caller>, String>> {
+            let scope = token.expose_secret().parse::<TokenScope>().ok();
             let caller = scope.map(|scope| Caller {
-                subject: Subject::new("someone").unwrap(),
+                subject: TokenSubject::new("someone").unwrap(),
                 end_user: None,
                 scopes: [scope].into(),
             });
@@ -151,8 +168,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_guardian_is_asked_with_the_scope_guard_or_by_its_owner() {
-        let asking = Asking::new(Some(Secret::new("ask")), Some(Arc::new(ByScope)));
-        let door = Door::new(Some(Secret::new("own"))).with(Arc::new(asking));
+        let asking =
+            GuardianTokenIntrospector::new(Some(Secret::new("ask")), Some(Arc::new(ByScope)));
+        let door = AuthGuard::new(Some(Secret::new("own"))).with_introspector(Arc::new(asking));
         let routes = Router::new().route("/aos", post(async || "asked"));
         let app = guard_protocol(routes, door);
         let ask = async |token: Option<&str>| {

@@ -8,30 +8,32 @@ use base64::engine::general_purpose::STANDARD;
 use keyring::{Entry, Error};
 use zeroize::Zeroizing;
 
-use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
+use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
 use crate::clock;
 
 /// What the entry is called there.
-const SERVICE: &str = "a2s stored credentials";
+const ENTRY_NAME: &str = "a2s stored credentials";
 
 /// The key for the data folder; a new one is put into the keyring when there is none.
-pub(super) fn key(folder: &Path) -> Result<Secret, Failure> {
-    let folder = std::path::absolute(folder).map_err(|error| Failure::file(folder, &error))?;
+pub(super) fn key(folder: &Path) -> Result<Secret, CliError> {
+    let folder =
+        std::path::absolute(folder).map_err(|error| CliError::file_error(folder, &error))?;
     if let Err(error) = Entry::store_status() {
         return Err(unusable(error));
     }
-    let entry = Entry::new(SERVICE, &folder.to_string_lossy()).map_err(|error| unusable(&error))?;
+    let entry =
+        Entry::new(ENTRY_NAME, &folder.to_string_lossy()).map_err(|error| unusable(&error))?;
     find_or_make(|| entry.get_password(), |key| entry.set_password(key))
 }
 
 fn find_or_make(
     get: impl Fn() -> Result<String, Error>,
     set: impl Fn(&str) -> Result<(), Error>,
-) -> Result<Secret, Failure> {
+) -> Result<Secret, CliError> {
     match get() {
         Ok(key) => Ok(Secret::new(key)),
         Err(Error::NoEntry) => {
-            let bytes = Zeroizing::new(clock::random::<32>());
+            let bytes = Zeroizing::new(clock::random_bytes::<32>());
             let key = Zeroizing::new(STANDARD.encode(*bytes));
             set(&key).map_err(|error| unusable(&error))?;
             // What the keyring does not give back would be lost with the next start.
@@ -41,7 +43,7 @@ fn find_or_make(
     }
 }
 
-fn unusable(error: &Error) -> Failure {
+fn unusable(error: &Error) -> CliError {
     // Some of its errors hold what was read: the key.
     let reason = match error {
         Error::BadEncoding(_) | Error::BadDataFormat(..) => {
@@ -50,7 +52,7 @@ fn unusable(error: &Error) -> Failure {
         error => error.to_string(),
     };
     let message = format!("the keyring of the system cannot be used: {reason}");
-    Failure::new(Exit::Bad, CANNOT_SERVE, message)
+    CliError::new(CliExitCode::Bad, CANNOT_SERVE, message)
         .with_hint("Unlock it, or keep the key in a file with --secret-key file.")
 }
 
@@ -66,10 +68,10 @@ mod tests {
     #[test]
     fn a_key_is_made_once_and_found_again() {
         let store: Arc<Store> = Store::new().unwrap();
-        let entry = store.build(SERVICE, "/data", None).unwrap();
+        let entry = store.build(ENTRY_NAME, "/data", None).unwrap();
         let find = || find_or_make(|| entry.get_password(), |key| entry.set_password(key));
         let key = find().unwrap();
-        assert_eq!(STANDARD.decode(key.reveal()).unwrap().len(), 32);
+        assert_eq!(STANDARD.decode(key.expose_secret()).unwrap().len(), 32);
         assert_eq!(find().unwrap(), key);
         // A keyring that fails is an error that says so, and no new key.
         let mock: &Cred = entry.as_any().downcast_ref().unwrap();

@@ -14,15 +14,15 @@ use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::registry;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::settings::Common;
+use super::settings::CommonSettings;
 use crate::cli::LogFormat;
-use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
+use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
 
 /// Our own crates: they log names, hosts and codes, and no values.
-const OWN: [&str; 6] = ["a2s", "a2s_cli", "aos", "executor", "guardian", "registry"];
+const OWN_CRATES: [&str; 6] = ["a2s", "a2s_cli", "aos", "executor", "guardian", "registry"];
 
 /// Libraries through which credentials pass: they tell errors and nothing else.
-const CARRIERS: [&str; 10] = [
+const CREDENTIAL_LIBRARIES: [&str; 10] = [
     "h2",
     "hyper",
     "hyper_rustls",
@@ -36,26 +36,27 @@ const CARRIERS: [&str; 10] = [
 ];
 
 /// Begins to log.
-pub(super) fn start(common: &Common) -> Result<(), Failure> {
+pub(super) fn start(common: &CommonSettings) -> Result<(), CliError> {
     let writer = std::io::stderr;
     let is_terminal = std::io::stderr().is_terminal();
-    let subscriber = subscriber(&common.log, common.log_format, is_terminal, writer)?;
+    let subscriber = build_subscriber(&common.log, common.log_format, is_terminal, writer)?;
     let started = subscriber.try_init();
-    started.map_err(|error| Failure::new(Exit::Bad, CANNOT_SERVE, error.to_string()))
+    started.map_err(|error| CliError::new(CliExitCode::Bad, CANNOT_SERVE, error.to_string()))
 }
 
 /// Whoever hears what is logged, and writes it to `writer`.
-fn subscriber<W>(
+fn build_subscriber<W>(
     rules: &str,
     format: LogFormat,
     ansi: bool,
     writer: W,
-) -> Result<impl Subscriber + Send + Sync, Failure>
+) -> Result<impl Subscriber + Send + Sync, CliError>
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
-    let asked = EnvFilter::try_new(rules)
-        .map_err(|error| Failure::argument(format!("`{rules}` is no log filter: {error}")))?;
+    let asked = EnvFilter::try_new(rules).map_err(|error| {
+        CliError::invalid_argument(format!("`{rules}` is no log filter: {error}"))
+    })?;
     let layer = layer().with_ansi(ansi).with_writer(writer);
     let layer = match format {
         LogFormat::Text => layer.boxed(),
@@ -63,15 +64,15 @@ where
     };
     // Filters of everything, not of the layer: one of a layer remembers what was last asked, and a
     // library that asks whether to tell and then does not would silence the next record of others.
-    Ok(registry().with(asked).with(filter_fn(may_be_told)).with(layer))
+    Ok(registry().with(asked).with(filter_fn(may_be_logged)).with(layer))
 }
 
 /// Whether a record may be written at all.
-fn may_be_told(metadata: &Metadata<'_>) -> bool {
+fn may_be_logged(metadata: &Metadata<'_>) -> bool {
     let library = metadata.target().split("::").next().unwrap_or_default();
-    let finest = if OWN.contains(&library) {
+    let finest = if OWN_CRATES.contains(&library) {
         Level::TRACE
-    } else if CARRIERS.contains(&library) {
+    } else if CREDENTIAL_LIBRARIES.contains(&library) {
         Level::ERROR
     } else {
         Level::INFO
@@ -104,7 +105,7 @@ mod tests {
     fn written(rules: &str, format: LogFormat) -> String {
         let written = Written::default();
         let writer = written.clone();
-        let subscriber = subscriber(rules, format, false, move || writer.clone()).unwrap();
+        let subscriber = build_subscriber(rules, format, false, move || writer.clone()).unwrap();
         tracing::subscriber::with_default(subscriber, || {
             macro_rules! record {
                 ($($target:literal)*) => {$(
@@ -151,7 +152,7 @@ mod tests {
         let written = Written::default();
         let writer = written.clone();
         let subscriber =
-            subscriber("info", LogFormat::Text, false, move || writer.clone()).unwrap();
+            build_subscriber("info", LogFormat::Text, false, move || writer.clone()).unwrap();
         tracing::subscriber::with_default(subscriber, || {
             for number in 0..3 {
                 // As `sqlx` does before each statement.
@@ -171,6 +172,6 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("info of") || text.contains("info of executor"), "{text}");
-        assert!(subscriber("a=b=c", LogFormat::Text, false, io::sink).is_err());
+        assert!(build_subscriber("a=b=c", LogFormat::Text, false, io::sink).is_err());
     }
 }

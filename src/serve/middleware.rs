@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use a2s::api::{PROBLEM_JSON, Problem};
-use a2s::{CallerHeaders, Door, Identified, Refusal};
+use a2s::{AuthError, AuthGuard, AuthenticatedCaller, CallerHeaders};
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::http::header::{
@@ -22,24 +22,24 @@ use url::Url;
 use utoipa::openapi::OpenApi;
 use utoipa_swagger_ui::SwaggerUi;
 
-use super::drain_body::read_rest;
+use super::drain_body::drain_on_drop;
 use super::metrics::{self, HttpMetrics};
 use crate::cli_error::{BAD_HOST, NO_ROUTE};
 use crate::errors;
 
 /// Who may call a service.
 #[derive(Debug)]
-pub(super) struct Access {
+pub(super) struct AccessPolicy {
     /// Whether the service listens on loopback alone.
-    loopback: bool,
+    is_loopback: bool,
     hosts: Vec<String>,
-    door: Door,
+    auth: AuthGuard,
 }
 
-impl Access {
-    pub(super) fn new(listen: SocketAddr, allow_hosts: &[String], door: Door) -> Self {
+impl AccessPolicy {
+    pub(super) fn new(listen: SocketAddr, allow_hosts: &[String], auth: AuthGuard) -> Self {
         let hosts = allow_hosts.iter().cloned().chain([listen.ip().to_string()]);
-        Self { loopback: listen.ip().is_loopback(), hosts: hosts.collect(), door }
+        Self { is_loopback: listen.ip().is_loopback(), hosts: hosts.collect(), auth }
     }
 
     /// Whether a `Host` or the host of an `Origin` is this service. On loopback this stops pages of
@@ -54,32 +54,32 @@ impl Access {
         let named = self.hosts.iter().any(|known| known.eq_ignore_ascii_case(bare));
         // A service that others reach has names that only its operator knows; without a list of
         // them, its token is what guards it.
-        local || named || (!self.loopback && self.hosts.len() == 1)
+        local || named || (!self.is_loopback && self.hosts.len() == 1)
     }
 
     /// Beyond loopback nothing but the signs of life is open without a token. What it opens is for
     /// each service to say, and whose it is, they need not find out again; where it is not looked at
     /// here, they look at it themselves.
-    async fn admit(
+    async fn authenticate(
         &self,
         path: &str,
         shown: CallerHeaders<'_>,
-    ) -> Result<Option<Identified>, Refusal> {
+    ) -> Result<Option<AuthenticatedCaller>, AuthError> {
         const OPEN: [&str; 2] = ["/healthz", "/readyz"];
-        if self.loopback || OPEN.contains(&path) {
+        if self.is_loopback || OPEN.contains(&path) {
             return Ok(None);
         }
-        self.door.identify(None, shown).await.map(|caller| Some(Identified(caller)))
+        self.auth.authenticate(None, shown).await.map(|caller| Some(AuthenticatedCaller(caller)))
     }
 }
 
 /// Puts metrics, description, error pages and the check of callers in front of `services`, which are
 /// `name`: "an executor".
-pub(super) fn front(
+pub(super) fn with_middleware(
     services: Router,
     mut registry: Registry,
     description: OpenApi,
-    access: Access,
+    access: AccessPolicy,
     name: &'static str,
 ) -> Router {
     let counted = HttpMetrics::register(&mut registry);
@@ -124,9 +124,13 @@ async fn protect_browser(request: Request, next: Next) -> Response {
     response
 }
 
-async fn check_caller(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
+async fn check_caller(
+    State(access): State<Arc<AccessPolicy>>,
+    request: Request,
+    next: Next,
+) -> Response {
     // Also of what is refused here.
-    let mut request = request.map(read_rest);
+    let mut request = request.map(drain_on_drop);
     let headers = request.headers();
     let host = text(headers, HOST).or_else(|| request.uri().authority().map(Authority::as_str));
     if !host.is_some_and(|host| access.allows_host(host)) {
@@ -144,38 +148,41 @@ async fn check_caller(State(access): State<Arc<Access>>, request: Request, next:
             );
         }
     }
-    let identified = match access.admit(request.uri().path(), caller_headers(headers)).await {
+    let identified = match access.authenticate(request.uri().path(), caller_headers(headers)).await
+    {
         Ok(identified) => identified,
-        Err(refusal) => return refuse(&refusal),
+        Err(refusal) => return auth_error_response(&refusal),
     };
     let extensions = request.extensions_mut();
-    extensions.remove::<Identified>();
+    extensions.remove::<AuthenticatedCaller>();
     identified.map(|identified| extensions.insert(identified));
     next.run(request).await
 }
 
 /// The answer to a caller who is not let in.
-pub(super) fn refuse(refusal: &Refusal) -> Response {
+pub(super) fn auth_error_response(refusal: &AuthError) -> Response {
     let (status, kind) = match refusal {
-        Refusal::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, executor::Kind::CallerUnknown),
-        Refusal::Lacks { .. } => (StatusCode::FORBIDDEN, executor::Kind::Forbidden),
-        Refusal::BadEndUser(_) => (StatusCode::BAD_REQUEST, executor::Kind::BadRequest),
-        Refusal::Missing | Refusal::Unknown => {
-            (StatusCode::UNAUTHORIZED, executor::Kind::Unauthorized)
+        AuthError::Unavailable(_) => {
+            (StatusCode::SERVICE_UNAVAILABLE, executor::ErrorKind::CallerUnknown)
+        }
+        AuthError::MissingScope { .. } => (StatusCode::FORBIDDEN, executor::ErrorKind::Forbidden),
+        AuthError::InvalidEndUser(_) => (StatusCode::BAD_REQUEST, executor::ErrorKind::BadRequest),
+        AuthError::MissingToken | AuthError::UnknownToken => {
+            (StatusCode::UNAUTHORIZED, executor::ErrorKind::Unauthorized)
         }
     };
     problem(status, kind.code(), &refusal.to_string())
 }
 
 fn caller_headers(headers: &HeaderMap) -> CallerHeaders<'_> {
-    CallerHeaders::read(|name| headers.get(name).map(HeaderValue::as_bytes))
+    CallerHeaders::from_headers(|name| headers.get(name).map(HeaderValue::as_bytes))
 }
 
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 
-pub(super) fn problem(status: StatusCode, code: &a2s::Code, detail: &str) -> Response {
+pub(super) fn problem(status: StatusCode, code: &a2s::ErrorCode, detail: &str) -> Response {
     let problem = Problem::new(status.as_u16(), code, detail);
     let later = problem.retry_after().map(|seconds| [(RETRY_AFTER, seconds)]);
     (status, [(CONTENT_TYPE, PROBLEM_JSON)], later, axum::Json(problem)).into_response()
@@ -197,21 +204,21 @@ async fn show_error(Path(code): Path<String>) -> Response {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use a2s::{Caller, Identify, Later, Scope, Secret};
+    use a2s::{BoxFuture, Caller, Secret, TokenIntrospector, TokenScope};
     use tower::ServiceExt as _;
 
     use super::*;
     use crate::clock;
-    use crate::serve::agent::outside;
+    use crate::serve::agent::clock_and_ids;
 
-    fn access(listen: &str, hosts: &[&str]) -> Access {
+    fn access(listen: &str, hosts: &[&str]) -> AccessPolicy {
         let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
-        let door = Door::new(Some(Secret::new("t")));
-        Access::new(listen.parse().unwrap(), &hosts, door)
+        let auth = AuthGuard::new(Some(Secret::new("t")));
+        AccessPolicy::new(listen.parse().unwrap(), &hosts, auth)
     }
 
     fn shown(authorization: &'static [u8]) -> CallerHeaders<'static> {
-        CallerHeaders::read(|name| (name == "authorization").then_some(authorization))
+        CallerHeaders::from_headers(|name| (name == "authorization").then_some(authorization))
     }
 
     #[test]
@@ -229,14 +236,22 @@ mod tests {
     async fn beyond_loopback_the_token_is_needed() {
         let open = access("0.0.0.0:8740", &[]);
         assert!(open.allows_host("registry:8740"));
-        let owner = Identified(Caller::owner());
-        assert_eq!(open.admit("/v1/search", shown(b"Bearer t")).await, Ok(Some(owner)));
-        assert_eq!(open.admit("/v1/search", shown(b"Bearer u")).await, Err(Refusal::Unknown));
-        assert_eq!(open.admit("/v1/search", CallerHeaders::default()).await, Err(Refusal::Missing));
-        assert_eq!(open.admit("/healthz", CallerHeaders::default()).await, Ok(None));
+        let owner = AuthenticatedCaller(Caller::owner());
+        assert_eq!(open.authenticate("/v1/search", shown(b"Bearer t")).await, Ok(Some(owner)));
+        assert_eq!(
+            open.authenticate("/v1/search", shown(b"Bearer u")).await,
+            Err(AuthError::UnknownToken)
+        );
+        assert_eq!(
+            open.authenticate("/v1/search", CallerHeaders::default()).await,
+            Err(AuthError::MissingToken)
+        );
+        assert_eq!(open.authenticate("/healthz", CallerHeaders::default()).await, Ok(None));
         assert!(!access("0.0.0.0:8740", &["a2s.test"]).allows_host("registry:8740"));
         assert_eq!(
-            access("127.0.0.1:8740", &[]).admit("/v1/search", CallerHeaders::default()).await,
+            access("127.0.0.1:8740", &[])
+                .authenticate("/v1/search", CallerHeaders::default())
+                .await,
             Ok(None)
         );
     }
@@ -245,8 +260,11 @@ mod tests {
     #[derive(Debug, Default)]
     struct Counter(AtomicUsize);
 
-    impl Identify for Counter {
-        fn identify<'a>(&'a self, token: &'a Secret) -> Later<'a, Result<Option<Caller>, String>> {
+    impl TokenIntrospector for Counter {
+        fn introspect<'a>(
+            &'a self,
+            token: &'a Secret,
+        ) -> BoxFuture<'a, Result<Option<Caller>, String>> {
             self.0.fetch_add(1, Ordering::Relaxed);
             let guest = token.matches("guest").then(guest);
             Box::pin(async move { Ok(guest) })
@@ -254,7 +272,7 @@ mod tests {
     }
 
     fn guest() -> Caller {
-        let scopes = [Scope::Execute].into();
+        let scopes = [TokenScope::Execute].into();
         Caller { subject: "guest".parse().unwrap(), end_user: None, scopes }
     }
 
@@ -265,12 +283,12 @@ mod tests {
         let config = registry::Config::in_folder(folder, owner.clone());
         let registry =
             registry::App::open(config, Arc::new(clock::now), &mut metrics).await.unwrap();
-        let guardian = executor::Guardian::Off;
+        let guardian = executor::GuardianSettings::Off;
         let config = executor::Config::new(folder.join("executor.sqlite"), url, guardian);
         let config = executor::Config { token: owner.clone(), ..config };
-        let system = Arc::new(clock::System);
+        let system = Arc::new(clock::SystemClockAndIds);
         let executor = executor::App::open(config, system.clone(), system, &mut metrics).await;
-        let agent = agent::App::new(agent::Agent::new(outside()), owner);
+        let agent = agent::App::new(agent::Agent::new(clock_and_ids()), owner);
         registry.routes().merge(executor.unwrap().router()).merge(agent.routes())
     }
 
@@ -280,10 +298,17 @@ mod tests {
         let services = services(folder.path()).await;
         let ask = async |listen: &str, token: Option<&str>, forged: bool| {
             let counter = Arc::new(Counter::default());
-            let door = Door::new(Some(Secret::new("owner"))).with(counter.clone());
-            let access = Access::new(listen.parse().unwrap(), &[], door);
+            let door =
+                AuthGuard::new(Some(Secret::new("owner"))).with_introspector(counter.clone());
+            let access = AccessPolicy::new(listen.parse().unwrap(), &[], door);
             let description = OpenApi::default();
-            let app = front(services.clone(), Registry::default(), description, access, "a test");
+            let app = with_middleware(
+                services.clone(),
+                Registry::default(),
+                description,
+                access,
+                "a test",
+            );
             let mut statuses = Vec::new();
             for (method, path) in [
                 ("GET", "/v1/executions"),
@@ -298,7 +323,7 @@ mod tests {
                 };
                 let mut request = request.body(axum::body::Body::empty()).unwrap();
                 if forged {
-                    request.extensions_mut().insert(Identified(Caller::owner()));
+                    request.extensions_mut().insert(AuthenticatedCaller(Caller::owner()));
                 }
                 statuses.push(app.clone().oneshot(request).await.unwrap().status().as_u16());
             }
@@ -319,7 +344,13 @@ mod tests {
     #[tokio::test]
     async fn a_browser_is_told_what_it_may_do_with_every_response() {
         let access = access("127.0.0.1:1", &[]);
-        let app = front(Router::new(), Registry::default(), OpenApi::default(), access, "a test");
+        let app = with_middleware(
+            Router::new(),
+            Registry::default(),
+            OpenApi::default(),
+            access,
+            "a test",
+        );
         for (path, host, status, policy) in [
             ("/docs/", "localhost", 200, DOCS_POLICY),
             ("/docs/swagger-ui-bundle.js", "localhost", 200, DOCS_POLICY),
@@ -345,7 +376,13 @@ mod tests {
     #[tokio::test]
     async fn the_page_of_the_description_needs_no_more_than_its_policy_allows() {
         let access = access("127.0.0.1:1", &[]);
-        let app = front(Router::new(), Registry::default(), OpenApi::default(), access, "a test");
+        let app = with_middleware(
+            Router::new(),
+            Registry::default(),
+            OpenApi::default(),
+            access,
+            "a test",
+        );
         let request = Request::builder().uri("/docs/").header(HOST, "localhost");
         let response = app.oneshot(request.body(axum::body::Body::empty()).unwrap()).await;
         let page = axum::body::to_bytes(response.unwrap().into_body(), 1 << 20).await.unwrap();

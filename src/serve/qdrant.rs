@@ -5,7 +5,7 @@ use registry::QdrantConfig;
 use serde::Deserialize;
 use url::Url;
 
-use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
+use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
 
 /// Where the environment has the key of the server.
 const KEY_VARIABLE: &str = "A2S_QDRANT_KEY";
@@ -13,7 +13,7 @@ const KEY_VARIABLE: &str = "A2S_QDRANT_KEY";
 /// `[qdrant]` of the TOML file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Section {
+pub(super) struct QdrantSection {
     /// A name or password in it, which does not belong there, is not shown.
     url: Option<Secret>,
     key: Option<Secret>,
@@ -21,19 +21,19 @@ pub(super) struct Section {
     replicas: Option<u32>,
 }
 
-impl Section {
+impl QdrantSection {
     /// The server, if one is named; `variable` reads the environment.
     pub(super) fn read(
         &self,
         argument: Option<String>,
         variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<Option<QdrantConfig>, Failure> {
+    ) -> Result<Option<QdrantConfig>, CliError> {
         let given = argument.filter(|address| !address.is_empty());
-        let file = || self.url.as_ref().map(|url| url.reveal().to_owned());
+        let file = || self.url.as_ref().map(|url| url.expose_secret().to_owned());
         let Some(address) = given.or_else(file) else { return Ok(None) };
         let url = Url::parse(&address).map_err(|error| {
             let message = format!("the address of the Qdrant server: {error}");
-            Failure::new(Exit::Usage, CANNOT_SERVE, message)
+            CliError::new(CliExitCode::Usage, CANNOT_SERVE, message)
                 .with_hint("It is like https://qdrant.example:6334.")
         })?;
         let key = variable(KEY_VARIABLE).map(|key| key.trim().to_owned());
@@ -47,14 +47,14 @@ mod tests {
     use super::*;
 
     fn read(file: &str, flag: Option<&str>, key: Option<&str>) -> Result<String, String> {
-        let section: Section = toml::from_str(file).unwrap();
+        let section: QdrantSection = toml::from_str(file).unwrap();
         let read = section.read(flag.map(str::to_owned), |name| {
             assert_eq!(name, KEY_VARIABLE);
             key.map(str::to_owned)
         });
         let config = read.map_err(|failure| failure.message)?;
         let told = config.as_ref().map(|config| {
-            let key = config.key.as_ref().map_or("none", |key| key.reveal());
+            let key = config.key.as_ref().map_or("none", |key| key.expose_secret());
             format!("{} {key} {:?} {:?}", config.url, config.shards, config.replicas)
         });
         assert!(!format!("{config:?} {section:?}").contains("s3cret"));

@@ -8,23 +8,23 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use tokio::sync::watch;
 
-use super::dependencies::Dependencies;
+use super::dependencies::RemoteDependencies;
 use super::middleware::problem;
-use super::services::Services;
-use super::shipping::Shipping;
+use super::services::ServiceApps;
+use super::shipping::ShippingProgress;
 use crate::cli_error::NOT_READY;
 
 /// Everything that readiness depends on.
 #[derive(Debug, Clone)]
-pub(super) struct Readiness {
-    services: Arc<Services>,
-    shipping: Option<watch::Receiver<Shipping>>,
-    dependencies: Dependencies,
+pub(super) struct ReadinessCheck {
+    services: Arc<ServiceApps>,
+    shipping: Option<watch::Receiver<ShippingProgress>>,
+    dependencies: RemoteDependencies,
 }
 
 /// A part of this process, and its state.
 #[derive(Debug, PartialEq)]
-struct Part {
+struct ReadinessPart {
     name: String,
     /// The reason why it is not as it should be.
     lacking: Option<String>,
@@ -32,51 +32,51 @@ struct Part {
     is_optional: bool,
 }
 
-impl Part {
+impl ReadinessPart {
     fn new(name: &str, is_ready: bool, lacking: &str) -> Self {
         let lacking = (!is_ready).then(|| lacking.to_owned());
         Self { name: name.to_owned(), lacking, is_optional: false }
     }
 }
 
-impl Readiness {
-    pub(super) fn of(
-        services: Arc<Services>,
-        shipping: Option<watch::Receiver<Shipping>>,
-        dependencies: Dependencies,
+impl ReadinessCheck {
+    pub(super) fn new(
+        services: Arc<ServiceApps>,
+        shipping: Option<watch::Receiver<ShippingProgress>>,
+        dependencies: RemoteDependencies,
     ) -> Self {
         Self { services, shipping, dependencies }
     }
 
     /// The parts of this process, and what they work with elsewhere where that is asked for.
-    async fn parts(&self, is_deep: bool) -> Vec<Part> {
+    async fn parts(&self, is_deep: bool) -> Vec<ReadinessPart> {
         let mut parts = self.own_parts().await;
         if is_deep {
-            let findings = self.dependencies.findings().await.into_iter();
+            let findings = self.dependencies.check_all().await.into_iter();
             parts.extend(findings.map(|(name, lacking)| {
                 let lacking = lacking.map(|why| format!("{name}: {why}"));
-                Part { name, lacking, is_optional: false }
+                ReadinessPart { name, lacking, is_optional: false }
             }));
         }
         parts
     }
 
-    async fn own_parts(&self) -> Vec<Part> {
-        let Services { registry, executor, guardian } = &*self.services;
+    async fn own_parts(&self) -> Vec<ReadinessPart> {
+        let ServiceApps { registry, executor, guardian } = &*self.services;
         let registry_part = async {
             let app = registry.as_ref()?;
             let is_ready = app.check_ready().await.is_ok();
-            Some(Part::new("registry", is_ready, "the registry is not ready"))
+            Some(ReadinessPart::new("registry", is_ready, "the registry is not ready"))
         };
         let executor_part = async {
             let app = executor.as_ref()?;
             let is_ready = app.check_ready().await.is_ok();
-            Some(Part::new("executor", is_ready, "the executor is not ready"))
+            Some(ReadinessPart::new("executor", is_ready, "the executor is not ready"))
         };
         let (registry_part, executor_part) = tokio::join!(registry_part, executor_part);
-        let index = registry.as_ref().map(|app| Part {
+        let index = registry.as_ref().map(|app| ReadinessPart {
             is_optional: true,
-            ..Part::new(
+            ..ReadinessPart::new(
                 "search index",
                 !app.is_index_paused(),
                 "not written, because its disk has too little space; searches are answered from \
@@ -84,12 +84,16 @@ impl Readiness {
             )
         });
         let guardian = guardian.as_ref().map(|app| {
-            Part::new("guardian", app.is_ready(), "the guardian cannot write its audit log")
+            ReadinessPart::new(
+                "guardian",
+                app.is_ready(),
+                "the guardian cannot write its audit log",
+            )
         });
         let shipped = self.shipping.as_ref().map(|shipping| {
-            let is_complete = *shipping.borrow() == Shipping::Complete;
+            let is_complete = *shipping.borrow() == ShippingProgress::Complete;
             let lacking = "the shipped documents are not all published yet";
-            Part::new("shipped documents", is_complete, lacking)
+            ReadinessPart::new("shipped documents", is_complete, lacking)
         });
         [registry_part, executor_part, guardian, shipped, index].into_iter().flatten().collect()
     }
@@ -97,13 +101,13 @@ impl Readiness {
 
 /// Answers `GET /readyz`.
 pub(super) async fn show(
-    State(readiness): State<Readiness>,
+    State(readiness): State<ReadinessCheck>,
     RawQuery(query): RawQuery,
 ) -> Response {
     let query = query.unwrap_or_default();
-    let parts = readiness.parts(has(&query, "deep")).await;
-    let faults: Vec<&str> = parts.iter().filter_map(fault).collect();
-    match (faults.is_empty(), has(&query, "verbose")) {
+    let parts = readiness.parts(has_parameter(&query, "deep")).await;
+    let faults: Vec<&str> = parts.iter().filter_map(blocking_reason).collect();
+    match (faults.is_empty(), has_parameter(&query, "verbose")) {
         (true, true) => describe(&parts).into_response(),
         (false, true) => (StatusCode::SERVICE_UNAVAILABLE, describe(&parts)).into_response(),
         (true, false) => "ready\n".into_response(),
@@ -112,19 +116,20 @@ pub(super) async fn show(
 }
 
 /// Whether a query has a parameter, with any value or none.
-fn has(query: &str, name: &str) -> bool {
+fn has_parameter(query: &str, name: &str) -> bool {
     query.split('&').any(|pair| pair.split('=').next() == Some(name))
 }
 
 /// The reason why a part keeps the process from working.
-fn fault(part: &Part) -> Option<&str> {
+fn blocking_reason(part: &ReadinessPart) -> Option<&str> {
     part.lacking.as_deref().filter(|_| !part.is_optional)
 }
 
 /// A line for each part.
-fn describe(parts: &[Part]) -> String {
-    let line =
-        |part: &Part| format!("{}: {}\n", part.name, part.lacking.as_deref().unwrap_or("ready"));
+fn describe(parts: &[ReadinessPart]) -> String {
+    let line = |part: &ReadinessPart| {
+        format!("{}: {}\n", part.name, part.lacking.as_deref().unwrap_or("ready"))
+    };
     parts.iter().map(line).collect()
 }
 
@@ -134,13 +139,19 @@ mod tests {
 
     #[test]
     fn an_optional_part_is_described_and_keeps_nothing_from_working() {
-        let registry = Part::new("registry", true, "away");
-        let index = Part { is_optional: true, ..Part::new("search index", false, "paused") };
-        let guardian = Part::new("guardian", false, "no log");
+        let registry = ReadinessPart::new("registry", true, "away");
+        let index = ReadinessPart {
+            is_optional: true,
+            ..ReadinessPart::new("search index", false, "paused")
+        };
+        let guardian = ReadinessPart::new("guardian", false, "no log");
         assert_eq!(describe(&[registry, index]), "registry: ready\nsearch index: paused\n");
-        let index = Part { is_optional: true, ..Part::new("search index", false, "paused") };
-        assert_eq!([&index, &guardian].map(fault), [None, Some("no log")]);
-        assert!(has("deep&verbose", "verbose") && has("verbose=1", "verbose"));
-        assert!(!has("verboses", "verbose") && !has("", "deep"));
+        let index = ReadinessPart {
+            is_optional: true,
+            ..ReadinessPart::new("search index", false, "paused")
+        };
+        assert_eq!([&index, &guardian].map(blocking_reason), [None, Some("no log")]);
+        assert!(has_parameter("deep&verbose", "verbose") && has_parameter("verbose=1", "verbose"));
+        assert!(!has_parameter("verboses", "verbose") && !has_parameter("", "deep"));
     }
 }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::api::{add_refusals, flatten_unions};
-use a2s::{Caller, Domain, Door, Identify, Secret, Subject};
+use a2s::api::{add_error_responses, flatten_unions};
+use a2s::{AuthGuard, Caller, Domain, Secret, TokenIntrospector, TokenSubject};
 use axum::Router;
 use axum::routing::get;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -19,26 +19,26 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 use utoipa::OpenApi as _;
 
-use super::agent::{AgentPart, Elsewhere};
-use super::bundled_capabilities::shipped;
-use super::connections::{ConnectionLimits, ConnectionMetrics, Server};
-use super::data_dir::Folder;
-use super::dependencies::Dependencies;
+use super::agent::{AgentSettings, RemoteServices};
+use super::bundled_capabilities::bundled_documents;
+use super::connections::{ConnectionLimits, ConnectionMetrics, HttpServer};
+use super::data_dir::DataFolder;
+use super::dependencies::RemoteDependencies;
 use super::examples::add_examples;
-use super::guardian_settings::Guardians;
+use super::guardian_settings::GuardianSelection;
 use super::guardian_settings::policy_failure;
-use super::identity::{Asking, RegistryAccess, check_not_owner, guard_protocol};
+use super::identity::{GuardianTokenIntrospector, RegistryAccess, check_not_owner, guard_protocol};
 use super::keyring;
-use super::middleware::{Access, front};
-use super::readiness::{self, Readiness};
-use super::shipping::{Publisher, Shipping, ship};
-use crate::cli::Certificate;
-use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
+use super::middleware::{AccessPolicy, with_middleware};
+use super::readiness::{self, ReadinessCheck};
+use super::shipping::{DocumentPublisher, ShippingProgress, start_shipping};
+use crate::cli::ClientCertificateFiles;
+use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
 use crate::client::{TokenTransport, client};
-use crate::clock::{self, System};
+use crate::clock::{self, SystemClockAndIds};
 
 /// How long runs and answers under way get when the process is told to stop.
-const GRACE: Duration = Duration::from_secs(10);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 /// How often a person sees how far an index is.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// How often the policy file is looked at for changes.
@@ -46,13 +46,13 @@ const POLICY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Which services there are.
 #[derive(Debug)]
-pub(crate) struct Parts {
-    pub(crate) registry: Option<RegistryPart>,
-    pub(crate) executor: Option<ExecutorPart>,
+pub(crate) struct ServiceSettings {
+    pub(crate) registry: Option<RegistrySettings>,
+    pub(crate) executor: Option<ExecutorSettings>,
     /// A guardian on its own.
-    pub(crate) guardian: Option<GuardianPart>,
+    pub(crate) guardian: Option<StandaloneGuardianSettings>,
     /// The agent, beside registry and executor.
-    pub(crate) agent: Option<AgentPart>,
+    pub(crate) agent: Option<AgentSettings>,
     /// Whether the shipped documents are published, as far as the registry lacks them.
     pub(crate) ship: bool,
     /// The connections that tokens are sent over.
@@ -61,9 +61,9 @@ pub(crate) struct Parts {
 
 /// What a registry is told.
 #[derive(Debug)]
-pub(crate) struct RegistryPart {
+pub(crate) struct RegistrySettings {
     /// Where it keeps documents; none for the file in the data folder.
-    pub(crate) database: Option<registry::Database>,
+    pub(crate) database: Option<registry::DatabaseAddress>,
     /// The server of its search index; none for the folder in the data folder.
     pub(crate) qdrant: Option<registry::QdrantConfig>,
     pub(crate) embedder: Embedder,
@@ -73,7 +73,7 @@ pub(crate) struct RegistryPart {
     pub(crate) service_token: Option<Secret>,
 }
 
-impl Default for RegistryPart {
+impl Default for RegistrySettings {
     fn default() -> Self {
         Self {
             database: None,
@@ -87,43 +87,43 @@ impl Default for RegistryPart {
 
 /// What an executor is told.
 #[derive(Debug)]
-pub(crate) struct ExecutorPart {
+pub(crate) struct ExecutorSettings {
     /// Where the registry answers; none for the one of this process.
     pub(crate) registry: Option<RegistryAccess>,
     /// Where it keeps runs; none for the file in the data folder.
-    pub(crate) database: Option<executor::Database>,
-    pub(crate) guardians: Guardians,
+    pub(crate) database: Option<executor::ExecutorDatabase>,
+    pub(crate) guardians: GuardianSelection,
     /// Those of the guardian of this process, when it is among them.
-    pub(crate) rules: Rules,
-    pub(crate) outbound: Outbound,
-    pub(crate) journal: Journal,
+    pub(crate) rules: PolicyFiles,
+    pub(crate) outbound: OutboundSettings,
+    pub(crate) journal: JournalSettings,
 }
 
 /// How an executor writes its journal, and who learns of its runs.
 #[derive(Debug, Default)]
-pub(crate) struct Journal {
+pub(crate) struct JournalSettings {
     pub(crate) durability: executor::Durability,
-    pub(crate) telemetry: executor::Telemetry,
+    pub(crate) telemetry: executor::TelemetryConfig,
 }
 
 /// How an executor reaches services.
 #[derive(Debug, Default)]
-pub(crate) struct Outbound {
+pub(crate) struct OutboundSettings {
     pub(crate) upstreams: BTreeMap<Domain, Url>,
     pub(crate) allow_private_addresses: bool,
     /// Further addresses, networks and host names.
     pub(crate) allow_addresses: Vec<String>,
     pub(crate) limits: executor::Limits,
-    pub(crate) tenants: BTreeMap<Subject, executor::TenantLimits>,
-    pub(crate) hosts: executor::Hosts,
-    pub(crate) secret_key: SecretKey,
-    pub(crate) client_certificates: BTreeMap<Domain, Certificate>,
+    pub(crate) tenants: BTreeMap<TokenSubject, executor::TenantLimits>,
+    pub(crate) hosts: executor::HostLimitSet,
+    pub(crate) secret_key: SecretKeySetting,
+    pub(crate) client_certificates: BTreeMap<Domain, ClientCertificateFiles>,
     pub(crate) check_answers: executor::ResponseValidation,
 }
 
 /// The key for stored credentials, or where it is.
 #[derive(Debug, Clone, Default)]
-pub(crate) enum SecretKey {
+pub(crate) enum SecretKeySetting {
     Given(Secret),
     /// In the data folder.
     #[default]
@@ -133,17 +133,17 @@ pub(crate) enum SecretKey {
 
 /// What a guardian on its own is told.
 #[derive(Debug)]
-pub(crate) struct GuardianPart {
-    pub(crate) rules: Rules,
+pub(crate) struct StandaloneGuardianSettings {
+    pub(crate) rules: PolicyFiles,
     /// The token of those who may ask and not approve.
-    pub(crate) asking: Option<Secret>,
+    pub(crate) client_token: Option<Secret>,
     /// The registry whose tokens of the scope `guard` may ask as well.
     pub(crate) registry: Option<RegistryAccess>,
 }
 
 /// The files of our own guardian's rules.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Rules {
+pub(crate) struct PolicyFiles {
     /// Those in force; without a file everything is allowed, and recorded.
     pub(crate) policy: Option<PathBuf>,
     /// Those that are only tried.
@@ -154,30 +154,30 @@ pub(crate) struct Rules {
     pub(crate) segment_bytes: Option<u64>,
 }
 
-impl Rules {
-    pub(crate) fn is_some(&self) -> bool {
+impl PolicyFiles {
+    pub(crate) fn has_files(&self) -> bool {
         self.policy.is_some() || self.shadow.is_some()
     }
 }
 
-impl Parts {
+impl ServiceSettings {
     pub(crate) fn is_unguarded(&self) -> bool {
-        let apart = self.elsewhere();
+        let apart = self.remote_services();
         let of_agent = apart.map(|services| &services.guardians);
         let guardians = self.executor.as_ref().map(|part| &part.guardians).or(of_agent);
-        guardians.is_some_and(|guardians| matches!(guardians, Guardians::Off))
+        guardians.is_some_and(|guardians| matches!(guardians, GuardianSelection::Off))
     }
 
     /// Checks that each token goes over a protected connection, and that none of those that go out is
     /// the `owner`'s.
-    fn check_tokens(&self, owner: &str) -> Result<(), Failure> {
+    fn check_tokens(&self, owner: &str) -> Result<(), CliError> {
         if let Some(part) = &self.registry {
             check_not_owner(part.service_token.as_ref(), "--service-token", owner)?;
         }
         let registries = [
             self.executor.as_ref().and_then(|part| part.registry.as_ref()),
             self.guardian.as_ref().and_then(|part| part.registry.as_ref()),
-            self.elsewhere().map(|it| &it.registry),
+            self.remote_services().map(|it| &it.registry),
         ];
         for RegistryAccess { url, token } in registries.into_iter().flatten() {
             if token.is_some() {
@@ -189,13 +189,13 @@ impl Parts {
             part.guardians.check_tokens(self.transport, owner)?;
         }
         if let Some(part) = &self.guardian {
-            check_not_owner(part.asking.as_ref(), "--guardian-token", owner)?;
+            check_not_owner(part.client_token.as_ref(), "--guardian-token", owner)?;
         }
         self.agent.as_ref().map_or(Ok(()), |part| part.check_tokens(self.transport))
     }
 
     /// The services of other processes that an agent on its own works with.
-    fn elsewhere(&self) -> Option<&Elsewhere> {
+    fn remote_services(&self) -> Option<&RemoteServices> {
         self.agent.as_ref()?.services.as_ref()
     }
 
@@ -213,12 +213,12 @@ impl Parts {
     /// Whether there is an owner, whose token opens everything. An agent on its own has none: its
     /// callers are the registry's.
     pub(crate) fn has_owner(&self) -> bool {
-        self.elsewhere().is_none()
+        self.remote_services().is_none()
     }
 
     /// Gives the services of one process a token for each other, which nothing else knows. What an
     /// executor asks the registry beside it is asked with that one.
-    fn introduce(&mut self, url: &Url) {
+    fn share_token(&mut self, url: &Url) {
         let (Some(registry), Some(executor)) = (&mut self.registry, &mut self.executor) else {
             return;
         };
@@ -228,12 +228,14 @@ impl Parts {
     }
 
     /// The callers that a registry apart knows, and those of a guardian's own token.
-    fn callers_apart(&self) -> Result<Option<Arc<dyn Identify>>, Failure> {
-        if let Some(GuardianPart { asking, registry, .. }) = &self.guardian {
+    fn remote_introspector(&self) -> Result<Option<Arc<dyn TokenIntrospector>>, CliError> {
+        if let Some(StandaloneGuardianSettings { client_token: asking, registry, .. }) =
+            &self.guardian
+        {
             let others = registry.as_ref().map(RegistryAccess::callers).transpose()?.flatten();
-            return Ok(Some(Arc::new(Asking::new(asking.clone(), others))));
+            return Ok(Some(Arc::new(GuardianTokenIntrospector::new(asking.clone(), others))));
         }
-        if let Some(services) = self.elsewhere() {
+        if let Some(services) = self.remote_services() {
             return services.callers().map(Some);
         }
         let registry = self.executor.as_ref().and_then(|part| part.registry.as_ref());
@@ -248,8 +250,8 @@ impl Parts {
     }
 
     /// The services in other processes, each with its role, as they are shown the token of this one.
-    fn services_elsewhere(&self) -> Result<Vec<(&'static str, agent::Client)>, Failure> {
-        if let Some(services) = self.elsewhere() {
+    fn remote_clients(&self) -> Result<Vec<(&'static str, agent::ServiceClient)>, CliError> {
+        if let Some(services) = self.remote_services() {
             let executor = services.clients()?.executor;
             return Ok(vec![("registry", services.registry.client()?), ("executor", executor)]);
         }
@@ -262,20 +264,23 @@ impl Parts {
     }
 
     /// The guardians that executor and agent ask, where `own` is the one of this process.
-    fn guardians(&self, own: Option<&guardian::App>) -> Result<executor::Guardian, Failure> {
+    fn guardians(
+        &self,
+        own: Option<&guardian::App>,
+    ) -> Result<executor::GuardianSettings, CliError> {
         if let Some(part) = &self.executor {
             let max_response_bytes = part.outbound.limits.max_response_bytes;
             return part.guardians.clone().into_config(own, max_response_bytes);
         }
-        let apart = self.elsewhere();
-        let guardians = apart.map_or(Guardians::Off, |services| services.guardians.clone());
+        let apart = self.remote_services();
+        let guardians = apart.map_or(GuardianSelection::Off, |services| services.guardians.clone());
         guardians.into_config(own, executor::Limits::default().max_response_bytes)
     }
 
     /// The rules of the guardian that runs in this process, when one does.
-    fn own_guardian(&self) -> Option<Rules> {
+    fn own_guardian(&self) -> Option<PolicyFiles> {
         let beside = self.executor.as_ref().filter(|part| part.guardians.has_builtin());
-        let beside = beside.map(|part| Rules {
+        let beside = beside.map(|part| PolicyFiles {
             max_response_bytes: Some(part.outbound.limits.max_response_bytes),
             ..part.rules.clone()
         });
@@ -285,24 +290,24 @@ impl Parts {
 
 /// Running services.
 #[derive(Debug)]
-pub(crate) struct Stack {
+pub(crate) struct RunningServices {
     url: Url,
-    services: Arc<Services>,
+    services: Arc<ServiceApps>,
     stop: CancellationToken,
     server: JoinHandle<()>,
     /// Held as long as the services run.
-    _folder: Arc<Folder>,
+    _folder: Arc<DataFolder>,
 }
 
 /// The services of one process.
 #[derive(Debug)]
-pub(super) struct Services {
+pub(super) struct ServiceApps {
     pub(super) registry: Option<registry::App>,
     pub(super) executor: Option<executor::App>,
     pub(super) guardian: Option<guardian::App>,
 }
 
-impl Publisher for Arc<Services> {
+impl DocumentPublisher for Arc<ServiceApps> {
     async fn publish(&self, source: Vec<u8>) -> Result<bool, registry::Error> {
         match &self.registry {
             Some(registry) => Ok(registry.publish(source, &Caller::owner()).await?.created),
@@ -311,28 +316,28 @@ impl Publisher for Arc<Services> {
     }
 }
 
-impl Stack {
+impl RunningServices {
     /// Opens every part and serves it on `listener`.
     pub(crate) async fn start(
         listener: TcpListener,
-        folder: Arc<Folder>,
-        mut parts: Parts,
+        folder: Arc<DataFolder>,
+        mut parts: ServiceSettings,
         token: String,
         allow_hosts: &[String],
         limits: ConnectionLimits,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CliError> {
         let listen = listener.local_addr().map_err(|error| cannot_serve(&error))?;
         let url = own_url(listen)?;
         let stop = CancellationToken::new();
         let mut metrics = Registry::with_prefix("a2s");
-        let mut description = Description::openapi();
+        let mut description = ApiDescription::openapi();
         let mut routes = Router::new();
 
         parts.check_tokens(&token)?;
         let name = parts.name();
-        parts.introduce(&url);
-        let apart = parts.callers_apart()?;
-        let elsewhere = parts.services_elsewhere()?;
+        parts.share_token(&url);
+        let apart = parts.remote_introspector()?;
+        let elsewhere = parts.remote_clients()?;
         let own_guardian = parts.own_guardian();
         let registry = match parts.registry.take() {
             Some(part) => {
@@ -345,17 +350,21 @@ impl Stack {
         };
         // A registry in this process is asked for callers without HTTP.
         let others = registry.as_ref().map(registry::App::callers).or(apart);
-        let door = Door { owner: Some(Secret::new(token.as_str())), others: others.clone() };
+        let auth = AuthGuard {
+            owner_token: Some(Secret::new(token.as_str())),
+            introspector: others.clone(),
+        };
         let guardian = match own_guardian {
             Some(rules) => {
                 // Beside an executor it is as careful as that is asked to be.
                 let journal = parts.executor.as_ref().map(|part| part.journal.durability);
                 let sync = journal.unwrap_or_default() == executor::Durability::Full;
-                let watched = rules.is_some();
-                let asking = parts.guardian.as_ref().and_then(|part| part.asking.as_ref());
-                let asking = asking.map(|asking| guardian::Token::new(asking.reveal()));
+                let watched = rules.has_files();
+                let asking = parts.guardian.as_ref().and_then(|part| part.client_token.as_ref());
+                let asking =
+                    asking.map(|asking| guardian::TokenDigest::new(asking.expose_secret()));
                 let app = open_guardian(&folder, rules, &token, asking, sync, &mut metrics)?;
-                let protocol = guard_protocol(app.protocol_routes(), door.clone());
+                let protocol = guard_protocol(app.protocol_routes(), auth.clone());
                 routes = routes.merge(protocol).merge(app.approval_routes());
                 description.merge(guardian::App::openapi());
                 if watched {
@@ -366,7 +375,7 @@ impl Stack {
             None => None,
         };
         let guardians = parts.guardians(guardian.as_ref())?;
-        let dependencies = Dependencies::new(elsewhere, open_remote(&guardians)?);
+        let dependencies = RemoteDependencies::new(elsewhere, open_remote(&guardians)?);
         if let Some((agent, others)) = parts.agent.zip(others.clone()) {
             let clients = match &agent.services {
                 Some(services) => services.clients()?,
@@ -379,35 +388,35 @@ impl Stack {
         }
         let executor = match parts.executor {
             Some(part) => {
-                let door = door.clone();
-                let app = open_executor(&folder, part, guardians, &url, door, &mut metrics).await?;
+                let auth = auth.clone();
+                let app = open_executor(&folder, part, guardians, &url, auth, &mut metrics).await?;
                 routes = routes.merge(app.router());
                 description.merge(executor::App::openapi());
                 Some(app)
             }
             None => None,
         };
-        let services = Arc::new(Services { registry, executor, guardian });
+        let services = Arc::new(ServiceApps { registry, executor, guardian });
         let shipping = (parts.ship && services.registry.is_some())
-            .then(|| ship(Arc::clone(&services), shipped(), stop.clone()));
-        let readiness = Readiness::of(Arc::clone(&services), shipping.clone(), dependencies);
+            .then(|| start_shipping(Arc::clone(&services), bundled_documents(), stop.clone()));
+        let readiness = ReadinessCheck::new(Arc::clone(&services), shipping.clone(), dependencies);
         let routes = routes.merge(
             Router::new()
                 .route("/healthz", get(async || "ok\n"))
                 .route("/readyz", get(readiness::show))
                 .with_state(readiness),
         );
-        let access = Access::new(listen, allow_hosts, door);
+        let access = AccessPolicy::new(listen, allow_hosts, auth);
         let connections = ConnectionMetrics::register(&mut metrics);
-        add_refusals(&mut description);
+        add_error_responses(&mut description);
         flatten_unions(&mut description);
         add_examples(&mut description);
-        let router = front(routes, metrics, description, access, name);
-        let server = Server::new(router, limits, connections, stop.clone());
+        let router = with_middleware(routes, metrics, description, access, name);
+        let server = HttpServer::new(router, limits, connections, stop.clone());
         let server = tokio::spawn(server.serve(listener));
         if let Some(mut shipping) = shipping {
             // After a failure it goes on beside the services.
-            let _ = shipping.wait_for(|shipping| *shipping != Shipping::UnderWay).await;
+            let _ = shipping.wait_for(|shipping| *shipping != ShippingProgress::UnderWay).await;
         }
         Ok(Self { url, services, stop, server, _folder: folder })
     }
@@ -426,7 +435,7 @@ impl Stack {
     pub(crate) async fn stop(self) {
         // Runs may need the guardian and the registry of this process until they have left.
         if let Some(executor) = &self.services.executor {
-            executor.shutdown(GRACE).await;
+            executor.shutdown(SHUTDOWN_GRACE).await;
         }
         if let Some(registry) = &self.services.registry {
             registry.end_streams();
@@ -434,7 +443,7 @@ impl Stack {
         self.stop.cancel();
         let mut server = self.server;
         // A client that keeps its connection open does not keep the process.
-        if tokio::time::timeout(GRACE, &mut server).await.is_err() {
+        if tokio::time::timeout(SHUTDOWN_GRACE, &mut server).await.is_err() {
             server.abort();
         }
         if let Some(registry) = &self.services.registry {
@@ -444,8 +453,10 @@ impl Stack {
 }
 
 /// The guardians of other processes among these.
-fn open_remote(guardians: &executor::Guardian) -> Result<Option<aos::GuardianChain>, Failure> {
-    let executor::Guardian::At(configs) = guardians else { return Ok(None) };
+fn open_remote(
+    guardians: &executor::GuardianSettings,
+) -> Result<Option<aos::GuardianChain>, CliError> {
+    let executor::GuardianSettings::Chain(configs) = guardians else { return Ok(None) };
     let is_remote = |config: &&executor::GuardianConfig| {
         matches!(config.endpoint, executor::GuardianEndpoint::Http(_))
     };
@@ -453,12 +464,15 @@ fn open_remote(guardians: &executor::Guardian) -> Result<Option<aos::GuardianCha
     if remote.is_empty() {
         return Ok(None);
     }
-    executor::Guardian::At(remote).open().map_err(|error| executor_failed(&error))
+    executor::GuardianSettings::Chain(remote).open().map_err(|error| executor_failed(&error))
 }
 
 /// Rebuilds the search index in a folder, and gives the number of capabilities in it. A person at a
 /// terminal sees how far it is.
-pub(super) async fn reindex(folder: &Folder, part: RegistryPart) -> Result<usize, Failure> {
+pub(super) async fn reindex(
+    folder: &DataFolder,
+    part: RegistrySettings,
+) -> Result<usize, CliError> {
     let app = open_registry(folder, part, "", &mut Registry::default()).await?;
     // It hides itself where nobody watches.
     let bar = ProgressBar::new(0);
@@ -485,11 +499,11 @@ pub(super) async fn reindex(folder: &Folder, part: RegistryPart) -> Result<usize
 }
 
 async fn open_registry(
-    folder: &Folder,
-    part: RegistryPart,
+    folder: &DataFolder,
+    part: RegistrySettings,
     token: &str,
     metrics: &mut Registry,
-) -> Result<registry::App, Failure> {
+) -> Result<registry::App, CliError> {
     let secret = Some(Secret::new(token));
     let usual = registry::Config::in_folder(folder.path(), secret);
     let config = registry::Config {
@@ -506,16 +520,16 @@ async fn open_registry(
 }
 
 async fn open_executor(
-    folder: &Folder,
-    part: ExecutorPart,
-    guardian: executor::Guardian,
+    folder: &DataFolder,
+    part: ExecutorSettings,
+    guardian: executor::GuardianSettings,
     own_url: &Url,
-    door: Door,
+    auth: AuthGuard,
     metrics: &mut Registry,
-) -> Result<executor::App, Failure> {
+) -> Result<executor::App, CliError> {
     let RegistryAccess { url: registry, token: registry_token } =
         part.registry.unwrap_or_else(|| RegistryAccess { url: own_url.clone(), token: None });
-    let Outbound {
+    let OutboundSettings {
         upstreams,
         allow_private_addresses,
         allow_addresses,
@@ -526,19 +540,22 @@ async fn open_executor(
         client_certificates,
         check_answers,
     } = part.outbound;
-    let private =
-        if allow_private_addresses { PRIVATE.map(str::to_owned).to_vec() } else { Vec::new() };
+    let private = if allow_private_addresses {
+        PRIVATE_NETWORKS.map(str::to_owned).to_vec()
+    } else {
+        Vec::new()
+    };
     let secret_key = match secret_key {
-        SecretKey::Given(key) => executor::SecretKeySource::Given(key),
-        SecretKey::File => executor::SecretKeySource::File(folder.join("secrets.key")),
-        SecretKey::Keyring => {
+        SecretKeySetting::Given(key) => executor::SecretKeySource::Given(key),
+        SecretKeySetting::File => executor::SecretKeySource::File(folder.join("secrets.key")),
+        SecretKeySetting::Keyring => {
             let folder = folder.path().to_owned();
             // It blocks, and may wait for a person.
             let key = tokio::task::spawn_blocking(move || keyring::key(&folder)).await;
             executor::SecretKeySource::Given(key.map_err(|error| cannot_serve(&error))??)
         }
     };
-    let certificate = |files: Certificate| executor::ClientCertificate {
+    let certificate = |files: ClientCertificateFiles| executor::ClientCertificate {
         certificate: files.certificate,
         key: files.key,
         authorities: files.authorities,
@@ -555,22 +572,27 @@ async fn open_executor(
         limits,
         tenants,
         hosts,
-        check_answers,
-        token: door.owner,
-        others: door.others,
+        response_validation: check_answers,
+        token: auth.owner_token,
+        introspector: auth.introspector,
         durability: part.journal.durability,
         telemetry: part.journal.telemetry,
         ..usual
     };
     let metrics = metrics.sub_registry_with_prefix("executor");
-    Box::pin(executor::App::open(config, Arc::new(System), Arc::new(System), metrics))
-        .await
-        .map_err(|error| executor_failed(&error))
+    Box::pin(executor::App::open(
+        config,
+        Arc::new(SystemClockAndIds),
+        Arc::new(SystemClockAndIds),
+        metrics,
+    ))
+    .await
+    .map_err(|error| executor_failed(&error))
 }
 
 /// Everything that `--allow-private-addresses` allows. The executor keeps the metadata addresses of
 /// clouds in them shut.
-const PRIVATE: [&str; 9] = [
+const PRIVATE_NETWORKS: [&str; 9] = [
     "10.0.0.0/8",
     "100.64.0.0/10",
     "127.0.0.0/8",
@@ -583,13 +605,13 @@ const PRIVATE: [&str; 9] = [
 ];
 
 fn open_guardian(
-    folder: &Folder,
-    rules: Rules,
+    folder: &DataFolder,
+    rules: PolicyFiles,
     token: &str,
-    asking: Option<guardian::Token>,
+    asking: Option<guardian::TokenDigest>,
     sync: bool,
     metrics: &mut Registry,
-) -> Result<guardian::App, Failure> {
+) -> Result<guardian::App, CliError> {
     use guardian::PolicySource;
     let usual = guardian::Config::new(
         rules.policy.map_or(PolicySource::AllowAll, PolicySource::File),
@@ -601,8 +623,8 @@ fn open_guardian(
         max_body_bytes: max_body_bytes.unwrap_or(usual.max_body_bytes),
         max_segment_bytes: rules.segment_bytes.unwrap_or(usual.max_segment_bytes),
         shadow: rules.shadow.map(PolicySource::File),
-        token: Some(guardian::Token::new(token)),
-        asking,
+        token: Some(guardian::TokenDigest::new(token)),
+        client_token: asking,
         ..usual
     };
     let metrics = metrics.sub_registry_with_prefix("guardian");
@@ -624,7 +646,7 @@ async fn watch_policy(app: guardian::App, stop: CancellationToken) {
             Ok(true) => tracing::info!("the policy changed and is in force"),
             Ok(false) => {}
             Err(error) => {
-                let error = causes(&error);
+                let error = error_chain(&error);
                 tracing::error!(error, "the policy changed, but has mistakes; the old one stays")
             }
         }
@@ -632,7 +654,7 @@ async fn watch_policy(app: guardian::App, stop: CancellationToken) {
 }
 
 /// Where this process reaches itself.
-fn own_url(listen: SocketAddr) -> Result<Url, Failure> {
+fn own_url(listen: SocketAddr) -> Result<Url, CliError> {
     let ip =
         if listen.ip().is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { listen.ip() };
     let address = SocketAddr::new(ip, listen.port());
@@ -640,20 +662,21 @@ fn own_url(listen: SocketAddr) -> Result<Url, Failure> {
 }
 
 /// What keeps a service from starting and has no code of its own.
-fn cannot_serve(error: &dyn std::error::Error) -> Failure {
-    Failure::new(Exit::Bad, CANNOT_SERVE, causes(error))
+fn cannot_serve(error: &dyn std::error::Error) -> CliError {
+    CliError::new(CliExitCode::Bad, CANNOT_SERVE, error_chain(error))
 }
 
-fn registry_failed(error: &registry::Error) -> Failure {
-    Failure::new(Exit::Bad, *error.code(), causes(error))
+fn registry_failed(error: &registry::Error) -> CliError {
+    CliError::new(CliExitCode::Bad, *error.code(), error_chain(error))
 }
 
-fn executor_failed(error: &executor::Error) -> Failure {
-    Failure::new(Exit::Bad, *error.kind.code(), causes(error)).with_hint(error.hint.as_str())
+fn executor_failed(error: &executor::Error) -> CliError {
+    CliError::new(CliExitCode::Bad, *error.kind.code(), error_chain(error))
+        .with_hint(error.hint.as_str())
 }
 
 /// The operator who starts a service sees the causes, too, which callers of its API never do.
-pub(super) fn causes(error: &dyn std::error::Error) -> String {
+pub(super) fn error_chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
@@ -665,4 +688,4 @@ pub(super) fn causes(error: &dyn std::error::Error) -> String {
     description = "Publish capabilities, find them by intent, run them under a guardian's eyes.",
     license(name = "MIT", identifier = "MIT")
 ))]
-struct Description;
+struct ApiDescription;

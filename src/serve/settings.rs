@@ -8,24 +8,26 @@ use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use a2s::{Domain, Secret, Subject};
-use executor::{Hosts, TenantLimits};
+use a2s::{Domain, Secret, TokenSubject};
+use executor::{HostLimitSet, TenantLimits};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
-use super::agent::AgentPart;
+use super::agent::AgentSettings;
 use super::connections::ConnectionLimits;
-use super::guardian_settings::{self, Guardians};
+use super::guardian_settings::{self, GuardianSelection};
 use super::identity::{RegistryAccess, read_given};
-use super::services::{Journal, Outbound, RegistryPart, Rules, SecretKey};
+use super::services::{
+    JournalSettings, OutboundSettings, PolicyFiles, RegistrySettings, SecretKeySetting,
+};
 use super::{agent, embedder, qdrant, telemetry};
 use crate::cli::{
-    AgentArgs, Certificate, CheckAnswers, DatabaseArgs, Durability, EmbedderArgs, FailMode,
-    GuardianChoice, GuardingArgs, JournalArgs, KeySource, LogFormat, OutboundArgs, PolicyArgs,
-    QdrantArgs, RegistryTokenArgs, ServeArgs,
+    AgentArgs, ClientCertificateFiles, DatabaseArgs, EmbedderArgs, GuardianChoice,
+    GuardianFailMode, GuardingArgs, JournalArgs, JournalDurability, KeySource, LogFormat,
+    OutboundArgs, PolicyArgs, QdrantArgs, RegistryTokenArgs, ResponseCheckMode, ServeArgs,
 };
-use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
+use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
 use crate::client::TokenTransport;
 
 pub use reference::configuration_markdown;
@@ -42,15 +44,15 @@ const KEY_VARIABLE: &str = "A2S_SECRET_KEY";
 /// The TOML file. Every key is a flag of the same meaning.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct File {
+pub(super) struct SettingsFile {
     listen: Option<SocketAddr>,
     #[serde(default)]
     allow_hosts: Vec<String>,
     log: Option<String>,
     log_format: Option<LogFormat>,
     #[serde(default)]
-    guardian: guardian_settings::Section,
-    guardian_fail: Option<FailMode>,
+    guardian: guardian_settings::GuardianSection,
+    guardian_fail: Option<GuardianFailMode>,
     policy: Option<PathBuf>,
     shadow: Option<PathBuf>,
     audit_segment_bytes: Option<u64>,
@@ -63,7 +65,7 @@ pub(super) struct File {
     allow_insecure_tokens: bool,
     database: Option<Secret>,
     #[serde(default)]
-    qdrant: qdrant::Section,
+    qdrant: qdrant::QdrantSection,
     #[serde(default)]
     upstreams: BTreeMap<Domain, Url>,
     #[serde(default)]
@@ -75,22 +77,22 @@ pub(super) struct File {
     #[serde(default)]
     connections: toml::Table,
     #[serde(default)]
-    tenants: BTreeMap<Subject, TenantLimits>,
+    tenants: BTreeMap<TokenSubject, TenantLimits>,
     #[serde(default)]
     host_limits: toml::Table,
     #[serde(default)]
     hosts: BTreeMap<Domain, toml::Table>,
     secret_key: Option<KeySource>,
     #[serde(default)]
-    client_certificates: BTreeMap<Domain, Certificate>,
-    check_answers: Option<CheckAnswers>,
-    durability: Option<Durability>,
+    client_certificates: BTreeMap<Domain, ClientCertificateFiles>,
+    check_answers: Option<ResponseCheckMode>,
+    durability: Option<JournalDurability>,
     #[serde(default)]
-    telemetry: telemetry::Section,
+    telemetry: telemetry::TelemetrySection,
     #[serde(default)]
-    embedder: embedder::Section,
+    embedder: embedder::EmbedderSection,
     #[serde(default)]
-    agent: agent::Section,
+    agent: agent::AgentSection,
 }
 
 #[expect(
@@ -103,7 +105,7 @@ fn variable(name: &str) -> Option<String> {
 
 /// What every service is told.
 #[derive(Debug)]
-pub(super) struct Common {
+pub(super) struct CommonSettings {
     pub(super) listen: SocketAddr,
     pub(super) allow_hosts: Vec<String>,
     pub(super) log: String,
@@ -115,26 +117,31 @@ fn default_log(is_terminal: bool) -> &'static str {
     if is_terminal { TERMINAL_LOG } else { DEFAULT_LOG }
 }
 
-impl File {
+impl SettingsFile {
     /// Reads the file that the flags name; without one, nothing is set.
-    pub(super) fn read(arguments: &ServeArgs) -> Result<Self, Failure> {
+    pub(super) fn read(arguments: &ServeArgs) -> Result<Self, CliError> {
         Self::read_from(arguments.config.as_deref())
     }
 
-    pub(super) fn read_from(path: Option<&Path>) -> Result<Self, Failure> {
+    pub(super) fn read_from(path: Option<&Path>) -> Result<Self, CliError> {
         let Some(path) = path else { return Ok(Self::default()) };
-        let text = std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error))?;
+        let text =
+            std::fs::read_to_string(path).map_err(|error| CliError::file_error(path, &error))?;
         toml::from_str(&text).map_err(|error| {
-            let fault = config_error::tell(&error, &text);
-            Failure::new(Exit::Usage, CANNOT_SERVE, format!("{}:{fault}", path.display()))
+            let fault = config_error::describe_error(&error, &text);
+            CliError::new(CliExitCode::Usage, CANNOT_SERVE, format!("{}:{fault}", path.display()))
         })
     }
 
-    pub(super) fn common(&self, arguments: &ServeArgs, port: u16) -> Result<Common, Failure> {
+    pub(super) fn common(
+        &self,
+        arguments: &ServeArgs,
+        port: u16,
+    ) -> Result<CommonSettings, CliError> {
         let default = SocketAddr::from(([127, 0, 0, 1], port));
         let hosts = arguments.allow_hosts.iter().chain(&self.allow_hosts);
         let connections = merged(&self.connections, pairs(&arguments.connection_limits));
-        Ok(Common {
+        Ok(CommonSettings {
             connections: read_limits("connections", connections)?,
             listen: arguments.listen.or(self.listen).unwrap_or(default),
             allow_hosts: hosts.map(|host| host.to_ascii_lowercase()).collect(),
@@ -150,7 +157,7 @@ impl File {
     /// Where a service keeps what it is told, when that is not in its usual place.
     pub(super) fn database(&self, arguments: DatabaseArgs) -> Option<String> {
         let given = arguments.database.filter(|address| !address.is_empty());
-        let file = || self.database.as_ref().map(|address| address.reveal().to_owned());
+        let file = || self.database.as_ref().map(|address| address.expose_secret().to_owned());
         given.or_else(file)
     }
 
@@ -160,14 +167,14 @@ impl File {
         database: Option<String>,
         qdrant: QdrantArgs,
         embedder: &EmbedderArgs,
-    ) -> Result<RegistryPart, Failure> {
+    ) -> Result<RegistrySettings, CliError> {
         let database = database.map(Into::into);
         let qdrant = self.qdrant.read(qdrant.qdrant, variable)?;
-        Ok(RegistryPart { database, qdrant, ..self.embedder.read(embedder, variable)? })
+        Ok(RegistrySettings { database, qdrant, ..self.embedder.read(embedder, variable)? })
     }
 
     /// What the agent is told.
-    pub(super) fn agent(&self, arguments: &AgentArgs) -> Result<AgentPart, Failure> {
+    pub(super) fn agent(&self, arguments: &AgentArgs) -> Result<AgentSettings, CliError> {
         self.agent.read(arguments, variable)
     }
 
@@ -181,7 +188,7 @@ impl File {
         &self,
         arguments: &GuardingArgs,
         default: GuardianChoice,
-    ) -> Result<Guardians, Failure> {
+    ) -> Result<GuardianSelection, CliError> {
         self.guardian.read(arguments, self.guardian_fail, default)
     }
 
@@ -190,11 +197,11 @@ impl File {
         &self,
         arguments: &GuardingArgs,
         default: GuardianChoice,
-    ) -> Result<Guardians, Failure> {
+    ) -> Result<GuardianSelection, CliError> {
         let guardians = self.guardians(arguments, default)?;
         if guardians.has_builtin() {
             let message = "the builtin guardian comes with `a2s up` alone";
-            return Err(Failure::argument(message).with_hint(
+            return Err(CliError::invalid_argument(message).with_hint(
                 "Start `a2s serve guardian` and give its address: --guardian \
                  http://127.0.0.1:8743/aos",
             ));
@@ -203,13 +210,15 @@ impl File {
     }
 
     /// The rules of our own guardian.
-    pub(super) fn rules(&self, arguments: PolicyArgs) -> Result<Rules, Failure> {
+    pub(super) fn rules(&self, arguments: PolicyArgs) -> Result<PolicyFiles, CliError> {
         let limits: executor::Limits = read_limits("limits", self.limits.clone())?;
         let segment_bytes = arguments.audit_segment_bytes.or(self.audit_segment_bytes);
         if segment_bytes == Some(0) {
-            return Err(Failure::argument("a segment of the audit log has at least one byte"));
+            return Err(CliError::invalid_argument(
+                "a segment of the audit log has at least one byte",
+            ));
         }
-        Ok(Rules {
+        Ok(PolicyFiles {
             policy: arguments.policy.or_else(|| self.policy.clone()),
             shadow: arguments.shadow.or_else(|| self.shadow.clone()),
             max_response_bytes: Some(limits.max_response_bytes),
@@ -223,12 +232,12 @@ impl File {
         url: Option<Url>,
         token: RegistryTokenArgs,
         default: Option<Url>,
-    ) -> Result<Option<RegistryAccess>, Failure> {
+    ) -> Result<Option<RegistryAccess>, CliError> {
         let Some(url) = url.or_else(|| self.registry.clone()).or(default) else { return Ok(None) };
         let given = read_given(token.registry_token, token.registry_token_file.as_deref())?;
         let token = match given {
             Some(token) => Some(token),
-            None => one_of(
+            None => read_configured_token(
                 "registry",
                 self.registry_token.as_ref(),
                 self.registry_token_file.as_deref(),
@@ -242,12 +251,14 @@ impl File {
         &self,
         token: Option<String>,
         file: Option<&Path>,
-    ) -> Result<Option<Secret>, Failure> {
+    ) -> Result<Option<Secret>, CliError> {
         match read_given(token, file)? {
             Some(token) => Ok(Some(token)),
-            None => {
-                one_of("service", self.service_token.as_ref(), self.service_token_file.as_deref())
-            }
+            None => read_configured_token(
+                "service",
+                self.service_token.as_ref(),
+                self.service_token_file.as_deref(),
+            ),
         }
     }
 
@@ -257,7 +268,7 @@ impl File {
     }
 
     /// How the executor reaches services. A flag wins over the file for its host or limit.
-    pub(super) fn outbound(&self, arguments: &OutboundArgs) -> Result<Outbound, Failure> {
+    pub(super) fn outbound(&self, arguments: &OutboundArgs) -> Result<OutboundSettings, CliError> {
         let upstreams =
             self.upstreams.clone().into_iter().chain(arguments.upstreams.iter().cloned());
         let shared = merged(&self.host_limits, pairs(&arguments.host_limits));
@@ -266,7 +277,7 @@ impl File {
             let limits = merged(&shared, limits);
             Ok((domain.clone(), read_limits(&format!("hosts.\"{domain}\""), limits)?))
         });
-        Ok(Outbound {
+        Ok(OutboundSettings {
             upstreams: upstreams.collect(),
             allow_private_addresses: arguments.allow_private_addresses
                 || self.allow_private_addresses,
@@ -276,52 +287,52 @@ impl File {
             },
             limits: read_limits("limits", merged(&self.limits, pairs(&arguments.limits)))?,
             tenants: self.tenants.clone(),
-            hosts: Hosts {
-                own: own.collect::<Result<_, Failure>>()?,
+            hosts: HostLimitSet {
+                by_host: own.collect::<Result<_, CliError>>()?,
                 default: read_limits("host-limits", shared.clone())?,
             },
             secret_key: self.secret_key(arguments)?,
             client_certificates: self.client_certificates(arguments),
             check_answers: match arguments.check_answers.or(self.check_answers) {
-                Some(CheckAnswers::Off) => executor::ResponseValidation::Off,
-                Some(CheckAnswers::Error) => executor::ResponseValidation::Error,
-                Some(CheckAnswers::Warn) | None => executor::ResponseValidation::Warn,
+                Some(ResponseCheckMode::Off) => executor::ResponseValidation::Off,
+                Some(ResponseCheckMode::Error) => executor::ResponseValidation::Error,
+                Some(ResponseCheckMode::Warn) | None => executor::ResponseValidation::Warn,
             },
         })
     }
 
     /// How safely the journal is written, and who learns of runs.
-    pub(super) fn journal(&self, arguments: &JournalArgs) -> Result<Journal, Failure> {
+    pub(super) fn journal(&self, arguments: &JournalArgs) -> Result<JournalSettings, CliError> {
         #[expect(
             clippy::disallowed_methods,
             reason = "these variables are OpenTelemetry's own, or have keys"
         )]
         let variable = |name: &str| std::env::var(name).ok();
-        Ok(Journal {
+        Ok(JournalSettings {
             durability: match arguments.durability.or(self.durability) {
-                Some(Durability::Full) | None => executor::Durability::Full,
-                Some(Durability::Normal) => executor::Durability::Normal,
-                Some(Durability::Memory) => executor::Durability::Memory,
+                Some(JournalDurability::Full) | None => executor::Durability::Full,
+                Some(JournalDurability::Normal) => executor::Durability::Normal,
+                Some(JournalDurability::Memory) => executor::Durability::Memory,
             },
             telemetry: self.telemetry.read(&arguments.listeners, variable)?,
         })
     }
 
     /// Where the key for stored credentials is; the key itself when it is in the environment.
-    fn secret_key(&self, arguments: &OutboundArgs) -> Result<SecretKey, Failure> {
+    fn secret_key(&self, arguments: &OutboundArgs) -> Result<SecretKeySetting, CliError> {
         match arguments.secret_key.or(self.secret_key).unwrap_or(KeySource::File) {
-            KeySource::File => Ok(SecretKey::File),
-            KeySource::Keyring => Ok(SecretKey::Keyring),
+            KeySource::File => Ok(SecretKeySetting::File),
+            KeySource::Keyring => Ok(SecretKeySetting::Keyring),
             KeySource::Env => {
                 #[expect(
                     clippy::disallowed_methods,
                     reason = "an argument, which others can see, is no place for a key"
                 )]
                 let key = std::env::var(KEY_VARIABLE);
-                key.map(|key| SecretKey::Given(Secret::new(key))).map_err(|_| {
+                key.map(|key| SecretKeySetting::Given(Secret::new(key))).map_err(|_| {
                     let message =
                         format!("`--secret-key env` needs {KEY_VARIABLE}, which is not set");
-                    Failure::new(Exit::Usage, CANNOT_SERVE, message)
+                    CliError::new(CliExitCode::Usage, CANNOT_SERVE, message)
                         .with_hint("Make a key with `openssl rand -base64 32`.")
                 })
             }
@@ -329,23 +340,25 @@ impl File {
     }
 
     /// The certificates of the file and of the flags; a flag wins for its host.
-    fn client_certificates(&self, arguments: &OutboundArgs) -> BTreeMap<Domain, Certificate> {
+    fn client_certificates(
+        &self,
+        arguments: &OutboundArgs,
+    ) -> BTreeMap<Domain, ClientCertificateFiles> {
         let flags = arguments.client_certificates.iter().cloned();
         self.client_certificates.clone().into_iter().chain(flags).collect()
     }
 }
 
 /// The token of the keys `NAME-token` and `NAME-token-file`.
-fn one_of(
+fn read_configured_token(
     name: &str,
     token: Option<&Secret>,
     file: Option<&Path>,
-) -> Result<Option<Secret>, Failure> {
+) -> Result<Option<Secret>, CliError> {
     if token.is_some() && file.is_some() {
         let message = format!("`{name}-token` and `{name}-token-file` say the same");
-        return Err(
-            Failure::new(Exit::Usage, CANNOT_SERVE, message).with_hint("One of them is enough.")
-        );
+        return Err(CliError::new(CliExitCode::Usage, CANNOT_SERVE, message)
+            .with_hint("One of them is enough."));
     }
     match token {
         Some(token) => Ok(Some(token.clone())),
@@ -370,11 +383,11 @@ fn merged<'l>(
 }
 
 /// Reads limits by name; errors say that they stand in `section`.
-fn read_limits<T: DeserializeOwned>(section: &str, table: toml::Table) -> Result<T, Failure> {
+fn read_limits<T: DeserializeOwned>(section: &str, table: toml::Table) -> Result<T, CliError> {
     table.try_into().map_err(|error: toml::de::Error| {
         // What is wrong, then which key it is, each on a line.
         let message = format!("`{section}`: {}", error.to_string().trim().replace('\n', " "));
-        Failure::new(Exit::Usage, CANNOT_SERVE, message)
+        CliError::new(CliExitCode::Usage, CANNOT_SERVE, message)
             .with_hint("`docs/limits.md` lists the limits with their defaults.")
     })
 }

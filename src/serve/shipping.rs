@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::services::causes;
+use super::services::error_chain;
 
 /// The pause after a round in which something failed. It doubles, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -15,7 +15,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 pub(super) type Shipment = (&'static str, Vec<u8>);
 
 /// A registry that documents are published into.
-pub(super) trait Publisher: Send + Sync {
+pub(super) trait DocumentPublisher: Send + Sync {
     /// Publishes a document, unless the same one is there. Gives whether it is new.
     fn publish(
         &self,
@@ -25,7 +25,7 @@ pub(super) trait Publisher: Send + Sync {
 
 /// How far the documents are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shipping {
+pub(super) enum ShippingProgress {
     /// Nothing has failed so far.
     UnderWay,
     /// Something has failed and will be tried again.
@@ -36,12 +36,12 @@ pub(super) enum Shipping {
 
 /// Starts to publish `documents`, which come in order of dependency. What fails is tried again until
 /// it succeeds; a document that the registry will never take is left out.
-pub(super) fn ship(
-    registry: impl Publisher + 'static,
+pub(super) fn start_shipping(
+    registry: impl DocumentPublisher + 'static,
     documents: Vec<Shipment>,
     stop: CancellationToken,
-) -> watch::Receiver<Shipping> {
-    let (progress, receiver) = watch::channel(Shipping::UnderWay);
+) -> watch::Receiver<ShippingProgress> {
+    let (progress, receiver) = watch::channel(ShippingProgress::UnderWay);
     tokio::spawn(async move {
         tokio::select! {
             () = stop.cancelled() => {}
@@ -52,9 +52,9 @@ pub(super) fn ship(
 }
 
 async fn publish_all(
-    registry: &impl Publisher,
+    registry: &impl DocumentPublisher,
     mut documents: Vec<Shipment>,
-    progress: &watch::Sender<Shipping>,
+    progress: &watch::Sender<ShippingProgress>,
     mut pause: Duration,
 ) {
     let mut created = 0usize;
@@ -65,19 +65,23 @@ async fn publish_all(
         for (name, source) in documents {
             match registry.publish(source.clone()).await {
                 Ok(is_new) => created += usize::from(is_new),
-                Err(error) if is_final(&error) => {
-                    tracing::info!(name, error = causes(&error), "a shipped document is left out");
+                Err(error) if is_permanent(&error) => {
+                    tracing::info!(
+                        name,
+                        error = error_chain(&error),
+                        "a shipped document is left out"
+                    );
                 }
                 Err(error) => {
-                    if let registry::Error::Refused(_) = error {
+                    if let registry::Error::DocumentRejected(_) = error {
                         refused.push(name);
                     }
                     tracing::warn!(
                         name,
-                        error = causes(&error),
+                        error = error_chain(&error),
                         "a shipped document could not be published"
                     );
-                    progress.send_replace(Shipping::Delayed);
+                    progress.send_replace(ShippingProgress::Delayed);
                     left.push((name, source));
                 }
             }
@@ -89,7 +93,7 @@ async fn publish_all(
             if created > 0 {
                 tracing::info!(documents = created, "published the shipped documents");
             }
-            progress.send_replace(Shipping::Complete);
+            progress.send_replace(ShippingProgress::Complete);
             return;
         }
         tracing::warn!(documents = left.len(), ?pause, "shipped documents are published later");
@@ -100,13 +104,13 @@ async fn publish_all(
 }
 
 /// Whether the registry has another document in that place, which stays.
-fn is_final(error: &registry::Error) -> bool {
+fn is_permanent(error: &registry::Error) -> bool {
     use registry::Error;
     matches!(
         error,
         Error::VersionTaken(_)
             | Error::NameTaken { .. }
-            | Error::LookAlike { .. }
+            | Error::LookalikeName { .. }
             | Error::NotOwner { .. }
             | Error::NotMirrored { .. }
     )
@@ -126,7 +130,7 @@ mod tests {
         asked: Arc<Mutex<Vec<String>>>,
     }
 
-    impl Publisher for Script {
+    impl DocumentPublisher for Script {
         async fn publish(&self, source: Vec<u8>) -> Result<bool, registry::Error> {
             self.asked.lock().unwrap().push(String::from_utf8(source).unwrap());
             self.answers.lock().unwrap().pop_front().unwrap_or(Ok(true))
@@ -137,9 +141,9 @@ mod tests {
         let script = Script::default();
         script.answers.lock().unwrap().extend(answers);
         let documents = ["a", "b", "c"].map(|name| (name, name.as_bytes().to_vec()));
-        let progress = watch::Sender::new(Shipping::UnderWay);
+        let progress = watch::Sender::new(ShippingProgress::UnderWay);
         publish_all(&script, documents.to_vec(), &progress, Duration::ZERO).await;
-        assert_eq!(*progress.borrow(), Shipping::Complete);
+        assert_eq!(*progress.borrow(), ShippingProgress::Complete);
         assert_eq!(*script.asked.lock().unwrap(), asked);
     }
 
@@ -162,7 +166,7 @@ mod tests {
         };
         check(vec![Err(taken())], &["a", "b", "c"]).await;
         // Until nothing else fails it may only lack another one.
-        let refused = || registry::Error::Refused(Vec::new());
+        let refused = || registry::Error::DocumentRejected(Vec::new());
         check(
             vec![Err(away()), Err(refused()), Ok(true), Ok(true), Err(refused())],
             &["a", "b", "c", "a", "b"],
@@ -175,8 +179,8 @@ mod tests {
         let script = Script::default();
         script.answers.lock().unwrap().push_back(Err(away()));
         let stop = CancellationToken::new();
-        let mut progress = ship(script, vec![("a", b"a".to_vec())], stop);
-        progress.wait_for(|progress| *progress != Shipping::UnderWay).await.unwrap();
-        assert_eq!(*progress.borrow(), Shipping::Delayed);
+        let mut progress = start_shipping(script, vec![("a", b"a".to_vec())], stop);
+        progress.wait_for(|progress| *progress != ShippingProgress::UnderWay).await.unwrap();
+        assert_eq!(*progress.borrow(), ShippingProgress::Delayed);
     }
 }

@@ -4,13 +4,13 @@
 use std::path::PathBuf;
 
 use a2s::Secret;
-use executor::{OcsfFile, OtlpExport, Telemetry};
+use executor::{OcsfFile, OtlpExport, TelemetryConfig};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use url::Url;
 
 use crate::cli::ListenerArgs;
-use crate::cli_error::{CANNOT_SERVE, Exit, Failure};
+use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
 
 /// Where the environment has the headers that the receiver of security events wants.
 const OCSF_HEADERS: &str = "A2S_OCSF_HEADERS";
@@ -20,7 +20,7 @@ const ALARM_HEADERS: &str = "A2S_ALARM_HEADERS";
 /// `[telemetry]` of the TOML file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Section {
+pub(super) struct TelemetrySection {
     otlp_endpoint: Option<Url>,
     service_name: Option<String>,
     propagate: Option<bool>,
@@ -31,14 +31,14 @@ pub(super) struct Section {
     alarm_url: Option<Url>,
 }
 
-impl Section {
+impl TelemetrySection {
     /// The settings, where `variable` reads the environment. There a variable without a value is as
     /// good as none (OpenTelemetry, environment variables).
     pub(super) fn read(
         &self,
         flags: &ListenerArgs,
         variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<Telemetry, Failure> {
+    ) -> Result<TelemetryConfig, CliError> {
         let variable = |name: &str| {
             let value = variable(name)?;
             let value = value.trim();
@@ -64,12 +64,12 @@ impl Section {
         let service = service.or_else(|| self.service_name.clone());
         let export = |endpoint, headers: Option<(String, String)>| {
             let headers = headers.map(read_headers).transpose()?.unwrap_or_default();
-            Ok::<_, Failure>(OtlpExport { endpoint, headers })
+            Ok::<_, CliError>(OtlpExport { endpoint, headers })
         };
         let ocsf = flags.ocsf_endpoint.as_ref().or(self.ocsf_endpoint.as_ref()).cloned();
-        let default = Telemetry::default();
-        Ok(Telemetry {
-            export: endpoint.map(|endpoint| export(endpoint, headers)).transpose()?,
+        let default = TelemetryConfig::default();
+        Ok(TelemetryConfig {
+            spans: endpoint.map(|endpoint| export(endpoint, headers)).transpose()?,
             ocsf_file: self.ocsf_file(flags)?,
             ocsf_endpoint: ocsf
                 .map(|endpoint| export(endpoint, variable(OCSF_HEADERS)))
@@ -85,15 +85,15 @@ impl Section {
     }
 
     /// The file of security events.
-    fn ocsf_file(&self, flags: &ListenerArgs) -> Result<Option<OcsfFile>, Failure> {
+    fn ocsf_file(&self, flags: &ListenerArgs) -> Result<Option<OcsfFile>, CliError> {
         let path = flags.ocsf_file.as_ref().or(self.ocsf_file.as_ref());
         let Some(path) = path.filter(|path| !path.as_os_str().is_empty()) else {
             return Ok(None);
         };
         let default = OcsfFile::new(path.clone());
         let keep = self.ocsf_files_kept.unwrap_or(default.keep);
-        if keep > MOST_FILES {
-            let message = format!("`ocsf-files-kept` is {MOST_FILES} at the most");
+        if keep > MAX_FILES {
+            let message = format!("`ocsf-files-kept` is {MAX_FILES} at the most");
             return Err(wrong(message));
         }
         let max_bytes = self.ocsf_file_bytes.unwrap_or(default.max_bytes);
@@ -102,15 +102,15 @@ impl Section {
 }
 
 /// The most full files that are kept: each of them is renamed whenever one is full.
-const MOST_FILES: u32 = 1_000;
+const MAX_FILES: u32 = 1_000;
 
-fn read_url((name, value): (String, String)) -> Result<Url, Failure> {
+fn read_url((name, value): (String, String)) -> Result<Url, CliError> {
     // Not the value: a key may be in it.
     Url::parse(&value).map_err(|error| wrong(format!("{name} is no URL: {error}")))
 }
 
 /// `name=value,name=value`, the values percent-encoded (OTLP exporter, headers).
-fn read_headers((variable, text): (String, String)) -> Result<Vec<(String, Secret)>, Failure> {
+fn read_headers((variable, text): (String, String)) -> Result<Vec<(String, Secret)>, CliError> {
     let pair = |pair: &str| {
         let (name, value) = pair.split_once('=')?;
         let value = percent_decode_str(value.trim()).decode_utf8().ok()?;
@@ -121,8 +121,8 @@ fn read_headers((variable, text): (String, String)) -> Result<Vec<(String, Secre
     pairs.ok_or_else(|| wrong(format!("{variable} has to be `name=value,name=value`")))
 }
 
-fn wrong(message: String) -> Failure {
-    Failure::new(Exit::Usage, CANNOT_SERVE, message)
+fn wrong(message: String) -> CliError {
+    CliError::new(CliExitCode::Usage, CANNOT_SERVE, message)
         .with_hint("`docs/telemetry.md` tells how traces and security events are exported.")
 }
 
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     /// The settings of a file, a flag and variables.
-    fn read(file: &str, flag: Option<&str>, variables: &[(&str, &str)]) -> Telemetry {
+    fn read(file: &str, flag: Option<&str>, variables: &[(&str, &str)]) -> TelemetryConfig {
         try_read(file, flag, variables).unwrap()
     }
 
@@ -139,8 +139,8 @@ mod tests {
         file: &str,
         flag: Option<&str>,
         variables: &[(&str, &str)],
-    ) -> Result<Telemetry, Failure> {
-        let section: Section = toml::from_str(file).unwrap();
+    ) -> Result<TelemetryConfig, CliError> {
+        let section: TelemetrySection = toml::from_str(file).unwrap();
         let otlp_endpoint = flag.map(|flag| flag.parse().unwrap());
         let flags = ListenerArgs { otlp_endpoint, ..ListenerArgs::default() };
         let variable = |name: &str| {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     fn endpoint(file: &str, flag: Option<&str>, variables: &[(&str, &str)]) -> Option<String> {
-        read(file, flag, variables).export.map(|export| export.endpoint.to_string())
+        read(file, flag, variables).spans.map(|export| export.endpoint.to_string())
     }
 
     #[test]
@@ -174,9 +174,12 @@ mod tests {
         let file = "otlp-endpoint = 'http://file:4318'\nservice-name = 'mine'\npropagate = true";
         let variables = [("OTEL_EXPORTER_OTLP_HEADERS", "api-key = a%20b%3D , x=1,")];
         let telemetry = read(file, None, &variables);
-        let export = telemetry.export.unwrap();
-        let headers: Vec<_> =
-            export.headers.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect();
+        let export = telemetry.spans.unwrap();
+        let headers: Vec<_> = export
+            .headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.expose_secret()))
+            .collect();
         assert_eq!(headers, [("api-key", "a b="), ("x", "1")]);
         assert_eq!((telemetry.service.as_str(), telemetry.propagate), ("mine", true));
         let named = read(file, None, &[("OTEL_SERVICE_NAME", "theirs")]);
@@ -188,15 +191,15 @@ mod tests {
     #[test]
     fn security_events_go_where_flags_or_the_file_say() {
         let file = "ocsf-file = '/var/log/a'\nocsf-file-bytes = 7\nocsf-files-kept = 0\nocsf-endpoint = 'http://file/x'";
-        let section: Section = toml::from_str(file).unwrap();
+        let section: TelemetrySection = toml::from_str(file).unwrap();
         let headers = |name: &str| (name == OCSF_HEADERS).then(|| "key=s3cret".to_owned());
         let telemetry = section.read(&ListenerArgs::default(), headers).unwrap();
         let expected = OcsfFile { path: "/var/log/a".into(), max_bytes: 7, keep: 0 };
         assert_eq!(telemetry.ocsf_file, Some(expected));
         let endpoint = telemetry.ocsf_endpoint.unwrap();
         assert_eq!(endpoint.endpoint.as_str(), "http://file/x");
-        assert_eq!(endpoint.headers[0].1.reveal(), "s3cret");
-        assert!(telemetry.export.is_none());
+        assert_eq!(endpoint.headers[0].1.expose_secret(), "s3cret");
+        assert!(telemetry.spans.is_none());
 
         let flags = ListenerArgs {
             ocsf_file: Some("b".into()),
@@ -206,14 +209,15 @@ mod tests {
         let telemetry = section.read(&flags, |_| None).unwrap();
         assert_eq!(telemetry.ocsf_file.unwrap().path, PathBuf::from("b"));
         assert_eq!(telemetry.ocsf_endpoint.unwrap().endpoint.as_str(), "http://flag/y");
-        let file: Section = toml::from_str("alarm-url = 'https://alarm/z'").unwrap();
+        let file: TelemetrySection = toml::from_str("alarm-url = 'https://alarm/z'").unwrap();
         let headers = |name: &str| (name == ALARM_HEADERS).then(|| "key=s3cret".to_owned());
         let alarm = file.read(&ListenerArgs::default(), headers).unwrap().alarm.unwrap();
         assert_eq!(alarm.endpoint.as_str(), "https://alarm/z");
-        assert_eq!(alarm.headers[0].1.reveal(), "s3cret");
-        let alone = Section::default().read(&flags, |_| None).unwrap();
+        assert_eq!(alarm.headers[0].1.expose_secret(), "s3cret");
+        let alone = TelemetrySection::default().read(&flags, |_| None).unwrap();
         assert_eq!(alone.ocsf_file, Some(OcsfFile::new("b".into())));
-        let many: Section = toml::from_str("ocsf-file = 'a'\nocsf-files-kept = 1001").unwrap();
+        let many: TelemetrySection =
+            toml::from_str("ocsf-file = 'a'\nocsf-files-kept = 1001").unwrap();
         assert!(many.read(&ListenerArgs::default(), |_| None).is_err());
     }
 

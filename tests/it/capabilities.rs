@@ -6,7 +6,8 @@ mod specifications;
 use std::collections::{BTreeMap, BTreeSet};
 
 use a2s::{
-    Action, Block, Document, Domain, Example, OnError, OutputSource, Shelf, Step, StepPath, Task,
+    CapabilityExample, DependencyIndex, Document, Domain, OnError, OutputSource, Step, StepAction,
+    StepBlock, StepPath, Task,
 };
 use serde_json::{Value, json};
 
@@ -57,11 +58,11 @@ fn every_document_is_named_as_its_file_and_without_remarks() {
 #[test]
 fn every_document_fits_those_that_it_uses() {
     let documents = shipped();
-    let mut shelf = Shelf::default();
-    documents.values().for_each(|document| shelf.add(document));
+    let mut shelf = DependencyIndex::default();
+    documents.values().for_each(|document| shelf.add_document(document));
     for (name, document) in &documents {
-        assert_eq!(shelf.needs(&document.capability().dependencies), [], "{name}");
-        assert_eq!(shelf.link(document.capability()), [], "{name}");
+        assert_eq!(shelf.missing_dependencies(&document.capability().dependencies), [], "{name}");
+        assert_eq!(shelf.check_dependencies(document.capability()), [], "{name}");
         for dependency in &document.capability().dependencies {
             assert!(dependency.checksum.is_some(), "{name} does not pin {}", dependency.capability);
         }
@@ -72,7 +73,7 @@ fn every_document_fits_those_that_it_uses() {
 fn shown_by(step: &Step) -> Vec<String> {
     let mut shown = vec![format!("step {}", step.action.kind())];
     match &step.action {
-        Action::Task { task, .. } => {
+        StepAction::Task { task, .. } => {
             shown.push(task.format().to_string());
             if let Task::OpenApi(task) = &**task {
                 let method = task.method.as_str();
@@ -81,16 +82,16 @@ fn shown_by(step: &Step) -> Vec<String> {
                     None => method.to_owned(),
                 });
                 shown.push(format!("OpenAPI {:?}", task.version));
-                shown.extend(task.parameters.iter().map(|p| format!("{:?}", p.place)));
+                shown.extend(task.parameters.iter().map(|p| format!("{:?}", p.location)));
             }
         }
-        Action::Block(Block::Condition { if_true, .. }) => {
+        StepAction::Block(StepBlock::Condition { if_true, .. }) => {
             shown.extend(if_true.iter().map(|s| format!("condition, then {}", s.action.kind())));
         }
-        Action::Block(Block::Parallel { max_concurrency: Some(_), .. }) => {
+        StepAction::Block(StepBlock::Parallel { max_concurrency: Some(_), .. }) => {
             shown.push("parallel with max_concurrency".to_owned());
         }
-        Action::Capability { .. } | Action::Block(_) => {}
+        StepAction::Capability { .. } | StepAction::Block(_) => {}
     }
     for output in step.action.outputs() {
         shown.push(match (&output.source, &output.default) {
@@ -267,13 +268,13 @@ fn hosts(documents: &BTreeMap<String, Document>) -> BTreeSet<Domain> {
 #[test]
 fn every_stand_in_has_a_use() {
     let hosts = hosts(&shipped());
-    for standin in a2s_cli::standin::all() {
+    for standin in a2s_cli::mock_services::all() {
         assert!(hosts.contains(standin.host()), "{}", standin.host());
     }
 }
 
 /// The runs that show a capability: its examples, or the samples of a document that can have none.
-fn scenes(document: &Document) -> Vec<Example> {
+fn scenes(document: &Document) -> Vec<CapabilityExample> {
     let capability = document.capability();
     let mut scenes = capability.examples.clone();
     let breeds = ("ListDogBreeds", json!({}), Value::Null);
@@ -281,7 +282,13 @@ fn scenes(document: &Document) -> Vec<Example> {
         if name == capability.name.as_str() {
             let inputs = inputs.as_object().unwrap().clone();
             let answers = BTreeMap::new();
-            scenes.push(Example { title: None, intent: None, inputs, answers, output: None });
+            scenes.push(CapabilityExample {
+                title: None,
+                intent: None,
+                inputs,
+                answers,
+                output: None,
+            });
         }
     }
     assert!(!scenes.is_empty(), "{} has no example", capability.name);
@@ -308,7 +315,7 @@ fn every_capability_keeps_to_the_specifications_inside_it() {
     let mut steps = BTreeSet::new();
     for (name, document) in &documents {
         document.capability().for_each_step(|step| {
-            if matches!(step.action, Action::Task { .. }) {
+            if matches!(step.action, StepAction::Task { .. }) {
                 steps.insert((name.clone(), step.id.to_string()));
             }
         });
@@ -340,8 +347,8 @@ fn every_capability_keeps_to_the_specifications_inside_it() {
 }
 
 /// Whether an example has answers that hold however often and from wherever its steps ask.
-fn answers_itself(example: &Example) -> bool {
-    let is_plain = |way: &StepPath| matches!(way.pieces(), [piece] if piece.iteration.is_none());
+fn answers_itself(example: &CapabilityExample) -> bool {
+    let is_plain = |way: &StepPath| matches!(way.segments(), [piece] if piece.iteration.is_none());
     !example.answers.is_empty() && example.answers.keys().all(is_plain)
 }
 
@@ -358,7 +365,7 @@ fn capabilities_that_use_others_do_what_their_examples_say() {
             continue;
         }
         let stage = Stage::default();
-        let by_hand = a2s_cli::standin::all();
+        let by_hand = a2s_cli::mock_services::all();
         let mut others = hosts(&documents);
         others.retain(|host| by_hand.iter().all(|standin| standin.host() != host));
         let services = by_hand.into_iter().chain(stage.services(others)).collect();

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use a2s_cli::standin::{MockService, Service};
+use a2s_cli::mock_services::{MockService, MockServiceBuilder};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -340,15 +340,15 @@ impl World {
 
     /// The same, not started yet.
     pub(crate) fn down(flags: &[&str]) -> Self {
-        Self::among(a2s_cli::standin::all(), flags)
+        Self::among(a2s_cli::mock_services::all(), flags)
     }
 
     /// The same, with other stand-ins.
-    pub(crate) fn among(services: Vec<Service>, flags: &[&str]) -> Self {
+    pub(crate) fn among(services: Vec<MockServiceBuilder>, flags: &[&str]) -> Self {
         let standins: Vec<MockService> = RUNTIME.block_on(async {
             let mut running = Vec::new();
             for service in services {
-                running.push(service.serve().await.unwrap());
+                running.push(service.start().await.unwrap());
             }
             running
         });

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use a2s_cli::standin::Service;
+use a2s_cli::mock_services::MockServiceBuilder;
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode, Uri};
@@ -241,8 +241,10 @@ fn for_each_file(folder: &Path, look: &mut impl FnMut(&Path)) {
 
 #[test]
 fn nothing_that_is_printed_logged_or_written_tells_a_credential() {
-    let service =
-        Service::new("api.guarded.example".parse().unwrap(), Router::new().fallback(parrot));
+    let service = MockServiceBuilder::new(
+        "api.guarded.example".parse().unwrap(),
+        Router::new().fallback(parrot),
+    );
     let mut world = World::among(vec![service], &[]);
     let log = world.folder().join("log");
     // The most that anybody can ask for.

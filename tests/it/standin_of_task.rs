@@ -15,10 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use a2s::{
-    Action, Answer, Capability, Document, Domain, Example, Output, Place, Task, TaskInputs,
-    Variables,
+    Capability, CapabilityExample, Document, Domain, ExampleResponse, InputLocation, OutputMapping,
+    StepAction, Task, TaskInputs, VariableSource,
 };
-use a2s_cli::standin::Service;
+use a2s_cli::mock_services::MockServiceBuilder;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, header};
@@ -47,9 +47,9 @@ struct Line {
     step: String,
     task: Task,
     inputs: TaskInputs,
-    outputs: Vec<Output>,
+    outputs: Vec<OutputMapping>,
     given: Given,
-    answer: Option<Answer>,
+    answer: Option<ExampleResponse>,
 }
 
 /// The variables of a step that are known before a run.
@@ -70,7 +70,7 @@ struct Request {
 }
 
 /// What a request gives for each place of a task.
-type Values = BTreeMap<Place, Value>;
+type Values = BTreeMap<InputLocation, Value>;
 
 /// Why a request is none of a task.
 enum Misfit {
@@ -82,10 +82,13 @@ enum Misfit {
 
 impl Stage {
     /// A stand-in for each host.
-    pub(crate) fn services(&self, hosts: impl IntoIterator<Item = Domain>) -> Vec<Service> {
+    pub(crate) fn services(
+        &self,
+        hosts: impl IntoIterator<Item = Domain>,
+    ) -> Vec<MockServiceBuilder> {
         let service = |host: Domain| {
             let state = (self.clone(), host.clone());
-            Service::new(host, Router::new().fallback(serve).with_state(state))
+            MockServiceBuilder::new(host, Router::new().fallback(serve).with_state(state))
         };
         hosts.into_iter().map(service).collect()
     }
@@ -94,7 +97,7 @@ impl Stage {
     pub(crate) fn set(
         &self,
         name: &str,
-        example: Option<&Example>,
+        example: Option<&CapabilityExample>,
         documents: &BTreeMap<String, Document>,
     ) {
         let mut lines = lines(documents[name].capability(), example);
@@ -157,11 +160,11 @@ fn used<'d>(
 }
 
 /// The task steps of a capability.
-fn lines(capability: &Capability, example: Option<&Example>) -> Vec<Line> {
+fn lines(capability: &Capability, example: Option<&CapabilityExample>) -> Vec<Line> {
     let given = example.map_or_else(Given::default, |example| Given::of(capability, example));
     let mut lines = Vec::new();
     capability.for_each_step(|step| {
-        if let Action::Task { task, inputs, outputs } = &step.action {
+        if let StepAction::Task { task, inputs, outputs } = &step.action {
             lines.push(Line {
                 document: capability.name.to_string(),
                 step: step.id.to_string(),
@@ -179,7 +182,7 @@ fn lines(capability: &Capability, example: Option<&Example>) -> Vec<Line> {
 }
 
 impl Given {
-    fn of(capability: &Capability, example: &Example) -> Self {
+    fn of(capability: &Capability, example: &CapabilityExample) -> Self {
         let mut given = Self { values: example.inputs.clone(), absent: BTreeSet::new() };
         for parameter in &capability.parameters {
             if given.values.contains_key(&parameter.name) {
@@ -198,7 +201,7 @@ impl Given {
     }
 }
 
-impl Variables for Given {
+impl VariableSource for Given {
     fn variable(&self, name: &str) -> Option<&Value> {
         self.values.get(name)
     }

@@ -8,8 +8,8 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{
-    ApprovalSubject, CapabilityRef, DecisionSource, Event, NearMiss, PlanResponse, RunError,
-    RunStatus, SearchFilters, Strategy,
+    ApprovalSubject, CapabilityRef, DecisionSource, NearMiss, PlanResponse, RunError, RunEvent,
+    RunStatus, SearchFilters, SelectionStrategy,
 };
 use crate::checksum::Digest;
 use crate::interface::InputField;
@@ -28,27 +28,27 @@ pub struct AgentRequest {
     /// `pending` of the question that this answers, as it came. The agent keeps nothing of a
     /// conversation itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pending: Option<Pending>,
+    pub pending: Option<PendingQuestion>,
     /// Inputs that are known, by name, whatever the message says. Secret ones are given here alone.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schema(value_type = schema::Values)]
     pub inputs: Map<String, Value>,
     /// The strategy that ranks the capabilities that fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub strategy: Option<Strategy>,
+    pub strategy: Option<SelectionStrategy>,
     /// The conditions that every considered capability must meet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filters: Option<SearchFilters>,
     /// `given` when the caller confirms every action of this turn in advance. Otherwise the agent asks
     /// before it runs an action that is not known to be read-only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub consent: Option<Consent>,
+    pub consent: Option<ConsentSource>,
 }
 
 /// The reason for which actions run without a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Consent {
+pub enum ConsentSource {
     /// The request gave consent in advance.
     Given,
     /// The configuration of the agent asks for none.
@@ -88,7 +88,7 @@ pub struct AgentDelegation {
 /// contains no secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Pending {
+pub struct PendingQuestion {
     /// The original request.
     pub query: String,
     /// The capability that lacks something; none when the question is about another agent.
@@ -138,7 +138,7 @@ pub enum AgentEvent {
         /// The intent.
         intent: String,
         /// The candidates.
-        candidates: Vec<Candidate>,
+        candidates: Vec<AgentCandidate>,
         /// The nearest capabilities when nothing fits.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         nearest: Vec<NearMiss>,
@@ -168,7 +168,7 @@ pub enum AgentEvent {
     /// Something happened in the run.
     Step {
         /// The event of the run.
-        event: Box<Event>,
+        event: Box<RunEvent>,
     },
     /// Nothing that is published fits, and another agent is asked.
     Delegated {
@@ -182,7 +182,7 @@ pub enum AgentEvent {
     /// Actions run, or another agent is asked, without a question.
     Unconfirmed {
         /// The reason.
-        consent: Consent,
+        consent: ConsentSource,
         /// The capabilities.
         capabilities: Vec<CapabilityRef>,
         /// The request to another agent.
@@ -199,7 +199,7 @@ pub enum AgentEvent {
 
 /// A capability that may fit the user's request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Candidate {
+pub struct AgentCandidate {
     /// The capability.
     pub capability: CapabilityRef,
     /// The function that it performs.
@@ -274,7 +274,7 @@ pub struct AgentResponse {
     pub question: Option<AgentQuestion>,
     /// The reason for which actions ran without a question, if any did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub consent: Option<Consent>,
+    pub consent: Option<ConsentSource>,
     /// The nearest capabilities when nothing fits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<NearMiss>,
@@ -363,13 +363,13 @@ pub struct AgentQuestion {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delegation: Option<AgentDelegation>,
     /// The state that the client sends back with its response.
-    pub pending: Pending,
+    pub pending: PendingQuestion,
 }
 
 impl AgentQuestion {
     /// A question that asks for a yes, and for nothing by name.
     #[must_use]
-    pub fn new(pending: Pending) -> Self {
+    pub fn new(pending: PendingQuestion) -> Self {
         Self { fields: Vec::new(), proposal: None, actions: Vec::new(), delegation: None, pending }
     }
 

@@ -8,14 +8,14 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::Deprecation;
-use crate::auth::Subject;
+use crate::auth::TokenSubject;
 use crate::checksum::Digest;
 use crate::name::CapabilityName;
 
 /// The type of a change in the registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Action {
+pub enum RegistryAction {
     /// A version was published.
     Publish,
     /// A version was withdrawn.
@@ -40,7 +40,7 @@ pub enum Action {
     TrimAudit,
 }
 
-impl Action {
+impl RegistryAction {
     /// All of them.
     pub const ALL: [Self; 11] = [
         Self::Publish,
@@ -76,7 +76,7 @@ impl Action {
 
     /// The one that is written so.
     #[must_use]
-    pub fn named(text: &str) -> Option<Self> {
+    pub fn from_name(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|action| action.as_str() == text)
     }
 }
@@ -90,7 +90,7 @@ pub struct RegistryChange {
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
     /// `publish`, `yank`, `unyank`, `deprecate` or `undeprecate`.
-    pub action: Action,
+    pub action: RegistryAction,
     /// Name of the capability.
     pub name: CapabilityName,
     /// The version.
@@ -127,9 +127,9 @@ pub struct AuditEntry {
     pub at: Timestamp,
     /// The subject that made it; absent for changes that are older than the audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub actor: Option<Subject>,
+    pub actor: Option<TokenSubject>,
     /// The action.
-    pub action: Action,
+    pub action: RegistryAction,
     /// The capability that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<CapabilityName>,
@@ -142,7 +142,7 @@ pub struct AuditEntry {
     pub checksum: Option<Digest>,
     /// The owner or token that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub subject: Option<Subject>,
+    pub subject: Option<TokenSubject>,
     /// Details: the deprecation of a version, or the scopes of a token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<Value>,
@@ -152,7 +152,7 @@ impl AuditEntry {
     /// The same as everybody may know it; nothing when it is not about a version.
     #[must_use]
     pub fn into_change(self) -> Option<RegistryChange> {
-        let is_deprecation = self.action == Action::Deprecate;
+        let is_deprecation = self.action == RegistryAction::Deprecate;
         let deprecated = self.detail.filter(|_| is_deprecation);
         Some(RegistryChange {
             seq: self.seq,
@@ -198,8 +198,8 @@ mod tests {
 
     #[test]
     fn actions_are_written_as_they_are_read() {
-        for action in Action::ALL {
-            assert_eq!(Action::named(action.as_str()), Some(action));
+        for action in RegistryAction::ALL {
+            assert_eq!(RegistryAction::from_name(action.as_str()), Some(action));
             assert_eq!(serde_json::json!(action), action.as_str());
         }
     }

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 /// A guardian's decision. Where several are asked, there is one of each that was, in order: the first
 /// denial is the last.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Decision {
+pub struct DecisionRecord {
     /// The phase in which the guardian decided.
     pub phase: GuardianPhase,
     /// The guardian, by its name in `guardians`; absent when there is no guardian.
@@ -122,7 +122,7 @@ impl ApprovalSubject {
 
     /// The words after "waits for approval": ` of redirect 2`. Empty for the step's own request.
     #[must_use]
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         match (self.phase, self.redirect) {
             (_, Some(number)) => format!(" of redirect {number}"),
             (GuardianPhase::Result, None) => " of the result".to_owned(),

@@ -16,7 +16,7 @@ use super::PROBLEM_JSON;
 use crate::name::pascal_case;
 
 /// The statuses of error responses, each with the name of its component and its description.
-const REFUSALS: [(u16, &str, &str); 16] = [
+const ERROR_RESPONSES: [(u16, &str, &str); 16] = [
     (400, "BadRequest", "A parameter, a header or the body cannot be read"),
     (401, "Unauthorized", "No token was sent, or nobody knows it"),
     (
@@ -46,15 +46,15 @@ const WITH_RETRY_AFTER: [u16; 2] = [429, 503];
 ///
 /// They are those that its form implies, and as problem details (RFC 9457) those that it names itself. One
 /// that it names without a description gets that of the status. Doing it again changes nothing.
-pub fn add_refusals(openapi: &mut OpenApi) {
+pub fn add_error_responses(openapi: &mut OpenApi) {
     let components = openapi.components.get_or_insert_default();
-    for (status, name, description) in REFUSALS {
-        let response = refusal(status, description);
+    for (status, name, description) in ERROR_RESPONSES {
+        let response = error_response(status, description);
         components.responses.insert(name.to_owned(), response.into());
     }
     operations_mut(openapi).for_each(|operation| {
         operation.parameters.iter_mut().flatten().for_each(forbid_null);
-        complete(operation);
+        add_missing_responses(operation);
     });
 }
 
@@ -92,7 +92,7 @@ pub fn operations_mut(openapi: &mut OpenApi) -> impl Iterator<Item = &mut Operat
     })
 }
 
-fn refusal(status: u16, description: &str) -> Response {
+fn error_response(status: u16, description: &str) -> Response {
     let problem = Ref::from_schema_name("Problem");
     let content = ContentBuilder::new().schema(Some(problem)).build();
     let mut response =
@@ -108,7 +108,7 @@ fn refusal(status: u16, description: &str) -> Response {
     response.build()
 }
 
-fn complete(operation: &mut Operation) {
+fn add_missing_responses(operation: &mut Operation) {
     let parameters = operation.parameters.as_deref().unwrap_or_default();
     let has_path = parameters.iter().any(|parameter| {
         matches!(parameter, RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Path)
@@ -128,13 +128,13 @@ fn complete(operation: &mut Operation) {
     for (status, _) in implied.into_iter().filter(|(_, is_implied)| *is_implied) {
         responses.entry(status.to_string()).or_insert_with(|| Response::new("").into());
     }
-    for (status, name, _) in REFUSALS {
+    for (status, name, _) in ERROR_RESPONSES {
         let Some(response) = responses.get_mut(&status.to_string()) else { continue };
         let RefOr::T(named) = response else { continue };
         if named.description.is_empty() {
             *response = Ref::from_response_name(name).into();
         } else if named.content.is_empty() {
-            *named = refusal(status, &named.description);
+            *named = error_response(status, &named.description);
         }
     }
 }
@@ -157,16 +157,16 @@ pub fn flatten_unions(openapi: &mut OpenApi) {
         else {
             continue;
         };
-        let Some(tag) = found.iter().find_map(tag_of).map(|(tag, _)| tag.to_owned()) else {
+        let Some(tag) = found.iter().find_map(find_tag).map(|(tag, _)| tag.to_owned()) else {
             if let Some(RefOr::T(Schema::OneOf(union))) = components.schemas.get_mut(name) {
-                union.items.iter_mut().for_each(close);
+                union.items.iter_mut().for_each(close_variant);
             }
             continue;
         };
         let mut discriminator = Discriminator::new(&tag);
         let mut items = Vec::new();
         for mut object in found {
-            let Some((_, value)) = tag_of(&object) else { continue };
+            let Some((_, value)) = find_tag(&object) else { continue };
             let value = value.to_owned();
             let variant = format!("{name}{}", pascal_case(&value));
             if CLOSED_UNIONS.contains(&name.as_str()) {
@@ -190,7 +190,7 @@ pub fn flatten_unions(openapi: &mut OpenApi) {
 }
 
 /// Forbids additional members where the name of the only member identifies the variant.
-fn close(variant: &mut RefOr<Schema>) {
+fn close_variant(variant: &mut RefOr<Schema>) {
     if let RefOr::T(Schema::Object(object)) = variant
         && object.properties.len() == 1
         && object.required.len() == 1
@@ -204,7 +204,7 @@ fn forbid_others(object: &mut Object) {
 }
 
 /// The property that identifies a variant, and its value in this variant.
-fn tag_of(object: &Object) -> Option<(&str, &str)> {
+fn find_tag(object: &Object) -> Option<(&str, &str)> {
     object.properties.iter().find_map(|(name, schema)| match schema {
         RefOr::T(Schema::Object(Object { enum_values: Some(values), .. })) => match &**values {
             [Value::String(value)] => Some((name.as_str(), value.as_str())),
@@ -248,7 +248,7 @@ fn variants(
             all.items.iter().try_fold(vec![Object::default()], |before, item| {
                 let others = variants(item, known, parts)?;
                 let pairs = before.iter().flat_map(|one| others.iter().map(move |it| (one, it)));
-                Some(pairs.map(|(one, other)| both(one, other)).collect())
+                Some(pairs.map(|(one, other)| merge_objects(one, other)).collect())
             })
         }
         RefOr::T(_) => None,
@@ -256,7 +256,7 @@ fn variants(
 }
 
 /// An object with the members of two.
-fn both(one: &Object, other: &Object) -> Object {
+fn merge_objects(one: &Object, other: &Object) -> Object {
     let mut object = other.clone();
     object.properties = one.properties.clone();
     object.properties.extend(other.properties.clone());
@@ -268,7 +268,7 @@ fn both(one: &Object, other: &Object) -> Object {
 /// Returns true when a description has this status for a request. The request may match no operation; the
 /// result is then true as well. For the tests of services.
 #[must_use]
-pub fn describes(openapi: &Value, method: &str, path: &str, status: u16) -> bool {
+pub fn has_status(openapi: &Value, method: &str, path: &str, status: u16) -> bool {
     let fits = |template: &str| {
         let (template, path) = (template.split('/'), path.split('/'));
         template.clone().count() == path.clone().count()

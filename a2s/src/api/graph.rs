@@ -26,7 +26,7 @@ pub struct CapabilityGraph {
     pub producers: Vec<CompatibleIo>,
     /// The effect on its dependents if this version were yanked; only when requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub impact: Option<Impact>,
+    pub impact: Option<YankImpact>,
     /// True when the response is incomplete: more than 256 versions may lead here, or some are farther away
     /// than `depth`.
     #[serde(default)]
@@ -102,7 +102,7 @@ pub struct CompatibleIo {
 
 /// The effect on all dependents of a version if it were yanked. Yanked versions are not considered.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Impact {
+pub struct YankImpact {
     /// The dependents that would no longer fit.
     pub broken: Vec<BrokenDependent>,
     /// The dependents that would switch to other versions and still fit.

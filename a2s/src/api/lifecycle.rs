@@ -8,13 +8,13 @@ use semver::{Version, VersionReq};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
-use super::{CapabilityRef, Impact};
+use super::{CapabilityRef, YankImpact};
 use crate::checksum::Digest;
-use crate::display_safe::one_line;
+use crate::display_safe::to_single_line;
 use crate::name::CapabilityName;
 
 /// The maximum length of a deprecation on one line. Its message has at most 500 characters.
-const LONGEST_LINE: usize = 700;
+const MAX_LINE_LENGTH: usize = 700;
 
 /// A publisher's notice that a version should not be used any more.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -26,7 +26,7 @@ pub struct Deprecation {
     pub message: Option<String>,
     /// The replacement: `NAME` or `NAME@RANGE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub successor: Option<Successor>,
+    pub successor: Option<SuccessorRef>,
 }
 
 impl fmt::Display for Deprecation {
@@ -46,21 +46,21 @@ impl fmt::Display for Deprecation {
 impl Deprecation {
     /// The same on one line, whatever the publisher has written.
     #[must_use]
-    pub fn in_a_line(&self) -> String {
-        one_line(&self.to_string(), LONGEST_LINE)
+    pub fn to_single_line(&self) -> String {
+        to_single_line(&self.to_string(), MAX_LINE_LENGTH)
     }
 }
 
 /// The replacement for a deprecated version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Successor {
+pub struct SuccessorRef {
     /// The capability; often the same one.
     pub name: CapabilityName,
     /// The versions that will do; any when absent.
     pub range: Option<VersionReq>,
 }
 
-impl fmt::Display for Successor {
+impl fmt::Display for SuccessorRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.range {
             Some(range) => write!(f, "{}@{range}", self.name),
@@ -69,7 +69,7 @@ impl fmt::Display for Successor {
     }
 }
 
-impl FromStr for Successor {
+impl FromStr for SuccessorRef {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -86,13 +86,13 @@ impl FromStr for Successor {
     }
 }
 
-impl Serialize for Successor {
+impl Serialize for SuccessorRef {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Successor {
+impl<'de> Deserialize<'de> for SuccessorRef {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
@@ -109,7 +109,7 @@ pub struct DeprecateRequest {
     pub message: Option<String>,
     /// The replacement: `NAME` or `NAME@RANGE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub successor: Option<Successor>,
+    pub successor: Option<SuccessorRef>,
     /// The version is not deprecated any more; then there is no message and no successor.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub undo: bool,
@@ -138,7 +138,7 @@ pub struct LifecycleResponse {
     /// The dependents that a yank breaks, changes or leaves alone. Absent for all other actions, and when
     /// there are too many dependents to follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub impact: Option<Impact>,
+    pub impact: Option<YankImpact>,
 }
 
 /// A notice for the users of a version, about it or about a version that it uses.
@@ -175,11 +175,11 @@ mod tests {
     #[test]
     fn a_successor_is_a_name_and_perhaps_a_range() {
         for good in ["GetWeather", "GetWeather@^2", "GetWeather@>=1.2.0, <3"] {
-            let successor: Successor = good.parse().unwrap();
+            let successor: SuccessorRef = good.parse().unwrap();
             assert_eq!(successor.to_string().parse(), Ok(successor), "{good}");
         }
         for bad in ["", "@1", "get weather", "GetWeather@", "GetWeather@new", "A@1@2"] {
-            assert!(bad.parse::<Successor>().is_err(), "{bad}");
+            assert!(bad.parse::<SuccessorRef>().is_err(), "{bad}");
         }
     }
 

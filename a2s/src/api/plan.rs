@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::{CapabilityRef, Decision, ErrorHandlerKind, GuardianInfo, RunNotice, StateScope};
+use super::{CapabilityRef, DecisionRecord, ErrorHandlerKind, GuardianInfo, RunNotice, StateScope};
 use crate::checksum::Digest;
 use crate::name::{CapabilityName, Permission};
 
@@ -50,7 +50,7 @@ pub struct PlanRequest {
 impl PlanRequest {
     /// A plan of exactly this version, without inputs.
     #[must_use]
-    pub fn of(pin: &CapabilityRef) -> Self {
+    pub fn from_ref(pin: &CapabilityRef) -> Self {
         Self {
             name: pin.name.clone(),
             version: Some(pin.version.to_string()),
@@ -176,7 +176,7 @@ pub enum StepPreview {
     /// then, as that of a run would.
     Decided {
         /// The decisions of the guardians that were asked, in order. If one denied, it is the last.
-        decisions: Vec<Decision>,
+        decisions: Vec<DecisionRecord>,
     },
     /// The inputs of the step are not known yet, so there is nothing to ask.
     Unknown {
@@ -278,7 +278,7 @@ impl PlannedStepKind {
     /// A description of a task's request for a person: method, address, and the MCP tool if any. None for a
     /// step that sends nothing by itself.
     #[must_use]
-    pub fn request(&self) -> Option<String> {
+    pub fn request_line(&self) -> Option<String> {
         let Self::Task { method, url, tool, .. } = self else { return None };
         Some(match tool {
             Some(tool) => format!("{method} {url} tool {tool}"),

@@ -30,7 +30,7 @@ pub struct Problem {
 impl Problem {
     /// A problem with the title of its code.
     #[must_use]
-    pub fn new(status: u16, code: &crate::Code, detail: impl Into<String>) -> Self {
+    pub fn new(status: u16, code: &crate::ErrorCode, detail: impl Into<String>) -> Self {
         Self {
             kind: format!("/errors/{}", code.id),
             title: code.title.to_owned(),

@@ -10,10 +10,10 @@ use crate::checksum::Digest;
 use crate::diagnostic::Diagnostic;
 use crate::interface::{Complexity, InputField};
 use crate::name::{CapabilityName, Domain, Permission};
-use crate::task::Format;
+use crate::task::TaskFormat;
 
 use super::lifecycle::Deprecation;
-use super::strategy::Strategy;
+use super::strategy::SelectionStrategy;
 
 /// The answer to a publish.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -61,9 +61,9 @@ impl CapabilitySummary {
     /// The description of the capability for a choice among several; a deprecated capability states its
     /// deprecation first.
     #[must_use]
-    pub fn told(&self) -> String {
+    pub fn description_with_deprecation(&self) -> String {
         match &self.deprecated {
-            Some(deprecated) => format!("[{}] {}", deprecated.in_a_line(), self.description),
+            Some(deprecated) => format!("[{}] {}", deprecated.to_single_line(), self.description),
             None => self.description.clone(),
         }
     }
@@ -119,7 +119,7 @@ pub struct SearchRequest {
     pub level: Option<SearchLevel>,
     /// The strategy that ranks the capabilities that fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub strategy: Option<Strategy>,
+    pub strategy: Option<SelectionStrategy>,
     /// The conditions that every hit must meet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filters: Option<SearchFilters>,
@@ -153,7 +153,7 @@ pub struct SearchFilters {
     pub read_only: bool,
     /// Only capabilities with a task in one of these formats.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub formats: Vec<Format>,
+    pub formats: Vec<TaskFormat>,
     /// The most complex that is wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_complexity: Option<Complexity>,

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{ApprovalSubject, Decision, FaultAttribution, RunNotice, StateScope, WaitReason};
+use super::{ApprovalSubject, DecisionRecord, FaultAttribution, RunNotice, StateScope, WaitReason};
 use crate::auth::Principal;
 use crate::checksum::Digest;
 use crate::name::CapabilityName;
@@ -58,7 +58,7 @@ pub struct ExecutionRequest {
 impl ExecutionRequest {
     /// A run of exactly this version, without inputs.
     #[must_use]
-    pub fn of(pin: &CapabilityRef) -> Self {
+    pub fn from_ref(pin: &CapabilityRef) -> Self {
         Self {
             name: Some(pin.name.clone()),
             version: Some(pin.version.to_string()),
@@ -169,7 +169,7 @@ pub struct GuardianInfo {
 impl GuardianInfo {
     /// True when some message may pass without the guardian's response.
     #[must_use]
-    pub fn may_fail_open(&self) -> bool {
+    pub fn can_fail_open(&self) -> bool {
         std::iter::once(&self.fail_mode)
             .chain(self.fail_mode_by_hook.values())
             .any(|fail| fail == "open")
@@ -177,7 +177,7 @@ impl GuardianInfo {
 
     /// The effect of a missing response, in words: `closed, open for steps/toolCallResult`.
     #[must_use]
-    pub fn fail_words(&self) -> String {
+    pub fn describe_fail_mode(&self) -> String {
         let own = self.fail_mode_by_hook.iter().map(|(hook, fail)| format!(", {fail} for {hook}"));
         std::iter::once(self.fail_mode.clone()).chain(own).collect()
     }
@@ -230,7 +230,7 @@ impl RunStatus {
 
     /// True when the run continues by itself.
     #[must_use]
-    pub fn is_under_way(self) -> bool {
+    pub fn is_in_progress(self) -> bool {
         matches!(self, Self::Queued | Self::Running)
     }
 }
@@ -301,10 +301,10 @@ pub struct StepSummary {
     /// The number of requests that it sent, including those of iterations that are not listed.
     pub attempts: u32,
     /// The guardian's decisions, in order.
-    pub decisions: Vec<Decision>,
+    pub decisions: Vec<DecisionRecord>,
     /// The warnings of the step, which did not stop it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<StepWarning>,
     /// The duration in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
@@ -312,7 +312,7 @@ pub struct StepSummary {
 
 /// A problem that does not stop a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Warning {
+pub struct StepWarning {
     /// The code: `A2S365`.
     pub code: String,
     /// The content.
@@ -382,7 +382,7 @@ pub enum NextAction {
 
 /// One event of a run. The journal, the SSE stream and the live view all show these.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Event {
+pub struct RunEvent {
     /// Version of this format: 1.
     pub v: u8,
     /// Place in the run, from 1, without gaps; the id of the SSE event.
@@ -426,7 +426,7 @@ pub struct RunStarted {
     pub trigger: Option<Box<TriggerEvent>>,
     /// The guardian's decisions before the run began: about the event, and about remembered values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub decisions: Vec<Decision>,
+    pub decisions: Vec<DecisionRecord>,
     /// The session, as the guardian sees it.
     pub session: String,
     /// The guardians of its steps, in the order in which the executor asks them; empty when there is no
@@ -499,7 +499,7 @@ pub enum EventKind {
         /// The id that the guardian correlates by.
         execution_id: Uuid,
         /// The decision.
-        decision: Decision,
+        decision: DecisionRecord,
     },
     /// A request waits until it may leave: its host is treated politely.
     Throttled {
@@ -530,7 +530,7 @@ pub enum EventKind {
         duration_ms: u64,
         /// The reason for a missing token; absent on success.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        failure: Option<Warning>,
+        failure: Option<StepWarning>,
     },
     /// A server of MCP wanted a session, as servers of older revisions do, before it takes the call
     /// of a tool.
@@ -548,7 +548,7 @@ pub enum EventKind {
         duration_ms: u64,
         /// The reason for a missing session; absent on success.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        failure: Option<Warning>,
+        failure: Option<StepWarning>,
     },
     /// An additional request that the step needs is about to leave: for a token, or for an MCP session.
     Requesting {
@@ -607,7 +607,7 @@ pub enum EventKind {
         step: String,
         /// The content.
         #[serde(flatten)]
-        warning: Warning,
+        warning: StepWarning,
     },
     /// No usable answer came, and another attempt follows.
     Retrying {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::{CredentialSubject, Successor};
+use super::{CredentialSubject, SuccessorRef};
 use crate::Principal;
 
 /// The name of an input.
@@ -122,6 +122,6 @@ texts! {
     CredentialSubject, "CredentialSubject",
         "A token with all end users whom it acts for, one of these end users, or everybody (`*`).",
         r"^(\*|[A-Za-z0-9][A-Za-z0-9._@-]*(/[!-~]+)?)$", ["*", "ci", "ci/ann"];
-    Successor, "Successor", "A capability, and the versions that will do; any where none are named.",
+    SuccessorRef, "Successor", "A capability, and the versions that will do; any where none are named.",
         "^[A-Z][A-Za-z0-9]*(@.+)?$", ["GetWeather", "GetWeather@^2"];
 }

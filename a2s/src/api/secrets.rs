@@ -9,10 +9,10 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
-use crate::auth::{Principal, Subject};
+use crate::auth::{Principal, TokenSubject};
 use crate::name::{CapabilityName, Domain};
 use crate::secret::{Secret, reveal, reveal_some};
-use crate::task::{ApiKeyPlace, CredentialKind};
+use crate::task::{ApiKeyLocation, CredentialKind};
 
 /// A credential, as it is sent to be stored. It is never sent back.
 ///
@@ -30,7 +30,7 @@ pub enum Credential {
         /// a document names when it is absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<String>, pattern = "^(header|query|cookie):[!-~]+$")]
-        place: Option<KeyPlace>,
+        place: Option<KeyLocation>,
     },
     /// A user and a password.
     Basic {
@@ -91,53 +91,53 @@ pub enum ClientAuthentication {
 
 /// A place of a request that a key may go to: `header:X-Key`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyPlace {
-    place: ApiKeyPlace,
+pub struct KeyLocation {
+    location: ApiKeyLocation,
     name: String,
 }
 
-impl KeyPlace {
+impl KeyLocation {
     /// The longest name, in bytes.
     const MAX_NAME: usize = 200;
 
     /// The place that a scheme of a document names.
     #[must_use]
-    pub fn new(place: ApiKeyPlace, name: impl Into<String>) -> Self {
-        Self { place, name: name.into() }
+    pub fn new(place: ApiKeyLocation, name: impl Into<String>) -> Self {
+        Self { location: place, name: name.into() }
     }
 
     /// True when both are the same location. Header names are case-insensitive (RFC 9110, section 5.1).
     #[must_use]
-    pub fn is_same(&self, other: &Self) -> bool {
-        let is_name = match self.place {
-            ApiKeyPlace::Header => self.name.eq_ignore_ascii_case(&other.name),
-            ApiKeyPlace::Query | ApiKeyPlace::Cookie => self.name == other.name,
+    pub fn is_same_location(&self, other: &Self) -> bool {
+        let is_name = match self.location {
+            ApiKeyLocation::Header => self.name.eq_ignore_ascii_case(&other.name),
+            ApiKeyLocation::Query | ApiKeyLocation::Cookie => self.name == other.name,
         };
-        self.place == other.place && is_name
+        self.location == other.location && is_name
     }
 }
 
-impl fmt::Display for KeyPlace {
+impl fmt::Display for KeyLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = match self.place {
-            ApiKeyPlace::Header => "header",
-            ApiKeyPlace::Query => "query",
-            ApiKeyPlace::Cookie => "cookie",
+        let place = match self.location {
+            ApiKeyLocation::Header => "header",
+            ApiKeyLocation::Query => "query",
+            ApiKeyLocation::Cookie => "cookie",
         };
         write!(f, "{place}:{}", self.name)
     }
 }
 
-impl FromStr for KeyPlace {
+impl FromStr for KeyLocation {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const FORM: &str = "a place is `header:NAME`, `query:NAME` or `cookie:NAME`";
         let (place, name) = text.split_once(':').ok_or(FORM)?;
         let place = match place {
-            "header" => ApiKeyPlace::Header,
-            "query" => ApiKeyPlace::Query,
-            "cookie" => ApiKeyPlace::Cookie,
+            "header" => ApiKeyLocation::Header,
+            "query" => ApiKeyLocation::Query,
+            "cookie" => ApiKeyLocation::Cookie,
             _ => return Err(FORM),
         };
         let fits =
@@ -146,13 +146,13 @@ impl FromStr for KeyPlace {
     }
 }
 
-impl Serialize for KeyPlace {
+impl Serialize for KeyLocation {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for KeyPlace {
+impl<'de> Deserialize<'de> for KeyLocation {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
@@ -238,7 +238,7 @@ pub struct CredentialUsers {
     pub subjects: BTreeSet<CredentialSubject>,
     /// Steps of capabilities whose names these publishers own in the registry.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub publishers: BTreeSet<Subject>,
+    pub publishers: BTreeSet<TokenSubject>,
     /// Steps of these capabilities, in every version.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub capabilities: BTreeSet<CapabilityName>,
@@ -263,11 +263,11 @@ impl CredentialUsers {
     /// Returns true when a run of `principal` may use the credential for a step of `capability`, whose name
     /// belongs to `publishers`.
     #[must_use]
-    pub fn allow(
+    pub fn allows(
         &self,
         principal: &Principal,
         capability: &CapabilityName,
-        publishers: &[Subject],
+        publishers: &[TokenSubject],
     ) -> bool {
         principal.is_owner()
             || self.subjects.iter().any(|subject| subject.includes(principal))
@@ -318,9 +318,10 @@ mod tests {
     fn a_credential_is_for_the_owner_and_for_what_is_granted() {
         let users = |json: &str| serde_json::from_str::<CredentialUsers>(json).unwrap();
         let allow = |users: &CredentialUsers, principal: &str, publishers: &[&str]| {
-            let publishers: Vec<Subject> = publishers.iter().map(|p| p.parse().unwrap()).collect();
+            let publishers: Vec<TokenSubject> =
+                publishers.iter().map(|p| p.parse().unwrap()).collect();
             let capability = CapabilityName::new("PostTweet").unwrap();
-            users.allow(&principal.parse().unwrap(), &capability, &publishers)
+            users.allows(&principal.parse().unwrap(), &capability, &publishers)
         };
         let none = CredentialUsers::default();
         assert!(allow(&none, "owner", &[]) && !allow(&none, "ci", &["ci"]));
@@ -349,10 +350,10 @@ mod tests {
         let text = r#"{"kind":"api_key","value":"canary","place":"header:X-Key"}"#;
         let credential: Credential = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&credential).unwrap(), text);
-        let place = |text: &str| text.parse::<KeyPlace>();
-        assert!(place("header:X-Key").unwrap().is_same(&place("header:x-key").unwrap()));
-        assert!(!place("query:Key").unwrap().is_same(&place("query:key").unwrap()));
-        assert!(!place("query:key").unwrap().is_same(&place("cookie:key").unwrap()));
+        let place = |text: &str| text.parse::<KeyLocation>();
+        assert!(place("header:X-Key").unwrap().is_same_location(&place("header:x-key").unwrap()));
+        assert!(!place("query:Key").unwrap().is_same_location(&place("query:key").unwrap()));
+        assert!(!place("query:key").unwrap().is_same_location(&place("cookie:key").unwrap()));
         for wrong in ["", "header", "header:", "body:x", "query:a\nb"] {
             assert!(place(wrong).is_err(), "{wrong}");
         }

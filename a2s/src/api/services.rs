@@ -5,12 +5,12 @@ use utoipa::ToSchema;
 
 use super::{CapabilitySummary, SearchMetadata};
 use crate::name::{CapabilityName, Domain, Permission};
-use crate::task::Format;
+use crate::task::TaskFormat;
 
 /// A host that capabilities talk to. The live version of each capability counts, and one that uses
 /// others talks to their hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Service {
+pub struct ServiceSummary {
     /// Host name, and port where documents name one.
     pub host: Domain,
     /// The titles of the service in its descriptions, the most frequent first; at most 5.
@@ -18,7 +18,7 @@ pub struct Service {
     /// The number of capabilities that talk to it.
     pub capabilities: u64,
     /// The formats of its tasks.
-    pub formats: Vec<Format>,
+    pub formats: Vec<TaskFormat>,
     /// The permissions that callers of these capabilities need; each capability may need other ones. At
     /// most 50.
     pub permissions: Vec<Permission>,
@@ -28,7 +28,7 @@ pub struct Service {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceList {
     /// The services of this page.
-    pub services: Vec<Service>,
+    pub services: Vec<ServiceSummary>,
     /// Pass as `after` for the next page; absent on the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
@@ -38,7 +38,7 @@ pub struct ServiceList {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceCapabilities {
     /// The service.
-    pub service: Service,
+    pub service: ServiceSummary,
     /// The capabilities of this page.
     pub capabilities: Vec<CapabilitySummary>,
     /// Pass as `after` for the next page; absent on the last one.
@@ -60,7 +60,7 @@ pub struct ServiceSearchResponse {
 pub struct ServiceHit {
     /// The service.
     #[serde(flatten)]
-    pub service: Service,
+    pub service: ServiceSummary,
     /// That of its best match, 0 to 1: comparable within one answer only.
     pub score: f64,
     /// The number of its capabilities among the 100 that fit best.

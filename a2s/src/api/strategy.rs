@@ -12,12 +12,12 @@ use utoipa::ToSchema;
 /// Strategies"), or a list of them to fall back through (A2S, "Fallback Strategies").
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(untagged)]
-pub enum Strategy {
+pub enum SelectionStrategy {
     /// `highest_score`, `most_similar`, `most_reliable`, `most_used`, `simplest`, `healthiest` or
     /// `least_privilege`.
     Preset(String),
     /// The published `SelectionStrategy`.
-    Weights(Weights),
+    Weights(StrategyWeights),
     /// Fallback strategies. The first strategy whose `minimum` some capability meets ranks the capabilities
     /// that meet it; the strategies after it decide between equal ones.
     #[schema(value_type = Vec<SingleStrategy>)]
@@ -30,13 +30,13 @@ pub enum Strategy {
 #[expect(dead_code, reason = "it describes what a list of strategies may have")]
 enum SingleStrategy {
     Preset(String),
-    Weights(Weights),
+    Weights(StrategyWeights),
 }
 
 /// The weight of each term of the score, 0 to 1; they need not add up to 1.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Weights {
+pub struct StrategyWeights {
     /// The weight of semantic similarity.
     #[serde(default)]
     pub vector_similarity: f64,
@@ -62,7 +62,7 @@ pub struct Weights {
 }
 
 /// Written by hand, so that the message for a typo names the actual mistake.
-impl<'de> Deserialize<'de> for Strategy {
+impl<'de> Deserialize<'de> for SelectionStrategy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(StrategyVisitor)
     }
@@ -71,26 +71,27 @@ impl<'de> Deserialize<'de> for Strategy {
 struct StrategyVisitor;
 
 impl<'de> Visitor<'de> for StrategyVisitor {
-    type Value = Strategy;
+    type Value = SelectionStrategy;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the name of a strategy, weights, or a list of them")
     }
 
-    fn visit_str<E: Error>(self, name: &str) -> Result<Strategy, E> {
-        Ok(Strategy::Preset(name.to_owned()))
+    fn visit_str<E: Error>(self, name: &str) -> Result<SelectionStrategy, E> {
+        Ok(SelectionStrategy::Preset(name.to_owned()))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Strategy, A::Error> {
-        Weights::deserialize(MapAccessDeserializer::new(map)).map(Strategy::Weights)
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SelectionStrategy, A::Error> {
+        StrategyWeights::deserialize(MapAccessDeserializer::new(map))
+            .map(SelectionStrategy::Weights)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Strategy, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<SelectionStrategy, A::Error> {
         let mut strategies = Vec::new();
         while let Some(strategy) = list.next_element()? {
             strategies.push(strategy);
         }
-        Ok(Strategy::Fallback(strategies))
+        Ok(SelectionStrategy::Fallback(strategies))
     }
 }
 
@@ -108,15 +109,16 @@ mod tests {
                 "permissions": 0.0, "serviceHealth": 0.25, "minimum": {"success_rate": 0.5}}),
             json!(["most_reliable", "most_similar"]),
         ] {
-            let strategy: Strategy = serde_json::from_value(value.clone()).unwrap();
+            let strategy: SelectionStrategy = serde_json::from_value(value.clone()).unwrap();
             assert_eq!(serde_json::to_value(&strategy).unwrap(), value);
         }
     }
 
     #[test]
     fn what_is_wrong_is_named() {
-        let refused =
-            |value: Value| serde_json::from_value::<Strategy>(value).unwrap_err().to_string();
+        let refused = |value: Value| {
+            serde_json::from_value::<SelectionStrategy>(value).unwrap_err().to_string()
+        };
         assert!(refused(json!({"colour": 1})).contains("`colour`"));
         assert!(refused(json!(["most_used", {"usageCount": "much"}])).contains("\"much\""));
         assert!(refused(json!(7)).contains("the name of a strategy"));

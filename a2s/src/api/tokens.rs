@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::auth::{Scope, Subject};
+use crate::auth::{TokenScope, TokenSubject};
 use crate::name::CapabilityName;
 use crate::secret::{self, Secret};
 
@@ -15,10 +15,10 @@ use crate::secret::{self, Secret};
 #[serde(deny_unknown_fields)]
 pub struct TokenRequest {
     /// The subject of the token: 1 to 64 letters, digits and `. _ - @`, beginning with a letter or digit.
-    pub name: Subject,
+    pub name: TokenSubject,
     /// The scopes of the token; at least one.
-    #[schema(value_type = Vec<Scope>, min_items = 1)]
-    pub scopes: BTreeSet<Scope>,
+    #[schema(value_type = Vec<TokenScope>, min_items = 1)]
+    pub scopes: BTreeSet<TokenScope>,
     /// In how many seconds it ends; never when absent.
     #[serde(
         default,
@@ -33,10 +33,10 @@ pub struct TokenRequest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TokenEntry {
     /// The subject of the token.
-    pub name: Subject,
+    pub name: TokenSubject,
     /// The scopes of the token.
-    #[schema(value_type = Vec<Scope>)]
-    pub scopes: BTreeSet<Scope>,
+    #[schema(value_type = Vec<TokenScope>)]
+    pub scopes: BTreeSet<TokenScope>,
     /// The time at which it was made.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
@@ -87,7 +87,7 @@ pub struct IntrospectionResponse {
     pub scope: Option<String>,
     /// The subject of the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sub: Option<Subject>,
+    pub sub: Option<TokenSubject>,
     /// The expiry, in seconds since 1970; never when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exp: Option<i64>,
@@ -98,11 +98,11 @@ pub struct IntrospectionResponse {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum OwnerUpdate {
     /// One more owner.
-    Add(Subject),
+    Add(TokenSubject),
     /// One owner less; the last one cannot go.
-    Remove(Subject),
+    Remove(TokenSubject),
     /// This one alone from now on.
-    Transfer(Subject),
+    Transfer(TokenSubject),
 }
 
 /// The subjects that may publish under a name.
@@ -111,5 +111,5 @@ pub struct OwnerList {
     /// Name of the capability.
     pub name: CapabilityName,
     /// Its owners, in order.
-    pub owners: Vec<Subject>,
+    pub owners: Vec<TokenSubject>,
 }

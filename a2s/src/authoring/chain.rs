@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::naming::{Taken, capability_name, step_id, variable_name};
+use super::naming::{UsedNames, capability_name, step_id, variable_name};
 use super::{sanitize, yaml_writer};
 use crate::checksum::Digest;
 use crate::compile::Document;
@@ -24,12 +24,12 @@ pub struct ChainStep<'d> {
     pub document: &'d Document,
     /// The sources of its inputs among earlier steps, by the name of the input. Every other input becomes
     /// an input of the chain.
-    pub feeds: BTreeMap<String, Feed>,
+    pub bindings: BTreeMap<String, InputBinding>,
 }
 
 /// An output of an earlier step of a chain.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Given {
+pub struct OutputRef {
     /// The index of the step, from 0.
     pub step: usize,
     /// Name of the output.
@@ -38,15 +38,15 @@ pub struct Given {
 
 /// The source of an input of a chain's step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Feed {
+pub enum InputBinding {
     /// An output, as it is.
-    Output(Given),
+    Output(OutputRef),
     /// A text of outputs. When there are several, each follows its name.
     Text {
         /// Set when the input's own text precedes the outputs; the input then stays an input of the chain.
         own: bool,
         /// The outputs.
-        parts: Vec<Given>,
+        parts: Vec<OutputRef>,
     },
     /// The same that this input of an earlier step takes.
     Shared {
@@ -59,7 +59,7 @@ pub enum Feed {
 
 /// A chain as a document that the compiler has accepted.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Chain {
+pub struct ChainDocument {
     /// Its text as YAML.
     pub text: String,
     /// The document.
@@ -76,14 +76,18 @@ pub struct Chain {
 ///
 /// # Errors
 /// The compiler's diagnostics: there are no steps, for example, or too many.
-pub fn write_chain(steps: &[ChainStep<'_>], author: &str) -> Result<Chain, Vec<Diagnostic>> {
-    let steps: Vec<ChainStep<'_>> = (0..steps.len()).map(|at| with_what_holds(steps, at)).collect();
+pub fn write_chain(
+    steps: &[ChainStep<'_>],
+    author: &str,
+) -> Result<ChainDocument, Vec<Diagnostic>> {
+    let steps: Vec<ChainStep<'_>> =
+        (0..steps.len()).map(|at| keep_valid_bindings(steps, at)).collect();
     let steps = steps.as_slice();
-    let mut writer = Writer::default();
+    let mut writer = ChainWriter::default();
     let ids: Vec<String> = {
-        let mut taken = Taken::default();
+        let mut taken = UsedNames::default();
         let names = steps.iter().map(|step| step.document.capability().name.as_str());
-        names.map(|name| taken.take(&step_id(name))).collect()
+        names.map(|name| taken.reserve(&step_id(name))).collect()
     };
     // Names of inputs come first: people write them.
     for (index, (step, id)) in steps.iter().zip(&ids).enumerate() {
@@ -106,53 +110,53 @@ pub fn write_chain(steps: &[ChainStep<'_>], author: &str) -> Result<Chain, Vec<D
         content["checksum"] = json!(digest);
     }
     let text = yaml_writer::write_yaml(&content);
-    Document::open(text.as_bytes()).map(|document| Chain { text, document })
+    Document::open(text.as_bytes()).map(|document| ChainDocument { text, document })
 }
 
 /// A step with the feeds that come from what earlier ones give and take.
-fn with_what_holds<'d>(steps: &[ChainStep<'d>], at: usize) -> ChainStep<'d> {
+fn keep_valid_bindings<'d>(steps: &[ChainStep<'d>], at: usize) -> ChainStep<'d> {
     let earlier = steps.get(..at).unwrap_or_default();
-    let gives = |given: &Given| {
+    let gives = |given: &OutputRef| {
         let interface = earlier.get(given.step).map(|step| step.document.interface());
         interface.is_some_and(|i| i.outputs.iter().any(|output| output.name == given.output))
     };
-    let holds = |feed: &Feed| match feed {
-        Feed::Output(given) => gives(given),
-        Feed::Text { parts, .. } => !parts.is_empty() && parts.iter().all(gives),
-        Feed::Shared { step, input } => earlier.get(*step).is_some_and(|step| {
+    let holds = |feed: &InputBinding| match feed {
+        InputBinding::Output(given) => gives(given),
+        InputBinding::Text { parts, .. } => !parts.is_empty() && parts.iter().all(gives),
+        InputBinding::Shared { step, input } => earlier.get(*step).is_some_and(|step| {
             let takes = &step.document.interface().inputs;
-            !step.feeds.contains_key(input) && takes.iter().any(|field| field.name == *input)
+            !step.bindings.contains_key(input) && takes.iter().any(|field| field.name == *input)
         }),
     };
     let step = &steps[at];
-    let feeds = step.feeds.iter().filter(|(_, feed)| holds(feed));
+    let feeds = step.bindings.iter().filter(|(_, feed)| holds(feed));
     let feeds = feeds.map(|(input, feed)| (input.clone(), feed.clone())).collect();
-    ChainStep { document: step.document, feeds }
+    ChainStep { document: step.document, bindings: feeds }
 }
 
 /// Names that were given out, and what stands under them.
 #[derive(Default)]
-struct Writer {
-    taken: Taken,
+struct ChainWriter {
+    used_names: UsedNames,
     parameters: Vec<Value>,
     /// The variable of each input and each output, by step and name.
     inputs: BTreeMap<(usize, String), String>,
     outputs: BTreeMap<(usize, String), String>,
 }
 
-impl Writer {
+impl ChainWriter {
     fn declare_inputs(&mut self, index: usize, step: &ChainStep<'_>, id: &str) {
         for field in &step.document.interface().inputs {
-            let is_own = match step.feeds.get(&field.name) {
+            let is_own = match step.bindings.get(&field.name) {
                 None => true,
-                Some(Feed::Text { own, .. }) => *own,
-                Some(Feed::Output(_) | Feed::Shared { .. }) => false,
+                Some(InputBinding::Text { own, .. }) => *own,
+                Some(InputBinding::Output(_) | InputBinding::Shared { .. }) => false,
             };
             if !is_own {
                 continue;
             }
             let names = [field.name.clone(), variable_name(&format!("{id}_{}", field.name))];
-            let name = self.taken.take_one_of(&names);
+            let name = self.used_names.reserve_one_of(&names);
             self.parameters.push(parameter(&name, field, step.document));
             self.inputs.insert((index, field.name.clone()), name);
         }
@@ -161,7 +165,7 @@ impl Writer {
     fn write_step(&mut self, index: usize, step: &ChainStep<'_>, id: &str) -> Value {
         let interface = step.document.interface();
         let inputs = interface.inputs.iter().filter_map(|field| {
-            let template = match step.feeds.get(&field.name) {
+            let template = match step.bindings.get(&field.name) {
                 None => reference(self.inputs.get(&(index, field.name.clone()))?),
                 Some(feed) => self.template(index, &field.name, feed)?,
             };
@@ -172,7 +176,7 @@ impl Writer {
         for output in interface.outputs.iter().take(MAX_OUTPUTS) {
             let names =
                 [variable_name(&output.name), variable_name(&format!("{id}_{}", output.name))];
-            let name = self.taken.take_one_of(&names);
+            let name = self.used_names.reserve_one_of(&names);
             outputs.insert(name.clone(), json!(path_to(&output.name)));
             self.outputs.insert((index, output.name.clone()), name);
         }
@@ -191,14 +195,14 @@ impl Writer {
     }
 
     /// The template that feeds an input; none when there is no such output or input.
-    fn template(&self, index: usize, input: &str, feed: &Feed) -> Option<String> {
-        let variable = |given: &Given| self.outputs.get(&(given.step, given.output.clone()));
+    fn template(&self, index: usize, input: &str, feed: &InputBinding) -> Option<String> {
+        let variable = |given: &OutputRef| self.outputs.get(&(given.step, given.output.clone()));
         match feed {
-            Feed::Output(given) => variable(given).map(|name| reference(name)),
-            Feed::Shared { step, input } => {
+            InputBinding::Output(given) => variable(given).map(|name| reference(name)),
+            InputBinding::Shared { step, input } => {
                 self.inputs.get(&(*step, input.clone())).map(|name| reference(name))
             }
-            Feed::Text { own, parts } => {
+            InputBinding::Text { own, parts } => {
                 let labelled = parts.len() > 1;
                 let parts: Option<Vec<String>> = parts
                     .iter()
@@ -228,35 +232,35 @@ fn header(steps: &[ChainStep<'_>], author: &str) -> Map<String, Value> {
     let mut permissions: Vec<&str> = Vec::new();
     for capability in capabilities() {
         let more = capability.domains.iter().map(crate::name::Domain::as_str);
-        more.for_each(|domain| push_new(&mut domains, domain));
+        more.for_each(|domain| push_if_absent(&mut domains, domain));
         let more = capability.permissions.iter().map(crate::name::Permission::as_str);
-        more.for_each(|permission| push_new(&mut permissions, permission));
+        more.for_each(|permission| push_if_absent(&mut permissions, permission));
     }
     let descriptions: Vec<&str> = capabilities().map(|c| c.description.as_str()).collect();
     let mut content = Map::new();
     let mut add = |key: &str, value: Value| content.insert(key.to_owned(), value);
     add("a2s", json!("1.1.0"));
     add("name", json!(name));
-    add("description", json!(describe(&descriptions)));
+    add("description", json!(join_descriptions(&descriptions)));
     add("charset", json!("utf-8"));
     add("domains", json!(domains));
     add("version", json!("1.0.0"));
     add("checksum", Value::Null);
-    add("authors", json!([{"name": sanitize::line(author, 100)}]));
+    add("authors", json!([{"name": sanitize::clean_line(author, 100)}]));
     if !permissions.is_empty() {
         add("permissions", json!(permissions));
     }
     content
 }
 
-fn push_new<'a>(list: &mut Vec<&'a str>, item: &'a str) {
+fn push_if_absent<'a>(list: &mut Vec<&'a str>, item: &'a str) {
     if !list.contains(&item) {
         list.push(item);
     }
 }
 
 /// The descriptions one after another, within the maximum length.
-fn describe(descriptions: &[&str]) -> String {
+fn join_descriptions(descriptions: &[&str]) -> String {
     const THEN: &str = ", then ";
     let room = MAX_DESCRIPTION.saturating_sub(THEN.len() * descriptions.len());
     let each = room / descriptions.len().max(1);
@@ -275,7 +279,7 @@ fn describe(descriptions: &[&str]) -> String {
             _ => part,
         }
     });
-    sanitize::line(&parts.collect::<Vec<_>>().join(THEN), MAX_DESCRIPTION)
+    sanitize::clean_line(&parts.collect::<Vec<_>>().join(THEN), MAX_DESCRIPTION)
 }
 
 fn dependencies(steps: &[ChainStep<'_>]) -> Value {
@@ -347,31 +351,34 @@ fn path_to(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dependencies::Shelf;
+    use crate::dependencies::DependencyIndex;
 
     fn shipped(name: &str) -> Document {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../capabilities");
         Document::open(&std::fs::read(format!("{folder}/{name}.yaml")).unwrap()).unwrap()
     }
 
-    fn given(step: usize, output: &str) -> Given {
-        Given { step, output: output.to_owned() }
+    fn output_ref(step: usize, output: &str) -> OutputRef {
+        OutputRef { step, output: output.to_owned() }
     }
 
     #[test]
     fn a_chain_is_a_document_that_compiles_and_links() {
         let (country, push) = (shipped("GetCountry"), shipped("SendNotification"));
-        let text = Feed::Text { own: true, parts: vec![given(0, "name"), given(0, "capital")] };
-        let title = Feed::Output(given(0, "name"));
+        let text = InputBinding::Text {
+            own: true,
+            parts: vec![output_ref(0, "name"), output_ref(0, "capital")],
+        };
+        let title = InputBinding::Output(output_ref(0, "name"));
         let feeds = BTreeMap::from([("message".to_owned(), text), ("title".to_owned(), title)]);
         let steps = [
-            ChainStep { document: &country, feeds: BTreeMap::new() },
-            ChainStep { document: &push, feeds },
+            ChainStep { document: &country, bindings: BTreeMap::new() },
+            ChainStep { document: &push, bindings: feeds },
         ];
         let chain = write_chain(&steps, "Jane Smith").unwrap();
-        let mut shelf = Shelf::default();
-        [&country, &push].iter().for_each(|document| shelf.add(document));
-        assert_eq!(shelf.link(chain.document.capability()), []);
+        let mut shelf = DependencyIndex::default();
+        [&country, &push].iter().for_each(|document| shelf.add_document(document));
+        assert_eq!(shelf.check_dependencies(chain.document.capability()), []);
         assert_eq!(chain.document.warnings(), []);
         let content = chain.document.content();
         assert_eq!(content["name"], "GetCountryThenSendNotification");
@@ -399,8 +406,8 @@ mod tests {
     fn names_that_two_would_have_are_told_apart() {
         let weather = shipped("GetCityWeather");
         let steps = [
-            ChainStep { document: &weather, feeds: BTreeMap::new() },
-            ChainStep { document: &weather, feeds: BTreeMap::new() },
+            ChainStep { document: &weather, bindings: BTreeMap::new() },
+            ChainStep { document: &weather, bindings: BTreeMap::new() },
         ];
         let chain = write_chain(&steps, "Jane Smith").unwrap();
         let interface = chain.document.interface();
@@ -414,15 +421,17 @@ mod tests {
     fn what_there_is_not_feeds_nothing() {
         let joke = shipped("GetJoke");
         let tweet = shipped("PostTweet");
-        let feeds = BTreeMap::from([("text".to_owned(), Feed::Output(given(0, "poem")))]);
+        let feeds =
+            BTreeMap::from([("text".to_owned(), InputBinding::Output(output_ref(0, "poem")))]);
         let steps = [
-            ChainStep { document: &joke, feeds: BTreeMap::new() },
-            ChainStep { document: &tweet, feeds },
+            ChainStep { document: &joke, bindings: BTreeMap::new() },
+            ChainStep { document: &tweet, bindings: feeds },
         ];
         let chain = write_chain(&steps, "Jane Smith").unwrap();
         assert_eq!(chain.document.interface().inputs[0].name, "text");
         assert!(write_chain(&[], "Jane Smith").is_err());
-        let long = describe(&["Gets a thing ".repeat(40).trim(), "URLs are kept as they are"]);
+        let long =
+            join_descriptions(&["Gets a thing ".repeat(40).trim(), "URLs are kept as they are"]);
         assert!(long.chars().count() <= MAX_DESCRIPTION && long.contains(", then URLs"), "{long}");
     }
 
@@ -466,7 +475,7 @@ execution:
     fn what_its_parts_ask_for_a_chain_asks_for_as_well() {
         let (first, second) = (demanding("AskFirst", "1.0.0-rc.1"), shipped("GetJoke"));
         let steps = [&first, &second];
-        let steps = steps.map(|document| ChainStep { document, feeds: BTreeMap::new() });
+        let steps = steps.map(|document| ChainStep { document, bindings: BTreeMap::new() });
         let chain = write_chain(&steps, "Jane Smith").unwrap();
         assert_eq!(chain.document.content()["permissions"], json!(["posts.write"]));
         let inputs = &chain.document.interface().inputs;
@@ -481,19 +490,19 @@ execution:
     #[test]
     fn no_step_feeds_one_before_it_and_nothing_is_shared_that_is_fed() {
         let (country, weather) = (shipped("GetCountry"), shipped("GetCityWeather"));
-        let fed = |feed: Feed| BTreeMap::from([("city".to_owned(), feed)]);
-        let capital = |step: usize| fed(Feed::Output(given(step, "capital")));
+        let fed = |feed: InputBinding| BTreeMap::from([("city".to_owned(), feed)]);
+        let capital = |step: usize| fed(InputBinding::Output(output_ref(step, "capital")));
         let asks_for_city = |steps: &[ChainStep<'_>]| {
             let chain = write_chain(steps, "Jane Smith").unwrap();
             chain.document.interface().inputs.iter().any(|field| field.name == "city")
         };
-        let first = ChainStep { document: &country, feeds: BTreeMap::new() };
-        let second = ChainStep { document: &weather, feeds: capital(0) };
+        let first = ChainStep { document: &country, bindings: BTreeMap::new() };
+        let second = ChainStep { document: &weather, bindings: capital(0) };
         assert!(!asks_for_city(&[first.clone(), second.clone()]));
-        let early = ChainStep { document: &weather, feeds: capital(1) };
+        let early = ChainStep { document: &weather, bindings: capital(1) };
         assert!(asks_for_city(&[early, first.clone()]));
-        let shared = fed(Feed::Shared { step: 1, input: "city".to_owned() });
-        let third = ChainStep { document: &weather, feeds: shared };
+        let shared = fed(InputBinding::Shared { step: 1, input: "city".to_owned() });
+        let third = ChainStep { document: &weather, bindings: shared };
         assert!(asks_for_city(&[first, second, third]));
     }
 }

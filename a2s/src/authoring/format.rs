@@ -51,7 +51,7 @@ pub fn format_document(source: &[u8]) -> Result<String, FormatError> {
     }
     let mut last = text.to_owned();
     for _ in 0..ROUNDS {
-        let next = lay_out(&last, &content)?;
+        let next = format_layout(&last, &content)?;
         if next == last {
             return Ok(next);
         }
@@ -60,14 +60,14 @@ pub fn format_document(source: &[u8]) -> Result<String, FormatError> {
     Err(FormatError::Unstable)
 }
 
-fn lay_out(text: &str, content: &Value) -> Result<String, FormatError> {
-    let ordered = order::order_lines(text).filter(|ordered| means(ordered, content));
+fn format_layout(text: &str, content: &Value) -> Result<String, FormatError> {
+    let ordered = order::order_lines(text).filter(|ordered| has_content(ordered, content));
     // Fields stay where they are when their order means something, as it does with aliases.
     let text = ordered.as_deref().unwrap_or(text);
     let options = options();
     let formatted = stacker::grow(STACK, || pretty_yaml::format_text(text, &options))
         .map_err(|error| FormatError::NotUnderstood(error.to_string()))?;
-    if means(&formatted, content) { Ok(formatted) } else { Err(FormatError::WouldChange) }
+    if has_content(&formatted, content) { Ok(formatted) } else { Err(FormatError::WouldChange) }
 }
 
 fn options() -> pretty_yaml::config::FormatOptions {
@@ -78,7 +78,7 @@ fn options() -> pretty_yaml::config::FormatOptions {
 }
 
 /// Returns true when `text` is a document with this content.
-fn means(text: &str, content: &Value) -> bool {
+fn has_content(text: &str, content: &Value) -> bool {
     match tree::parse(text.as_bytes()) {
         (Some(root), diagnostics) => diagnostics.is_empty() && root.to_value() == *content,
         (None, _) => false,

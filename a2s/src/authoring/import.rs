@@ -32,22 +32,26 @@ const MAX_TEXT: usize = 256 << 20;
 
 /// The result of an import.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Imported {
+pub struct ImportResult {
     /// The documents, in the order of the description.
     pub documents: Vec<ImportedDocument>,
     /// The operations or workflows that could not become a document.
-    pub refused: Vec<Refusal>,
+    pub refused: Vec<ImportRejection>,
     /// The total size of the documents' text, in bytes.
     #[serde(skip)]
     bytes: usize,
 }
 
-impl Imported {
+impl ImportResult {
     /// Adds what becomes of `source`, unless there are too many documents already.
-    fn add(&mut self, source: &str, import: impl FnOnce() -> Result<ImportedDocument, Refusal>) {
+    fn add(
+        &mut self,
+        source: &str,
+        import: impl FnOnce() -> Result<ImportedDocument, ImportRejection>,
+    ) {
         if self.bytes > MAX_TEXT {
             let reason = format!("the documents before it have {} MiB together", MAX_TEXT >> 20);
-            let refusal = Refusal::new(source, "", reason);
+            let refusal = ImportRejection::new(source, "", reason);
             self.refused.push(refusal.with_hint("Name fewer operations at once."));
             return;
         }
@@ -77,12 +81,12 @@ pub struct ImportedDocument {
     /// response that the description does not declare.
     pub can_work: bool,
     /// Parts of the description that the document omits or changes.
-    pub remarks: Vec<Remark>,
+    pub remarks: Vec<ImportWarning>,
 }
 
 /// Something that was not carried over, or was carried over changed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Remark {
+pub struct ImportWarning {
     /// The place in the description.
     pub place: String,
     /// The change and its reason.
@@ -91,7 +95,7 @@ pub struct Remark {
 
 /// Something that could not be made a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Refusal {
+pub struct ImportRejection {
     /// The rejected source: `GET /users/{id}`.
     pub source: String,
     /// The place in the description.
@@ -123,31 +127,31 @@ impl ImportError {
 ///
 /// # Errors
 /// When the prefix or the author does not contain a valid name.
-fn prefix_of(prefix: Option<&str>, author: Option<&str>) -> Result<String, ImportError> {
+fn name_prefix(prefix: Option<&str>, author: Option<&str>) -> Result<String, ImportError> {
     if let Some(author) =
         author.filter(|author| sanitize::description(author, MAX_REASON).is_none())
     {
-        let message = format!("the author `{}` has no name", sanitize::line(author, 80));
+        let message = format!("the author `{}` has no name", sanitize::clean_line(author, 80));
         return Err(ImportError::new(message, "Name who answers for the documents."));
     }
     let Some(prefix) = prefix else { return Ok(String::new()) };
     naming::capability_name(prefix).ok_or_else(|| {
-        let message = format!("the prefix `{}` has no letter", sanitize::line(prefix, 80));
+        let message = format!("the prefix `{}` has no letter", sanitize::clean_line(prefix, 80));
         ImportError::new(message, "Name a prefix of letters and digits, such as `Shop`.")
     })
 }
 
-impl Remark {
+impl ImportWarning {
     fn new(place: &str, reason: impl Into<String>) -> Self {
-        let reason = sanitize::line(&reason.into(), MAX_REASON);
-        Self { place: sanitize::line(place, MAX_REASON), reason }
+        let reason = sanitize::clean_line(&reason.into(), MAX_REASON);
+        Self { place: sanitize::clean_line(place, MAX_REASON), reason }
     }
 }
 
-impl Refusal {
+impl ImportRejection {
     fn new(source: &str, place: &str, reason: impl Into<String>) -> Self {
-        let Remark { place, reason } = Remark::new(place, reason);
-        Self { source: sanitize::line(source, MAX_REASON), place, reason, hint: None }
+        let ImportWarning { place, reason } = ImportWarning::new(place, reason);
+        Self { source: sanitize::clean_line(source, MAX_REASON), place, reason, hint: None }
     }
 
     fn with_hint(self, hint: impl Into<String>) -> Self {

@@ -9,16 +9,16 @@ const MOST_OF_VARIABLE: usize = 80;
 
 /// Names that were given out, so that none is given twice.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Taken {
+pub(crate) struct UsedNames {
     names: BTreeSet<String>,
     /// The number that a name is tried with next.
     numbers: BTreeMap<String, usize>,
     ignores_case: bool,
 }
 
-impl Taken {
+impl UsedNames {
     /// Names of files, some of which are the same in upper and lower case on some machines.
-    pub(crate) fn of_files() -> Self {
+    pub(crate) fn for_file_names() -> Self {
         Self { ignores_case: true, ..Self::default() }
     }
 
@@ -27,23 +27,23 @@ impl Taken {
     }
 
     /// `name`, or the first of `name2`, `name3`, … that is free; of at most [`MOST`] characters.
-    pub(crate) fn take(&mut self, name: &str) -> String {
-        let mut free = cut(name, MOST).to_owned();
+    pub(crate) fn reserve(&mut self, name: &str) -> String {
+        let mut free = truncate_name(name, MOST).to_owned();
         let whole = self.key(&free);
         while !self.names.insert(self.key(&free)) {
             let number = self.numbers.entry(whole.clone()).or_insert(2);
             let ending = number.to_string();
             *number += 1;
-            free = format!("{}{ending}", cut(name, MOST - ending.len()));
+            free = format!("{}{ending}", truncate_name(name, MOST - ending.len()));
         }
         free
     }
 
     /// The first of `names` that is free, else the last of them with a number.
-    pub(crate) fn take_one_of(&mut self, names: &[String]) -> String {
+    pub(crate) fn reserve_one_of(&mut self, names: &[String]) -> String {
         match names.iter().find(|name| !self.names.contains(&self.key(name))) {
-            Some(free) => self.take(free),
-            None => self.take(names.last().map_or("value", String::as_str)),
+            Some(free) => self.reserve(free),
+            None => self.reserve(names.last().map_or("value", String::as_str)),
         }
     }
 }
@@ -59,7 +59,7 @@ pub(crate) fn capability_name(text: &str) -> Option<String> {
     };
     let name: String = words(text).enumerate().map(word).collect();
     let name = name.trim_start_matches(|c: char| c.is_ascii_digit());
-    let name = capitalise(cut(name, MOST));
+    let name = capitalise(truncate_name(name, MOST));
     (!name.is_empty()).then_some(name)
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn variable_name(text: &str) -> String {
             name.push('_');
         }
     }
-    let name = cut(&name, MOST_OF_VARIABLE).trim_end_matches(['_', '-']);
+    let name = truncate_name(&name, MOST_OF_VARIABLE).trim_end_matches(['_', '-']);
     let name = name.trim_start_matches('-');
     match name.chars().next() {
         None => "value".to_owned(),
@@ -105,7 +105,7 @@ fn capitalise(word: &str) -> String {
 }
 
 /// The first `most` bytes of a name, which is ASCII; of other text nothing beyond a whole letter.
-fn cut(name: &str, most: usize) -> &str {
+fn truncate_name(name: &str, most: usize) -> &str {
     let mut end = name.len().min(most);
     while !name.is_char_boundary(end) {
         end -= 1;
@@ -143,22 +143,22 @@ mod tests {
 
     #[test]
     fn no_name_is_given_twice() {
-        let mut taken = Taken::default();
-        assert_eq!(taken.take("Get"), "Get");
-        assert_eq!(taken.take("Get"), "Get2");
-        assert_eq!(taken.take("Get"), "Get3");
-        assert_eq!(taken.take("GET"), "GET");
-        let mut files = Taken::of_files();
-        assert_eq!(files.take("GetItem"), "GetItem");
-        assert_eq!(files.take("Getitem"), "Getitem2");
+        let mut taken = UsedNames::default();
+        assert_eq!(taken.reserve("Get"), "Get");
+        assert_eq!(taken.reserve("Get"), "Get2");
+        assert_eq!(taken.reserve("Get"), "Get3");
+        assert_eq!(taken.reserve("GET"), "GET");
+        let mut files = UsedNames::for_file_names();
+        assert_eq!(files.reserve("GetItem"), "GetItem");
+        assert_eq!(files.reserve("Getitem"), "Getitem2");
         // The next free number is known, however many were given out.
-        let last = (0..20_000).map(|_| taken.take("Many")).last();
+        let last = (0..20_000).map(|_| taken.reserve("Many")).last();
         assert_eq!(last.as_deref(), Some("Many20000"));
         let long = "A".repeat(100);
-        assert_eq!(taken.take(&long), long);
-        assert_eq!(taken.take(&long), format!("{}2", "A".repeat(99)));
+        assert_eq!(taken.reserve(&long), long);
+        assert_eq!(taken.reserve(&long), format!("{}2", "A".repeat(99)));
         let names = ["Get".to_owned(), "body_Get".to_owned()];
-        assert_eq!(taken.take_one_of(&names), "body_Get");
-        assert_eq!(taken.take_one_of(&names), "body_Get2");
+        assert_eq!(taken.reserve_one_of(&names), "body_Get");
+        assert_eq!(taken.reserve_one_of(&names), "body_Get2");
     }
 }

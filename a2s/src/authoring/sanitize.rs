@@ -2,19 +2,19 @@
 
 /// One line of `text` with at most `most` characters. Control characters and those that reorder or
 /// hide text are dropped, runs of white space become one space, and HTML tags go.
-pub(crate) fn line(text: &str, most: usize) -> String {
+pub(crate) fn clean_line(text: &str, most: usize) -> String {
     // What is cut off need not be looked at; tags and spaces may take a part of it.
     let shown = text.chars().take(most.saturating_mul(8).max(4_096));
     let visible: String = without_tags(&shown.collect::<String>())
         .chars()
-        .filter(|c| c.is_whitespace() || !(c.is_control() || hides(*c)))
+        .filter(|c| c.is_whitespace() || !(c.is_control() || is_hidden(*c)))
         .collect();
     shorten(&visible.split_whitespace().collect::<Vec<_>>().join(" "), most)
 }
 
 /// One line of a description, when it says anything.
 pub(crate) fn description(text: &str, most: usize) -> Option<String> {
-    let line = line(text, most);
+    let line = clean_line(text, most);
     let says = line.chars().any(char::is_alphanumeric);
     (says && !crate::field_reader::is_placeholder(&line)).then_some(line)
 }
@@ -22,7 +22,7 @@ pub(crate) fn description(text: &str, most: usize) -> Option<String> {
 /// The first sentence of `text`, as one line of at most `most` characters.
 pub(crate) fn sentence(text: &str, most: usize) -> String {
     let paragraph = text.trim_start().split("\n\n").next().unwrap_or_default();
-    let whole = line(paragraph, paragraph.len().min(4 * most));
+    let whole = clean_line(paragraph, paragraph.len().min(4 * most));
     let end = whole.match_indices(". ").find(|(at, _)| {
         // `e.g. ` and `v1. ` end no sentence.
         let word = whole[..*at].rsplit(' ').next().unwrap_or_default();
@@ -67,7 +67,7 @@ fn without_tags(text: &str) -> String {
 }
 
 /// Whether a character is invisible or changes the order of those around it.
-fn hides(c: char) -> bool {
+fn is_hidden(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff0}'..='\u{ffff}'
@@ -80,7 +80,8 @@ mod tests {
 
     #[test]
     fn text_becomes_one_visible_line() {
-        let check = |text: &str, expected: &str| assert_eq!(line(text, 20), expected, "{text:?}");
+        let check =
+            |text: &str, expected: &str| assert_eq!(clean_line(text, 20), expected, "{text:?}");
         check("  a\r\n b\t\u{1b}[31mred\u{7f} ", "a b [31mred");
         check("left\u{202e}thgir\u{200b}", "leftthgir");
         check("<p>Hello <b>you</b></p>", "Hello you");

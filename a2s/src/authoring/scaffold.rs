@@ -5,7 +5,7 @@ use crate::name::CapabilityName;
 
 /// What a starter document shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Starter {
+pub enum StarterTemplate {
     /// One request to an HTTP API.
     OpenApi,
     /// One query to a GraphQL service.
@@ -23,11 +23,11 @@ pub enum Starter {
 /// assert!(a2s::compile(text.as_bytes()).document.is_some());
 /// ```
 #[must_use]
-pub fn starter_document(name: &CapabilityName, starter: Starter) -> String {
+pub fn starter_document(name: &CapabilityName, starter: StarterTemplate) -> String {
     let template = match starter {
-        Starter::OpenApi => include_str!("scaffold/openapi.yaml"),
-        Starter::Graphql => include_str!("scaffold/graphql.yaml"),
-        Starter::Sequence => include_str!("scaffold/sequence.yaml"),
+        StarterTemplate::OpenApi => include_str!("scaffold/openapi.yaml"),
+        StarterTemplate::Graphql => include_str!("scaffold/graphql.yaml"),
+        StarterTemplate::Sequence => include_str!("scaffold/sequence.yaml"),
     };
     template
         .replace("StarterCapability", name.as_str())
@@ -47,7 +47,9 @@ mod tests {
 
     #[test]
     fn starters_are_good_but_for_their_checksum_and_laid_out() {
-        for starter in [Starter::OpenApi, Starter::Graphql, Starter::Sequence] {
+        for starter in
+            [StarterTemplate::OpenApi, StarterTemplate::Graphql, StarterTemplate::Sequence]
+        {
             let name = CapabilityName::new("GetThing").unwrap();
             let text = starter_document(&name, starter);
             let compilation = crate::compile(text.as_bytes());

@@ -15,10 +15,10 @@ pub struct Bom {
     #[serde(serialize_with = "as_urn")]
     pub(super) serial_number: Uuid,
     pub(super) version: u32,
-    pub(super) metadata: Metadata,
+    pub(super) metadata: BomMetadata,
     pub(super) components: Vec<Component>,
-    pub(super) services: Vec<Service>,
-    pub(super) dependencies: Vec<Depends>,
+    pub(super) services: Vec<BomService>,
+    pub(super) dependencies: Vec<BomDependency>,
 }
 
 impl Bom {
@@ -54,22 +54,22 @@ fn as_urn<S: Serializer>(id: &Uuid, serializer: S) -> Result<S::Ok, S::Error> {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Metadata {
+pub(super) struct BomMetadata {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) timestamp: Option<Timestamp>,
-    pub(super) tools: Tools,
+    pub(super) tools: BomTools,
     pub(super) component: Component,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Tools {
+pub(super) struct BomTools {
     pub(super) components: [Component; 1],
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub(super) struct Component {
     #[serde(rename = "type")]
-    pub(super) kind: Kind,
+    pub(super) kind: ComponentKind,
     #[serde(rename = "bom-ref", skip_serializing_if = "Option::is_none")]
     pub(super) reference: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -82,14 +82,14 @@ pub(super) struct Component {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) hashes: Vec<Hash>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) properties: Vec<Property>,
+    pub(super) properties: Vec<BomProperty>,
 }
 
 /// What a component is. Capabilities and tools are applications: CycloneDX has no word of its own
 /// for either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Kind {
+pub(super) enum ComponentKind {
     #[default]
     Application,
 }
@@ -108,13 +108,13 @@ pub(super) struct Hash {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(super) struct Property {
+pub(super) struct BomProperty {
     pub(super) name: &'static str,
     pub(super) value: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Service {
+pub(super) struct BomService {
     #[serde(rename = "bom-ref")]
     pub(super) reference: String,
     pub(super) name: String,
@@ -124,12 +124,12 @@ pub(super) struct Service {
     pub(super) authenticated: bool,
     #[serde(rename = "x-trust-boundary")]
     pub(super) crosses_trust_boundary: bool,
-    pub(super) properties: Vec<Property>,
+    pub(super) properties: Vec<BomProperty>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Depends {
+pub(super) struct BomDependency {
     #[serde(rename = "ref")]
     pub(super) reference: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]

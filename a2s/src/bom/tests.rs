@@ -39,8 +39,8 @@ fn document(name: &str, steps: &[Value], uses: &[&str]) -> Document {
 }
 
 fn bill(root: &Document, below: &[Document], made_at: Option<Timestamp>) -> (Bom, Value) {
-    let mut shelf = Shelf::default();
-    below.iter().for_each(|document| shelf.add(document));
+    let mut shelf = DependencyIndex::default();
+    below.iter().for_each(|document| shelf.add_document(document));
     let bom = Bom::of(root, below, &shelf, made_at);
     let told = serde_json::to_value(&bom).unwrap();
     (bom, told)
@@ -152,8 +152,8 @@ fn a_time_is_told_when_it_is_given() {
 fn of_what_is_not_there_name_version_and_digest_are_told() {
     let low = document("Low", &[task("get", "https://things.example", &open())], &[]);
     let top = document("Top", &[], &["Low"]);
-    let mut shelf = Shelf::default();
-    shelf.add(&low);
+    let mut shelf = DependencyIndex::default();
+    shelf.add_document(&low);
     let told = serde_json::to_value(Bom::of(&top, &[], &shelf, None)).unwrap();
     assert_eq!(told["components"][0]["bom-ref"], low.digest().to_string());
     assert_eq!(told["components"].as_array().unwrap().len(), 1);

@@ -1,18 +1,22 @@
 //! Examples have inputs that the capability takes, and answers for its tasks.
 
-use crate::diagnostic::{Position, did_you_mean};
-use crate::document::{Capability, Example, find_task};
+use crate::diagnostic::{SourcePosition, did_you_mean};
+use crate::document::{Capability, CapabilityExample, find_task};
 use crate::error_code;
-use crate::field_reader::Findings;
-use crate::interface::Interface;
-use crate::tree::{Node, member_path};
+use crate::field_reader::DiagnosticSink;
+use crate::interface::CapabilityInterface;
+use crate::tree::{TreeNode, member_path};
 
 /// Checks every example of a capability that was read from `root`.
-pub(super) fn check_examples(capability: &Capability, root: &Node, findings: &mut Findings) {
+pub(super) fn check_examples(
+    capability: &Capability,
+    root: &TreeNode,
+    findings: &mut DiagnosticSink,
+) {
     if capability.examples.is_empty() {
         return;
     }
-    let interface = Interface::of(capability);
+    let interface = CapabilityInterface::from_capability(capability);
     for (index, example) in capability.examples.iter().enumerate() {
         let path = format!("examples[{index}]");
         let mut report = |path: String, message: String, hint: Option<String>| {
@@ -26,9 +30,9 @@ pub(super) fn check_examples(capability: &Capability, root: &Node, findings: &mu
 }
 
 /// Where a path below an example stands. The keys of answers hold brackets, which paths do not.
-fn place_of(root: &Node, index: usize, path: &str) -> Position {
+fn place_of(root: &TreeNode, index: usize, path: &str) -> SourcePosition {
     let example = root.at(&format!("examples[{index}]"));
-    let answers = example.and_then(|node| node.get("answers")).and_then(Node::members);
+    let answers = example.and_then(|node| node.get("answers")).and_then(TreeNode::members);
     let is_meant = |key: &str| path == member_path(&format!("examples[{index}].answers"), key);
     let answer = answers.into_iter().flatten().find(|member| is_meant(&member.key));
     let place = answer.map(|member| member.position);
@@ -38,8 +42,8 @@ fn place_of(root: &Node, index: usize, path: &str) -> Position {
 
 fn check_inputs(
     capability: &Capability,
-    interface: &Interface,
-    example: &Example,
+    interface: &CapabilityInterface,
+    example: &CapabilityExample,
     path: &str,
     report: &mut impl FnMut(String, String, Option<String>),
 ) {
@@ -48,7 +52,7 @@ fn check_inputs(
     let is_whole = capability.dependencies.is_empty();
     for (name, value) in &example.inputs {
         if let Some(parameter) = capability.parameter(name) {
-            if let Some(reason) = parameter.refuse(value) {
+            if let Some(reason) = parameter.find_violation(value) {
                 report(member_path(&inputs, name), reason, None);
             }
         } else if is_whole && !interface.inputs.iter().any(|field| field.name == *name) {
@@ -68,7 +72,7 @@ fn check_inputs(
 
 fn check_answers(
     capability: &Capability,
-    example: &Example,
+    example: &CapabilityExample,
     path: &str,
     report: &mut impl FnMut(String, String, Option<String>),
 ) {

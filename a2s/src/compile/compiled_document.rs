@@ -8,8 +8,8 @@ use crate::checksum::Digest;
 use crate::decode::decode_capability;
 use crate::diagnostic::Diagnostic;
 use crate::document::Capability;
-use crate::field_reader::{Findings, Mode};
-use crate::interface::Interface;
+use crate::field_reader::{CompileMode, DiagnosticSink};
+use crate::interface::CapabilityInterface;
 use crate::tree;
 
 /// A document without errors: its content, its digest and the capability it describes.
@@ -17,18 +17,18 @@ use crate::tree;
 pub struct Document {
     pub(crate) content: Value,
     pub(crate) digest: Digest,
-    pub(crate) stated: StatedChecksum,
+    pub(crate) declared_checksum: DeclaredChecksum,
     pub(crate) capability: Capability,
     pub(crate) warnings: Vec<Diagnostic>,
-    pub(crate) gathered: Gathered,
+    pub(crate) cached_interface: CachedInterface,
 }
 
 /// The interface of a document, once somebody has asked for it: each run of a capability does.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Gathered(OnceLock<Interface>);
+pub(crate) struct CachedInterface(OnceLock<CapabilityInterface>);
 
 /// It follows from the rest of the document.
-impl PartialEq for Gathered {
+impl PartialEq for CachedInterface {
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -58,8 +58,8 @@ impl Document {
 
     /// The checksum that the document states.
     #[must_use]
-    pub fn stated(&self) -> StatedChecksum {
-        self.stated
+    pub fn declared_checksum(&self) -> DeclaredChecksum {
+        self.declared_checksum
     }
 
     /// What the document describes.
@@ -76,19 +76,23 @@ impl Document {
 
     /// The inputs, outputs and needs of the capability, as far as the document alone tells.
     #[must_use]
-    pub fn interface(&self) -> &Interface {
-        self.gathered.0.get_or_init(|| Interface::of(&self.capability))
+    pub fn interface(&self) -> &CapabilityInterface {
+        self.cached_interface
+            .0
+            .get_or_init(|| CapabilityInterface::from_capability(&self.capability))
     }
 
     /// The same interface with its inputs and outputs in the order of the author, for people to read.
     /// What runs goes by [`Self::interface`], whose order the checksum determines.
     #[must_use]
-    pub fn interface_as_written(&self) -> Interface {
+    pub fn interface_as_written(&self) -> CapabilityInterface {
         let interface = self.interface().clone();
         let text = self.content.to_string();
         let (Some(written), _) = tree::parse(text.as_bytes()) else { return interface };
-        match decode_capability(&written, Mode::Final, &mut Findings::default()) {
-            Some(capability) => interface.in_order_of(&Interface::of(&capability)),
+        match decode_capability(&written, CompileMode::Final, &mut DiagnosticSink::default()) {
+            Some(capability) => {
+                interface.in_order_of(&CapabilityInterface::from_capability(&capability))
+            }
             None => interface,
         }
     }
@@ -96,7 +100,7 @@ impl Document {
 
 /// What the field `checksum` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StatedChecksum {
+pub enum DeclaredChecksum {
     /// Nothing yet: the field is absent, null or a placeholder.
     Missing,
     /// A digest.

@@ -15,7 +15,7 @@ pub(super) const VISIT: f64 = 5.0;
 
 /// What a condition does for each item of a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Repeated {
+pub(super) struct PerItemCost {
     /// How many expressions are evaluated.
     expressions: f64,
     /// How many of them are references: their whole values may be compared, searched or copied.
@@ -24,7 +24,7 @@ pub(super) struct Repeated {
     patterns: f64,
 }
 
-impl Repeated {
+impl PerItemCost {
     /// Adds what is evaluated for each item of a list.
     pub(super) fn add(&mut self, expr: &IdedExpr) {
         self.expressions += 1.0;

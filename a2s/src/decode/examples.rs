@@ -5,15 +5,18 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::header::short_text;
-use crate::document::{Answer, Example, StepPath};
+use crate::document::{CapabilityExample, ExampleResponse, StepPath};
 use crate::error_code;
-use crate::field_reader::Findings;
-use crate::field_reader::{Fields, Taken, short};
+use crate::field_reader::DiagnosticSink;
+use crate::field_reader::{DocumentField, ObjectReader, shorten_for_message};
 
 /// The most examples of a document.
 const MAX_EXAMPLES: usize = 50;
 
-pub(super) fn decode_examples(field: Option<Taken<'_>>, findings: &mut Findings) -> Vec<Example> {
+pub(super) fn decode_examples(
+    field: Option<DocumentField<'_>>,
+    findings: &mut DiagnosticSink,
+) -> Vec<CapabilityExample> {
     let Some(field) = field else { return Vec::new() };
     let items = field.items(findings);
     if items.len() > MAX_EXAMPLES {
@@ -24,15 +27,15 @@ pub(super) fn decode_examples(field: Option<Taken<'_>>, findings: &mut Findings)
     items.iter().take(MAX_EXAMPLES).map(|item| decode_example(item, findings)).collect()
 }
 
-fn decode_example(item: &Taken<'_>, findings: &mut Findings) -> Example {
-    let mut example = Example {
+fn decode_example(item: &DocumentField<'_>, findings: &mut DiagnosticSink) -> CapabilityExample {
+    let mut example = CapabilityExample {
         title: None,
         intent: None,
         inputs: Map::new(),
         answers: BTreeMap::new(),
         output: None,
     };
-    let Some(mut fields) = Fields::open(item, "an example", findings) else { return example };
+    let Some(mut fields) = ObjectReader::open(item, "an example", findings) else { return example };
     example.title = fields.take("title").and_then(|field| short_text(&field, findings));
     example.intent = fields.take("intent").and_then(|field| short_text(&field, findings));
     if let Some(inputs) = fields.take("inputs") {
@@ -44,7 +47,7 @@ fn decode_example(item: &Taken<'_>, findings: &mut Findings) -> Example {
         let path = match StepPath::new(step) {
             Ok(path) => path,
             Err(reason) => {
-                let message = format!("`{}` names no step: {reason}", short(step));
+                let message = format!("`{}` names no step: {reason}", shorten_for_message(step));
                 findings.error(error_code::BAD_EXAMPLE, &entry.path, entry.key, message);
                 continue;
             }
@@ -58,8 +61,11 @@ fn decode_example(item: &Taken<'_>, findings: &mut Findings) -> Example {
     example
 }
 
-fn decode_answer(entry: &Taken<'_>, findings: &mut Findings) -> Option<Answer> {
-    let mut fields = Fields::open(entry, "an answer", findings)?;
+fn decode_answer(
+    entry: &DocumentField<'_>,
+    findings: &mut DiagnosticSink,
+) -> Option<ExampleResponse> {
+    let mut fields = ObjectReader::open(entry, "an answer", findings)?;
     let status = fields.take("status");
     let status = status.and_then(|field| field.integer("an HTTP status", 200..=599, findings));
     let mut headers = BTreeMap::new();
@@ -71,7 +77,7 @@ fn decode_answer(entry: &Taken<'_>, findings: &mut Findings) -> Option<Answer> {
     }
     let body = fields.take("body").map_or(Value::Null, |field| field.node.to_value());
     fields.finish(findings);
-    Some(Answer {
+    Some(ExampleResponse {
         status: status.and_then(|s| u16::try_from(s).ok()).unwrap_or(200),
         headers,
         body,

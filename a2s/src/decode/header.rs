@@ -5,21 +5,21 @@ use std::fmt::Display;
 use semver::{Version, VersionReq};
 
 use crate::checksum::Digest;
-use crate::diagnostic::{Diagnostic, Position};
+use crate::diagnostic::{Diagnostic, SourcePosition};
 use crate::document::{Author, Dependency};
 use crate::error_code;
-use crate::field_reader::{Fields, Shape, Taken, is_placeholder};
-use crate::field_reader::{Findings, Mode, short};
+use crate::field_reader::{CompileMode, DiagnosticSink, shorten_for_message};
+use crate::field_reader::{DocumentField, ExpectedType, ObjectReader, is_placeholder};
 use crate::name::{CapabilityName, Domain, InvalidName, Permission};
-use crate::tree::Kind;
+use crate::tree::NodeValue;
 
 pub(super) const MAX_DESCRIPTION: usize = 200;
 pub(super) const MAX_LIST: usize = 100;
 const MAX_TEXT: usize = 1_000;
 
 pub(super) fn decode_language(
-    field: Option<Taken<'_>>,
-    findings: &mut Findings,
+    field: Option<DocumentField<'_>>,
+    findings: &mut DiagnosticSink,
 ) -> Option<Version> {
     let field = field?;
     let version = decode_semver(&field, findings)?;
@@ -32,8 +32,8 @@ pub(super) fn decode_language(
 }
 
 pub(super) fn decode_name(
-    field: Option<Taken<'_>>,
-    findings: &mut Findings,
+    field: Option<DocumentField<'_>>,
+    findings: &mut DiagnosticSink,
 ) -> Option<CapabilityName> {
     let field = field?;
     if let Some(text) = field.node.as_str().filter(|text| !is_placeholder(text))
@@ -51,8 +51,8 @@ pub(super) fn decode_name(
 }
 
 pub(super) fn decode_description(
-    field: Option<Taken<'_>>,
-    findings: &mut Findings,
+    field: Option<DocumentField<'_>>,
+    findings: &mut DiagnosticSink,
 ) -> Option<String> {
     let field = field?;
     let text = field.string(findings)?;
@@ -76,7 +76,7 @@ pub(super) fn decode_description(
     Some(text.to_owned())
 }
 
-pub(super) fn decode_charset(field: Option<Taken<'_>>, findings: &mut Findings) {
+pub(super) fn decode_charset(field: Option<DocumentField<'_>>, findings: &mut DiagnosticSink) {
     let Some(field) = field else { return };
     if let Some(text) = field.string(findings)
         && !text.eq_ignore_ascii_case("utf-8")
@@ -92,24 +92,33 @@ pub(super) fn decode_charset(field: Option<Taken<'_>>, findings: &mut Findings) 
     }
 }
 
-pub(super) fn decode_domains(field: Option<Taken<'_>>, findings: &mut Findings) -> Vec<Domain> {
+pub(super) fn decode_domains(
+    field: Option<DocumentField<'_>>,
+    findings: &mut DiagnosticSink,
+) -> Vec<Domain> {
     let Some(field) = field else { return Vec::new() };
     named_list(&field, "domain", Domain::new, findings)
 }
 
 pub(super) fn decode_permissions(
-    field: Option<Taken<'_>>,
-    findings: &mut Findings,
+    field: Option<DocumentField<'_>>,
+    findings: &mut DiagnosticSink,
 ) -> Vec<Permission> {
     let Some(field) = field else { return Vec::new() };
     named_list(&field, "permission", Permission::new, findings)
 }
 
-pub(super) fn decode_version(field: Option<Taken<'_>>, findings: &mut Findings) -> Option<Version> {
+pub(super) fn decode_version(
+    field: Option<DocumentField<'_>>,
+    findings: &mut DiagnosticSink,
+) -> Option<Version> {
     decode_semver(&field?, findings)
 }
 
-pub(super) fn decode_authors(field: Option<Taken<'_>>, findings: &mut Findings) -> Vec<Author> {
+pub(super) fn decode_authors(
+    field: Option<DocumentField<'_>>,
+    findings: &mut DiagnosticSink,
+) -> Vec<Author> {
     let Some(field) = field else { return Vec::new() };
     bounded_items(&field, "author", findings)
         .iter()
@@ -117,8 +126,8 @@ pub(super) fn decode_authors(field: Option<Taken<'_>>, findings: &mut Findings) 
         .collect()
 }
 
-fn decode_author(item: &Taken<'_>, findings: &mut Findings) -> Option<Author> {
-    let mut fields = Fields::open(item, "an author", findings)?;
+fn decode_author(item: &DocumentField<'_>, findings: &mut DiagnosticSink) -> Option<Author> {
+    let mut fields = ObjectReader::open(item, "an author", findings)?;
     let name = fields.require("name", findings).and_then(|name| short_text(&name, findings));
     let mut optional = |key| fields.take(key).and_then(|field| short_text(&field, findings));
     let (email, organization, github) =
@@ -128,9 +137,9 @@ fn decode_author(item: &Taken<'_>, findings: &mut Findings) -> Option<Author> {
 }
 
 pub(super) fn decode_dependencies(
-    field: Option<Taken<'_>>,
-    mode: Mode,
-    findings: &mut Findings,
+    field: Option<DocumentField<'_>>,
+    mode: CompileMode,
+    findings: &mut DiagnosticSink,
 ) -> Vec<Dependency> {
     let Some(field) = field else { return Vec::new() };
     let mut dependencies: Vec<Dependency> = Vec::new();
@@ -148,8 +157,12 @@ pub(super) fn decode_dependencies(
     dependencies
 }
 
-fn decode_dependency(item: &Taken<'_>, mode: Mode, findings: &mut Findings) -> Option<Dependency> {
-    let mut fields = Fields::open(item, "a dependency", findings)?;
+fn decode_dependency(
+    item: &DocumentField<'_>,
+    mode: CompileMode,
+    findings: &mut DiagnosticSink,
+) -> Option<Dependency> {
+    let mut fields = ObjectReader::open(item, "a dependency", findings)?;
     let capability = fields
         .require("capability", findings)
         .and_then(|field| parse_named(&field, "capability name", CapabilityName::new, findings));
@@ -178,12 +191,16 @@ fn decode_dependency(item: &Taken<'_>, mode: Mode, findings: &mut Findings) -> O
     })
 }
 
-fn decode_pin(field: &Taken<'_>, mode: Mode, findings: &mut Findings) -> Option<Digest> {
+fn decode_pin(
+    field: &DocumentField<'_>,
+    mode: CompileMode,
+    findings: &mut DiagnosticSink,
+) -> Option<Digest> {
     let text = field.string(findings)?;
     if is_placeholder(text) {
         let message = "the pin is not filled in";
         match mode {
-            Mode::Draft => {
+            CompileMode::Draft => {
                 findings.warning(
                     error_code::DEPENDENCY_PIN,
                     &field.path,
@@ -191,7 +208,7 @@ fn decode_pin(field: &Taken<'_>, mode: Mode, findings: &mut Findings) -> Option<
                     message,
                 );
             }
-            Mode::Final | Mode::Publish => {
+            CompileMode::Final | CompileMode::Publish => {
                 findings.error(
                     error_code::DEPENDENCY_PIN,
                     &field.path,
@@ -207,14 +224,14 @@ fn decode_pin(field: &Taken<'_>, mode: Mode, findings: &mut Findings) -> Option<
 
 /// Reads a checksum; `source` says where to get the right one.
 pub(crate) fn decode_digest(
-    field: &Taken<'_>,
+    field: &DocumentField<'_>,
     text: &str,
     source: &str,
-    findings: &mut Findings,
+    findings: &mut DiagnosticSink,
 ) -> Option<Digest> {
     text.parse()
         .map_err(|error: crate::DigestError| {
-            let message = format!("`{}` is no checksum; {error}", short(text));
+            let message = format!("`{}` is no checksum; {error}", shorten_for_message(text));
             let hint = format!("Write the checksum that {source}.");
             let at = field.node.position;
             findings.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
@@ -223,7 +240,12 @@ pub(crate) fn decode_digest(
 }
 
 /// Reports an item that a list has already, at `first`.
-fn twice(item: &Taken<'_>, first: Position, message: String, findings: &mut Findings) {
+fn twice(
+    item: &DocumentField<'_>,
+    first: SourcePosition,
+    message: String,
+    findings: &mut DiagnosticSink,
+) {
     let code = error_code::DUPLICATE_ID;
     let diagnostic = Diagnostic::error(code, &item.path, item.node.position, message)
         .with_hint("Keep one of the two.")
@@ -232,11 +254,11 @@ fn twice(item: &Taken<'_>, first: Position, message: String, findings: &mut Find
 }
 
 /// Reads a semantic version; the published examples write `1.0` for `1.0.0`.
-fn decode_semver(field: &Taken<'_>, findings: &mut Findings) -> Option<Version> {
+fn decode_semver(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> Option<Version> {
     let at = field.node.position;
     let text = match &field.node.kind {
-        Kind::String(text) => text,
-        Kind::Number(number) => {
+        NodeValue::String(text) => text,
+        NodeValue::Number(number) => {
             let message = format!("{number} is a number here, and `1.10` would be `1.1`");
             let full =
                 if number.is_f64() { format!("{number}.0") } else { format!("{number}.0.0") };
@@ -245,7 +267,7 @@ fn decode_semver(field: &Taken<'_>, findings: &mut Findings) -> Option<Version> 
             return None;
         }
         _ => {
-            findings.wrong_type(field, Shape::Text, "a version in quotes belongs here");
+            findings.wrong_type(field, ExpectedType::Text, "a version in quotes belongs here");
             return None;
         }
     };
@@ -269,12 +291,12 @@ fn decode_semver(field: &Taken<'_>, findings: &mut Findings) -> Option<Version> 
 
 /// Reads a list of names, each of them once.
 fn named_list<T: PartialEq + Display>(
-    field: &Taken<'_>,
+    field: &DocumentField<'_>,
     what: &str,
     make: impl Fn(&str) -> Result<T, InvalidName>,
-    findings: &mut Findings,
+    findings: &mut DiagnosticSink,
 ) -> Vec<T> {
-    let mut names: Vec<(T, Position)> = Vec::new();
+    let mut names: Vec<(T, SourcePosition)> = Vec::new();
     for item in bounded_items(field, what, findings) {
         let Some(name) = parse_named(&item, what, &make, findings) else { continue };
         match names.iter().find(|(known, _)| *known == name) {
@@ -290,10 +312,10 @@ fn named_list<T: PartialEq + Display>(
 
 /// Reads a string through the constructor of a name.
 pub(super) fn parse_named<T>(
-    field: &Taken<'_>,
+    field: &DocumentField<'_>,
     what: &str,
     make: impl Fn(&str) -> Result<T, InvalidName>,
-    findings: &mut Findings,
+    findings: &mut DiagnosticSink,
 ) -> Option<T> {
     let text = field.string(findings)?;
     if is_placeholder(text) {
@@ -305,8 +327,14 @@ pub(super) fn parse_named<T>(
         .ok()
 }
 
-fn bad_name(field: &Taken<'_>, what: &str, text: &str, hint: String, findings: &mut Findings) {
-    let message = format!("`{}` is no {what}", short(text));
+fn bad_name(
+    field: &DocumentField<'_>,
+    what: &str,
+    text: &str,
+    hint: String,
+    findings: &mut DiagnosticSink,
+) {
+    let message = format!("`{}` is no {what}", shorten_for_message(text));
     findings.error_with_hint(error_code::BAD_NAME, &field.path, field.node.position, message, hint);
 }
 
@@ -318,9 +346,15 @@ fn capitalise(text: &str) -> String {
 }
 
 /// The items of a list that has at least one and at most [`MAX_LIST`].
-fn bounded_items<'n>(field: &Taken<'n>, what: &str, findings: &mut Findings) -> Vec<Taken<'n>> {
+fn bounded_items<'n>(
+    field: &DocumentField<'n>,
+    what: &str,
+    findings: &mut DiagnosticSink,
+) -> Vec<DocumentField<'n>> {
     let mut items = field.items(findings);
-    if matches!(field.node.kind, Kind::Array(_)) && (items.is_empty() || items.len() > MAX_LIST) {
+    if matches!(field.node.kind, NodeValue::Array(_))
+        && (items.is_empty() || items.len() > MAX_LIST)
+    {
         let (message, hint) = if items.is_empty() {
             (format!("the list names no {what}"), format!("Name at least one {what}."))
         } else {
@@ -335,7 +369,10 @@ fn bounded_items<'n>(field: &Taken<'n>, what: &str, findings: &mut Findings) -> 
 }
 
 /// A text that is not empty and not long.
-pub(super) fn short_text(field: &Taken<'_>, findings: &mut Findings) -> Option<String> {
+pub(super) fn short_text(
+    field: &DocumentField<'_>,
+    findings: &mut DiagnosticSink,
+) -> Option<String> {
     let text = field.string(findings)?;
     if is_placeholder(text) {
         findings.placeholder(field, text);

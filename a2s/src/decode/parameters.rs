@@ -3,16 +3,16 @@
 use serde_json::Value;
 
 use super::header::{MAX_DESCRIPTION, MAX_LIST, short_text};
-use crate::diagnostic::{Diagnostic, Position};
+use crate::diagnostic::{Diagnostic, SourcePosition};
 use crate::document::{Parameter, ValueType};
 use crate::error_code;
-use crate::field_reader::Findings;
-use crate::field_reader::{Fields, Taken};
+use crate::field_reader::DiagnosticSink;
+use crate::field_reader::{DocumentField, ObjectReader};
 use crate::template::is_name;
 
 pub(super) fn decode_parameters(
-    field: Option<Taken<'_>>,
-    findings: &mut Findings,
+    field: Option<DocumentField<'_>>,
+    findings: &mut DiagnosticSink,
 ) -> Vec<Parameter> {
     let Some(field) = field else { return Vec::new() };
     let items = field.items(findings);
@@ -20,9 +20,9 @@ pub(super) fn decode_parameters(
         let message = format!("there are {} parameters; {MAX_LIST} is the most", items.len());
         findings.error(error_code::BAD_VALUE, &field.path, field.key, message);
     }
-    let mut parameters: Vec<(Parameter, Position)> = Vec::new();
+    let mut parameters: Vec<(Parameter, SourcePosition)> = Vec::new();
     for item in items.iter().take(MAX_LIST) {
-        let Some(mut fields) = Fields::open(item, "a parameter", findings) else { continue };
+        let Some(mut fields) = ObjectReader::open(item, "a parameter", findings) else { continue };
         let name = fields.require("name", findings);
         let text = name.as_ref().and_then(|name| name.string(findings));
         let parameter = decode_parameter(text.unwrap_or_default(), &mut fields, findings);
@@ -51,18 +51,22 @@ pub(super) fn decode_parameters(
 }
 
 /// Everything of the parameter `name` but its name.
-fn decode_parameter(name: &str, fields: &mut Fields<'_>, findings: &mut Findings) -> Parameter {
+fn decode_parameter(
+    name: &str,
+    fields: &mut ObjectReader<'_>,
+    findings: &mut DiagnosticSink,
+) -> Parameter {
     let description = fields.take("description").and_then(|field| short_text(&field, findings));
     let patterns =
         fields.take("patterns").map_or_else(Vec::new, |field| decode_patterns(&field, findings));
     let kind = fields
-        .take_newer("type", findings)
+        .take_since_1_1("type", findings)
         .and_then(|field| field.word("type of parameter", &ValueType::NAMES, findings));
-    let required = fields.take_newer("required", findings);
-    let default = fields.take_newer("default", findings);
-    let choices = fields.take_newer("enum", findings);
+    let required = fields.take_since_1_1("required", findings);
+    let default = fields.take_since_1_1("default", findings);
+    let choices = fields.take_since_1_1("enum", findings);
     let secret = fields
-        .take_newer("secret", findings)
+        .take_since_1_1("secret", findings)
         .and_then(|field| field.boolean(findings))
         .unwrap_or(false);
     let stated = required.as_ref().and_then(|field| field.boolean(findings));
@@ -99,9 +103,13 @@ fn decode_parameter(name: &str, fields: &mut Fields<'_>, findings: &mut Findings
     parameter
 }
 
-fn decode_default(field: &Taken<'_>, parameter: &Parameter, findings: &mut Findings) -> Value {
+fn decode_default(
+    field: &DocumentField<'_>,
+    parameter: &Parameter,
+    findings: &mut DiagnosticSink,
+) -> Value {
     let value = field.node.to_value();
-    if let Some(reason) = parameter.refuse(&value) {
+    if let Some(reason) = parameter.find_violation(&value) {
         let message = format!("the default does not fit: {reason}");
         let hint = "Write a default that a caller could give, too.";
         let at = field.node.position;
@@ -111,9 +119,9 @@ fn decode_default(field: &Taken<'_>, parameter: &Parameter, findings: &mut Findi
 }
 
 fn decode_choices(
-    field: &Taken<'_>,
+    field: &DocumentField<'_>,
     kind: Option<ValueType>,
-    findings: &mut Findings,
+    findings: &mut DiagnosticSink,
 ) -> Vec<Value> {
     let items = field.items(findings);
     let empty = field.node.members().is_none() && items.is_empty();
@@ -130,7 +138,7 @@ fn decode_choices(
             let message = format!("`{value}` stands in the list already");
             let hint = "Keep one of the two.";
             findings.error_with_hint(error_code::DUPLICATE_ID, &item.path, at, message, hint);
-        } else if let Some(kind) = kind.filter(|kind| !kind.admits(&value)) {
+        } else if let Some(kind) = kind.filter(|kind| !kind.accepts(&value)) {
             let message = format!("this is no value of the type `{}`", kind.as_str());
             let hint = "Write values of the parameter's type.";
             findings.error_with_hint(error_code::BAD_VALUE, &item.path, at, message, hint);
@@ -141,7 +149,7 @@ fn decode_choices(
     choices
 }
 
-fn decode_patterns(field: &Taken<'_>, findings: &mut Findings) -> Vec<String> {
+fn decode_patterns(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> Vec<String> {
     let mut patterns = Vec::new();
     for item in field.items(findings).into_iter().take(MAX_LIST) {
         let Some(text) = item.string(findings) else { continue };

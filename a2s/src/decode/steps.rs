@@ -12,16 +12,16 @@ use indexmap::IndexMap;
 
 use super::header::parse_named;
 use crate::condition::Condition;
-use crate::diagnostic::{Diagnostic, Position};
-use crate::document::{Action, Block, Output, Step, ValueType};
+use crate::diagnostic::{Diagnostic, SourcePosition};
+use crate::document::{OutputMapping, Step, StepAction, StepBlock, ValueType};
 use crate::error_code;
-use crate::field_reader::{Fields, Taken};
-use crate::field_reader::{Findings, short};
+use crate::field_reader::{DiagnosticSink, shorten_for_message};
+use crate::field_reader::{DocumentField, ObjectReader};
 use crate::name::{CapabilityName, Domain, StepId};
-use crate::task::Place;
-use crate::task::{Format, Task};
+use crate::task::InputLocation;
+use crate::task::{Task, TaskFormat};
 use crate::template::{Template, is_name};
-use crate::tree::Kind;
+use crate::tree::NodeValue;
 
 /// The most steps of a document.
 pub(crate) const MAX_STEPS: usize = 200;
@@ -31,21 +31,21 @@ const MAX_NESTING: usize = 16;
 const MAX_MAPPING: usize = 200;
 
 /// Reads steps; knows the shared tasks and what was seen so far.
-pub(super) struct Decoder<'n, 'f> {
-    tasks: Option<Taken<'n>>,
+pub(super) struct StepDecoder<'n, 'f> {
+    tasks: Option<DocumentField<'n>>,
     /// The shared tasks that were read, by place and format; none for one with errors.
-    shared: BTreeMap<(String, Format), Option<Arc<Task>>>,
+    shared: BTreeMap<(String, TaskFormat), Option<Arc<Task>>>,
     domains: &'f [Domain],
-    findings: &'f mut Findings,
-    ids: BTreeMap<StepId, Position>,
+    findings: &'f mut DiagnosticSink,
+    ids: BTreeMap<StepId, SourcePosition>,
     steps: usize,
 }
 
-impl<'n, 'f> Decoder<'n, 'f> {
+impl<'n, 'f> StepDecoder<'n, 'f> {
     pub(super) fn new(
-        tasks: Option<Taken<'n>>,
+        tasks: Option<DocumentField<'n>>,
         domains: &'f [Domain],
-        findings: &'f mut Findings,
+        findings: &'f mut DiagnosticSink,
     ) -> Self {
         if let Some(tasks) = &tasks {
             tasks.entries(findings);
@@ -56,9 +56,9 @@ impl<'n, 'f> Decoder<'n, 'f> {
     /// Reads `execution`: its shared variables and the block of steps.
     pub(super) fn decode_execution(
         &mut self,
-        field: &Taken<'n>,
-    ) -> Option<(BTreeMap<String, ValueType>, Block)> {
-        let mut fields = Fields::open(field, "`execution`", self.findings)?;
+        field: &DocumentField<'n>,
+    ) -> Option<(BTreeMap<String, ValueType>, StepBlock)> {
+        let mut fields = ObjectReader::open(field, "`execution`", self.findings)?;
         let variables = match fields.take("variables") {
             Some(variables) => self.decode_variables(&variables),
             None => BTreeMap::new(),
@@ -67,7 +67,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
         let block = match kind.as_ref().and_then(|kind| kind.string(self.findings)) {
             Some("condition") => self.decode_condition(&mut fields, 0),
             Some("parallel") => self.decode_parallel(&mut fields, 0),
-            Some("sequence") => Block::Sequence(self.require_steps(&mut fields, 0)),
+            Some("sequence") => StepBlock::Sequence(self.require_steps(&mut fields, 0)),
             other => {
                 if let (Some(kind), Some(other)) = (&kind, other) {
                     let known = ["sequence", "parallel", "condition"];
@@ -92,9 +92,9 @@ impl<'n, 'f> Decoder<'n, 'f> {
         Some((variables, block))
     }
 
-    fn decode_variables(&mut self, field: &Taken<'n>) -> BTreeMap<String, ValueType> {
+    fn decode_variables(&mut self, field: &DocumentField<'n>) -> BTreeMap<String, ValueType> {
         let mut variables = BTreeMap::new();
-        let Some(mut fields) = Fields::open(field, "`variables`", self.findings) else {
+        let Some(mut fields) = ObjectReader::open(field, "`variables`", self.findings) else {
             return variables;
         };
         let shared = fields.take("shared");
@@ -105,7 +105,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
                     error_code::BAD_NAME,
                     &entry.path,
                     entry.key,
-                    format!("`{}` cannot name a variable", short(name)),
+                    format!("`{}` cannot name a variable", shorten_for_message(name)),
                     "Begin with a letter and use letters, digits, `_` and `-`.",
                 );
                 continue;
@@ -117,24 +117,24 @@ impl<'n, 'f> Decoder<'n, 'f> {
         variables
     }
 
-    fn require_steps(&mut self, fields: &mut Fields<'n>, depth: usize) -> Vec<Step> {
+    fn require_steps(&mut self, fields: &mut ObjectReader<'n>, depth: usize) -> Vec<Step> {
         let steps = fields.require("steps", self.findings);
         steps.map_or_else(Vec::new, |steps| self.decode_steps(&steps, depth))
     }
 
-    fn decode_parallel(&mut self, fields: &mut Fields<'n>, depth: usize) -> Block {
+    fn decode_parallel(&mut self, fields: &mut ObjectReader<'n>, depth: usize) -> StepBlock {
         let max_concurrency = self.decode_concurrency(fields);
-        Block::Parallel { steps: self.require_steps(fields, depth), max_concurrency }
+        StepBlock::Parallel { steps: self.require_steps(fields, depth), max_concurrency }
     }
 
     /// A block whose type was not understood: what stands in it is checked all the same.
-    fn decode_unknown_block(&mut self, fields: &mut Fields<'n>, depth: usize) -> Block {
+    fn decode_unknown_block(&mut self, fields: &mut ObjectReader<'n>, depth: usize) -> StepBlock {
         let steps = fields.take("steps");
-        Block::Sequence(steps.map_or_else(Vec::new, |steps| self.decode_steps(&steps, depth)))
+        StepBlock::Sequence(steps.map_or_else(Vec::new, |steps| self.decode_steps(&steps, depth)))
     }
 
     /// A condition block: `condition`, `if_true` (or plain `steps`) and `if_false`.
-    fn decode_condition(&mut self, fields: &mut Fields<'n>, depth: usize) -> Block {
+    fn decode_condition(&mut self, fields: &mut ObjectReader<'n>, depth: usize) -> StepBlock {
         let condition = fields.require("condition", self.findings).and_then(|field| {
             let text = field.string(self.findings)?;
             Condition::parse(text)
@@ -166,15 +166,15 @@ impl<'n, 'f> Decoder<'n, 'f> {
             Some(branch) => self.decode_branch(&branch, depth),
             None => Vec::new(),
         };
-        Block::Condition {
+        StepBlock::Condition {
             condition: condition.unwrap_or_else(Condition::substitute),
             if_true,
             if_false,
         }
     }
 
-    fn decode_branch(&mut self, field: &Taken<'n>, depth: usize) -> Vec<Step> {
-        if matches!(field.node.kind, Kind::Array(_)) {
+    fn decode_branch(&mut self, field: &DocumentField<'n>, depth: usize) -> Vec<Step> {
+        if matches!(field.node.kind, NodeValue::Array(_)) {
             self.findings.error_with_hint(
                 error_code::WRONG_TYPE,
                 &field.path,
@@ -184,7 +184,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
             );
             return self.decode_steps(field, depth);
         }
-        let Some(mut fields) = Fields::open(field, "a branch", self.findings) else {
+        let Some(mut fields) = ObjectReader::open(field, "a branch", self.findings) else {
             return Vec::new();
         };
         let steps = self.require_steps(&mut fields, depth);
@@ -192,9 +192,9 @@ impl<'n, 'f> Decoder<'n, 'f> {
         steps
     }
 
-    fn decode_steps(&mut self, field: &Taken<'n>, depth: usize) -> Vec<Step> {
+    fn decode_steps(&mut self, field: &DocumentField<'n>, depth: usize) -> Vec<Step> {
         let items = field.items(self.findings);
-        if matches!(field.node.kind, Kind::Array(_)) && items.is_empty() {
+        if matches!(field.node.kind, NodeValue::Array(_)) && items.is_empty() {
             self.findings.error_with_hint(
                 error_code::BAD_VALUE,
                 &field.path,
@@ -216,8 +216,8 @@ impl<'n, 'f> Decoder<'n, 'f> {
 
     /// A step. Gives none only when there is nothing to read; what cannot be read of it has a
     /// substitute.
-    fn decode_step(&mut self, item: &Taken<'n>, depth: usize) -> Option<Step> {
-        let mut fields = Fields::open(item, "a step", self.findings)?;
+    fn decode_step(&mut self, item: &DocumentField<'n>, depth: usize) -> Option<Step> {
+        let mut fields = ObjectReader::open(item, "a step", self.findings)?;
         let id = fields.require("id", self.findings);
         let id = id.and_then(|field| self.decode_id(&field)).unwrap_or_else(StepId::substitute);
         let kind = fields.take("type");
@@ -228,7 +228,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
                 self.decode_capability_step(&mut fields)
             }
             Some(Some(block @ ("sequence" | "parallel" | "condition"))) => {
-                Action::Block(self.decode_block_step(block, &mut fields, depth))
+                StepAction::Block(self.decode_block_step(block, &mut fields, depth))
             }
             Some(word) => {
                 if let (Some(kind), Some(word)) = (&kind, word) {
@@ -236,7 +236,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
                 }
                 // What is left over depends on what was meant.
                 let action = if fields.has("steps") {
-                    Action::Block(self.decode_unknown_block(&mut fields, depth))
+                    StepAction::Block(self.decode_unknown_block(&mut fields, depth))
                 } else if fields.has("use") {
                     self.decode_capability_step(&mut fields)
                 } else {
@@ -249,13 +249,13 @@ impl<'n, 'f> Decoder<'n, 'f> {
         };
         let mut control = self.decode_control(&mut fields, depth);
         match &action {
-            Action::Task { .. } => control.retry = self.decode_retry(&mut fields),
-            Action::Capability { .. } | Action::Block(_) => {
+            StepAction::Task { .. } => control.retry = self.decode_retry(&mut fields),
+            StepAction::Capability { .. } | StepAction::Block(_) => {
                 fields
                     .explain("retry", "Write it on the tasks inside; only requests are repeated.");
             }
         }
-        if !matches!(action, Action::Block(Block::Parallel { .. })) {
+        if !matches!(action, StepAction::Block(StepBlock::Parallel { .. })) {
             let hint = "Only parallel steps have it; that of `for_each` stands inside it.";
             fields.explain("max_concurrency", hint);
         }
@@ -264,7 +264,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
         Some(Step { id, action, control, pointer, position })
     }
 
-    fn decode_id(&mut self, field: &Taken<'n>) -> Option<StepId> {
+    fn decode_id(&mut self, field: &DocumentField<'n>) -> Option<StepId> {
         let id = parse_named(field, "step id", StepId::new, self.findings)?;
         let at = field.node.position;
         if let Some(first) = self.ids.insert(id.clone(), at) {
@@ -275,7 +275,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
         Some(id)
     }
 
-    fn wrong_step_type(&mut self, kind: &Taken<'n>, word: &str) {
+    fn wrong_step_type(&mut self, kind: &DocumentField<'n>, word: &str) {
         if word == "task" {
             self.findings.error_with_hint(
                 error_code::BAD_VALUE,
@@ -290,7 +290,12 @@ impl<'n, 'f> Decoder<'n, 'f> {
         }
     }
 
-    fn decode_block_step(&mut self, kind: &str, fields: &mut Fields<'n>, depth: usize) -> Block {
+    fn decode_block_step(
+        &mut self,
+        kind: &str,
+        fields: &mut ObjectReader<'n>,
+        depth: usize,
+    ) -> StepBlock {
         for field in ["input_mapping", "input_template", "output_mapping"] {
             fields.explain(field, "Write it on the steps inside; only they take and give values.");
         }
@@ -305,12 +310,12 @@ impl<'n, 'f> Decoder<'n, 'f> {
             }
             _ => {
                 fields.rename("a sequence step");
-                Block::Sequence(self.require_steps(fields, depth))
+                StepBlock::Sequence(self.require_steps(fields, depth))
             }
         }
     }
 
-    fn decode_capability_step(&mut self, fields: &mut Fields<'n>) -> Action {
+    fn decode_capability_step(&mut self, fields: &mut ObjectReader<'n>) -> StepAction {
         let capability = fields.require("use", self.findings).and_then(|field| {
             parse_named(&field, "capability name", CapabilityName::new, self.findings)
         });
@@ -318,17 +323,17 @@ impl<'n, 'f> Decoder<'n, 'f> {
         let inputs = self.decode_templates(inputs);
         let outputs = self.decode_outputs(fields, false);
         match capability {
-            Some(capability) => Action::Capability { capability, inputs, outputs },
+            Some(capability) => StepAction::Capability { capability, inputs, outputs },
             None => unreadable_task(inputs, outputs),
         }
     }
 
     fn decode_task_step(
         &mut self,
-        fields: &mut Fields<'n>,
-        item: &Taken<'n>,
+        fields: &mut ObjectReader<'n>,
+        item: &DocumentField<'n>,
         depth: usize,
-    ) -> Action {
+    ) -> StepAction {
         if let Some(key) = ["use", "condition", "steps"].into_iter().find(|key| fields.has(key)) {
             return self.decode_untyped_step(key, fields, item, depth);
         }
@@ -362,7 +367,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
         };
         match task {
             Some(task) => {
-                Action::Task { inputs: self.decode_inputs(&task, inputs, item), task, outputs }
+                StepAction::Task { inputs: self.decode_inputs(&task, inputs, item), task, outputs }
             }
             None => unreadable_task(self.decode_templates(inputs), outputs),
         }
@@ -372,10 +377,10 @@ impl<'n, 'f> Decoder<'n, 'f> {
     fn decode_untyped_step(
         &mut self,
         key: &'static str,
-        fields: &mut Fields<'n>,
-        item: &Taken<'n>,
+        fields: &mut ObjectReader<'n>,
+        item: &DocumentField<'n>,
         depth: usize,
-    ) -> Action {
+    ) -> StepAction {
         let kind = match key {
             "use" => "capability",
             "condition" => "condition",
@@ -390,13 +395,16 @@ impl<'n, 'f> Decoder<'n, 'f> {
         );
         match kind {
             "capability" => self.decode_capability_step(fields),
-            "condition" => Action::Block(self.decode_condition(fields, depth)),
-            _ => Action::Block(self.decode_unknown_block(fields, depth)),
+            "condition" => StepAction::Block(self.decode_condition(fields, depth)),
+            _ => StepAction::Block(self.decode_unknown_block(fields, depth)),
         }
     }
 
     /// Templates by name, wherever they will go.
-    fn decode_templates(&mut self, mapping: Option<Taken<'n>>) -> IndexMap<String, Template> {
+    fn decode_templates(
+        &mut self,
+        mapping: Option<DocumentField<'n>>,
+    ) -> IndexMap<String, Template> {
         let entries = mapping.map_or_else(Vec::new, |mapping| self.entries(&mapping));
         entries
             .into_iter()
@@ -407,7 +415,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
     }
 
     /// The entries of a mapping that is not too large.
-    fn entries(&mut self, field: &Taken<'n>) -> Vec<(&'n str, Taken<'n>)> {
+    fn entries(&mut self, field: &DocumentField<'n>) -> Vec<(&'n str, DocumentField<'n>)> {
         let mut entries = field.entries(self.findings);
         if entries.len() > MAX_MAPPING {
             let message = format!("there are {} entries; {MAX_MAPPING} is the most", entries.len());
@@ -419,7 +427,8 @@ impl<'n, 'f> Decoder<'n, 'f> {
 }
 
 /// Stands for a step whose task could not be read: what flows in and out of it is still known.
-fn unreadable_task(inputs: IndexMap<String, Template>, outputs: Vec<Output>) -> Action {
-    let inputs = inputs.into_iter().map(|(name, value)| (Place::Variable(name), value)).collect();
-    Action::Task { task: Arc::new(Task::substitute()), inputs, outputs }
+fn unreadable_task(inputs: IndexMap<String, Template>, outputs: Vec<OutputMapping>) -> StepAction {
+    let inputs =
+        inputs.into_iter().map(|(name, value)| (InputLocation::Variable(name), value)).collect();
+    StepAction::Task { task: Arc::new(Task::substitute()), inputs, outputs }
 }

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use semver::Version;
 
-use super::dependency_interface::{Input, Unit};
-use super::{LONGEST_CHAIN, Listing, MAX_CHAIN, Release as _, Shelf};
+use super::dependency_interface::{DependencyInput, DependencyInterface};
+use super::{
+    CandidateVersion as _, DependencyIndex, MAX_DEPENDENCY_DEPTH, MAX_WALK_DEPTH, VersionInfo,
+};
 use crate::checksum::Digest;
 use crate::diagnostic::{Diagnostic, did_you_mean};
-use crate::document::{Action, Capability, Dependency, OnError, ValueType};
-use crate::error_code::{self, Code};
+use crate::document::{Capability, Dependency, OnError, StepAction, ValueType};
+use crate::error_code::{self, ErrorCode};
 use crate::name::CapabilityName;
 use crate::template::Template;
 use crate::tree::member_path;
@@ -19,29 +21,37 @@ const MAX_LISTED: usize = 8;
 
 /// Everything that stands below a version.
 #[derive(Debug, Clone, Default)]
-struct Reach {
+struct VersionClosure {
     /// Which versions, by the name of the capability.
     below: BTreeMap<CapabilityName, BTreeMap<Digest, Version>>,
     /// How many capabilities stand below it in a chain: 0 when it uses none.
     depth: usize,
     /// What something below it needs and nothing will do for, in words.
-    holes: BTreeSet<String>,
+    unresolved: BTreeSet<String>,
     /// Its inputs: its own, and what those below need and nobody on the way gives.
-    inputs: BTreeMap<String, Input>,
+    inputs: BTreeMap<String, DependencyInput>,
 }
 
 /// Every error and warning about the dependencies of `capability`.
-pub(super) fn check(shelf: &Shelf, capability: &Capability) -> Vec<Diagnostic> {
-    let mut check = Check { shelf, capability, known: BTreeMap::new(), found: Vec::new() };
+pub(super) fn check(
+    dependency_index: &DependencyIndex,
+    capability: &Capability,
+) -> Vec<Diagnostic> {
+    let mut check = CompatibilityCheck {
+        index: dependency_index,
+        capability,
+        known: BTreeMap::new(),
+        found: Vec::new(),
+    };
     let mut reaches = Vec::new();
     for dependency in &capability.dependencies {
-        let Some(versions) = shelf.versions(&dependency.capability) else { continue };
-        let Some(chosen) = dependency.choose(versions) else {
+        let Some(versions) = dependency_index.versions(&dependency.capability) else { continue };
+        let Some(chosen) = dependency.select_version(versions) else {
             check.report_missing(dependency, versions);
             continue;
         };
         check.check_release(dependency, chosen);
-        let Some(unit) = shelf.units.get(&chosen.checksum) else { continue };
+        let Some(unit) = dependency_index.interfaces.get(&chosen.checksum) else { continue };
         check.check_unit(dependency, chosen, unit);
         let reach = check.reach(chosen.checksum, unit, 0);
         check.check_reach(dependency, chosen, &reach);
@@ -52,20 +62,20 @@ pub(super) fn check(shelf: &Shelf, capability: &Capability) -> Vec<Diagnostic> {
     check.found
 }
 
-struct Check<'s> {
-    shelf: &'s Shelf,
+struct CompatibilityCheck<'s> {
+    index: &'s DependencyIndex,
     capability: &'s Capability,
-    known: BTreeMap<Digest, Reach>,
+    known: BTreeMap<Digest, VersionClosure>,
     found: Vec<Diagnostic>,
 }
 
-impl Check<'_> {
-    fn report(&mut self, code: Code, dependency: &Dependency, message: String) {
+impl CompatibilityCheck<'_> {
+    fn report(&mut self, code: ErrorCode, dependency: &Dependency, message: String) {
         let (path, at) = (&dependency.pointer, dependency.position);
         self.found.push(Diagnostic::error(code, path, at, message));
     }
 
-    fn report_missing(&mut self, dependency: &Dependency, versions: &[Listing]) {
+    fn report_missing(&mut self, dependency: &Dependency, versions: &[VersionInfo]) {
         let (name, range) = (&dependency.capability, &dependency.range);
         if versions.is_empty() {
             let message = format!("`{name}` is not published");
@@ -94,7 +104,7 @@ impl Check<'_> {
     }
 
     /// What the list of versions tells.
-    fn check_release(&mut self, dependency: &Dependency, chosen: &Listing) {
+    fn check_release(&mut self, dependency: &Dependency, chosen: &VersionInfo) {
         let (name, version) = (&dependency.capability, &chosen.version);
         if !dependency.range.matches(version) {
             let range = &dependency.range;
@@ -115,7 +125,12 @@ impl Check<'_> {
     }
 
     /// What the document of the version tells.
-    fn check_unit(&mut self, dependency: &Dependency, chosen: &Listing, unit: &Unit) {
+    fn check_unit(
+        &mut self,
+        dependency: &Dependency,
+        chosen: &VersionInfo,
+        unit: &DependencyInterface,
+    ) {
         let (name, version) = (&dependency.capability, &chosen.version);
         let domains = &self.capability.domains;
         let foreign = quoted(unit.domains.iter().filter(|domain| !domains.contains(domain)));
@@ -133,7 +148,12 @@ impl Check<'_> {
     }
 
     /// What everything below the version tells.
-    fn check_reach(&mut self, dependency: &Dependency, chosen: &Listing, reach: &Reach) {
+    fn check_reach(
+        &mut self,
+        dependency: &Dependency,
+        chosen: &VersionInfo,
+        reach: &VersionClosure,
+    ) {
         let (name, version) = (&dependency.capability, &chosen.version);
         let own = self.capability.name.clone();
         if *name == own {
@@ -143,12 +163,12 @@ impl Check<'_> {
             let message = format!("`{name}` {version} uses `{own}`, which would use it again");
             self.report(error_code::DEPENDENCY_CYCLE, dependency, message);
         }
-        for hole in &reach.holes {
+        for hole in &reach.unresolved {
             let message =
                 format!("`{name}` {version} leads to {hole}, and there is no such live version");
             self.report(error_code::DEPENDENCY_MISSING, dependency, message);
         }
-        if reach.depth + 1 > MAX_CHAIN {
+        if reach.depth + 1 > MAX_DEPENDENCY_DEPTH {
             let message =
                 format!("`{name}` {version} already stands on {} capabilities", reach.depth);
             self.report(error_code::DEPENDENCY_DEPTH, dependency, message);
@@ -156,10 +176,17 @@ impl Check<'_> {
     }
 
     /// Whether each step that uses the version gives it what it takes.
-    fn check_inputs(&mut self, dependency: &Dependency, chosen: &Listing, reach: &Reach) {
+    fn check_inputs(
+        &mut self,
+        dependency: &Dependency,
+        chosen: &VersionInfo,
+        reach: &VersionClosure,
+    ) {
         let capability = self.capability;
         capability.for_each_step(|step| {
-            let Action::Capability { capability: name, inputs, .. } = &step.action else { return };
+            let StepAction::Capability { capability: name, inputs, .. } = &step.action else {
+                return;
+            };
             if *name != dependency.capability {
                 return;
             }
@@ -191,7 +218,7 @@ impl Check<'_> {
 
     /// Warns of each capability that two dependencies lead to in different contents. Each gets the
     /// one that it means, so that nothing is wrong with a run; but its author may not know.
-    fn check_conflicts(&mut self, reaches: &[(&Dependency, &Listing, Reach)]) {
+    fn check_conflicts(&mut self, reaches: &[(&Dependency, &VersionInfo, VersionClosure)]) {
         let mut first = BTreeMap::<CapabilityName, (usize, BTreeMap<Digest, Version>)>::new();
         for (index, (dependency, chosen, reach)) in reaches.iter().enumerate() {
             let mut all = reach.below.clone();
@@ -235,21 +262,26 @@ impl Check<'_> {
         }
     }
 
-    fn reach(&mut self, checksum: Digest, unit: &Unit, chain: usize) -> Reach {
+    fn reach(
+        &mut self,
+        checksum: Digest,
+        unit: &DependencyInterface,
+        chain: usize,
+    ) -> VersionClosure {
         if let Some(reach) = self.known.get(&checksum) {
             return reach.clone();
         }
-        let mut reach = Reach { inputs: unit.inputs.clone(), ..Reach::default() };
+        let mut reach = VersionClosure { inputs: unit.inputs.clone(), ..VersionClosure::default() };
         // A chain that leads back to itself ends here; the cycle is refused by the name of the
         // document that closes it.
         self.known.insert(checksum, reach.clone());
-        let shelf = self.shelf;
-        for dependency in unit.dependencies.iter().filter(|_| chain < LONGEST_CHAIN) {
+        let dependency_index = self.index;
+        for dependency in unit.dependencies.iter().filter(|_| chain < MAX_WALK_DEPTH) {
             let name = &dependency.capability;
             let versions = reach.below.entry(name.clone()).or_default();
-            let Some(listed) = shelf.versions(name) else { continue };
-            let Some(chosen) = dependency.choose(listed) else {
-                reach.holes.insert(match dependency.checksum {
+            let Some(listed) = dependency_index.versions(name) else { continue };
+            let Some(chosen) = dependency.select_version(listed) else {
+                reach.unresolved.insert(match dependency.checksum {
                     Some(pin) => format!("`{name}` with the checksum {pin}"),
                     None => format!("`{name}` in `{}`", dependency.range),
                 });
@@ -257,13 +289,13 @@ impl Check<'_> {
             };
             versions.insert(chosen.checksum, chosen.version.clone());
             reach.depth = reach.depth.max(1);
-            let Some(child) = shelf.units.get(&chosen.checksum) else { continue };
+            let Some(child) = dependency_index.interfaces.get(&chosen.checksum) else { continue };
             let below = self.reach(chosen.checksum, child, chain + 1);
             for (name, versions) in below.below {
                 reach.below.entry(name).or_default().extend(versions);
             }
             reach.depth = reach.depth.max(below.depth + 1);
-            reach.holes.extend(below.holes);
+            reach.unresolved.extend(below.unresolved);
             for (_, covered) in unit.calls.iter().filter(|(called, _)| called == name) {
                 let passed = below
                     .inputs
@@ -281,9 +313,9 @@ impl Check<'_> {
 }
 
 /// Why a mapped value is surely none that an input takes.
-fn refuse(capability: &Capability, input: &Input, template: &Template) -> Option<String> {
+fn refuse(capability: &Capability, input: &DependencyInput, template: &Template) -> Option<String> {
     let given = match template {
-        Template::Literal(value) => return input.declared.as_ref()?.refuse(value),
+        Template::Literal(value) => return input.declared.as_ref()?.find_violation(value),
         Template::Text(_) => ValueType::String,
         Template::Array(_) => ValueType::Array,
         Template::Object(_) => ValueType::Object,
@@ -328,7 +360,7 @@ fn quoted<D: std::fmt::Display>(names: impl IntoIterator<Item = D>) -> String {
 }
 
 /// The newest versions, in words.
-fn listed(versions: &[Listing]) -> String {
+fn listed(versions: &[VersionInfo]) -> String {
     let mut sorted: Vec<_> = versions.iter().collect();
     sorted.sort_by(|a, b| b.version.cmp(&a.version));
     sorted.dedup_by(|a, b| a.version == b.version);

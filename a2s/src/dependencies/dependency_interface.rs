@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::document::{Action, Capability, Dependency, Parameter};
-use crate::interface::Interface;
+use crate::document::{Capability, Dependency, Parameter, StepAction};
+use crate::interface::CapabilityInterface;
 use crate::name::{CapabilityName, Domain, Permission};
-use crate::task::Format;
+use crate::task::TaskFormat;
 
 /// What a document takes and needs, as the documents that use it want to know.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Unit {
+pub struct DependencyInterface {
     /// The hosts that it talks to.
     pub domains: Vec<Domain>,
     /// What its caller must hold.
@@ -17,11 +17,11 @@ pub struct Unit {
     /// Whether its own tasks only read.
     pub read_only: bool,
     /// The formats of its own tasks.
-    pub formats: BTreeSet<Format>,
+    pub formats: BTreeSet<TaskFormat>,
     /// The capabilities that it uses.
     pub dependencies: Vec<Dependency>,
     /// Its own inputs by name.
-    pub(super) inputs: BTreeMap<String, Input>,
+    pub(super) inputs: BTreeMap<String, DependencyInput>,
     /// Each step that uses a capability, and the inputs of it that the step maps or other steps
     /// set: its needs beyond those are passed on to whoever calls this capability.
     pub(super) calls: Vec<(CapabilityName, BTreeSet<String>)>,
@@ -29,40 +29,41 @@ pub struct Unit {
 
 /// An input of a capability.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Input {
+pub(super) struct DependencyInput {
     pub(super) required: bool,
     /// What the document says about it.
     pub(super) declared: Option<Parameter>,
 }
 
-impl Unit {
+impl DependencyInterface {
     /// What a document says.
     #[must_use]
-    pub fn of(capability: &Capability) -> Self {
+    pub fn from_capability(capability: &Capability) -> Self {
         let mut calls = Vec::new();
         let mut set = BTreeSet::new();
         let (mut read_only, mut formats) = (true, BTreeSet::new());
         capability.for_each_step(|step| {
             set.extend(step.action.outputs().iter().map(|output| output.variable().to_owned()));
             match &step.action {
-                Action::Task { task, .. } => {
+                StepAction::Task { task, .. } => {
                     read_only &= task.is_read_only();
                     formats.insert(task.format());
                 }
-                Action::Capability { capability, inputs, .. } => {
+                StepAction::Capability { capability, inputs, .. } => {
                     let covered = inputs.keys().cloned().collect::<BTreeSet<_>>();
                     calls.push((capability.clone(), covered));
                 }
-                Action::Block(_) => {}
+                StepAction::Block(_) => {}
             }
         });
         for (_, covered) in &mut calls {
             covered.extend(set.iter().cloned());
         }
-        let inputs = Interface::of(capability).inputs.into_iter().map(|field| {
-            let declared = capability.parameter(&field.name).cloned();
-            (field.name, Input { required: field.required, declared })
-        });
+        let inputs =
+            CapabilityInterface::from_capability(capability).inputs.into_iter().map(|field| {
+                let declared = capability.parameter(&field.name).cloned();
+                (field.name, DependencyInput { required: field.required, declared })
+            });
         Self {
             domains: capability.domains.clone(),
             permissions: capability.permissions.clone(),

@@ -1,7 +1,7 @@
 use serde_json::{Map, Value, json};
 
 use super::*;
-use crate::diagnostic::Position;
+use crate::diagnostic::SourcePosition;
 
 /// A document with one request and one step for each of `uses`: name, range, pin and mapping.
 fn document(name: &str, version: &str, uses: &[(&str, &str, Option<Digest>, Value)]) -> Document {
@@ -62,16 +62,16 @@ fn document_with(
     compilation.document.unwrap_or_else(|| panic!("{:?}", compilation.diagnostics))
 }
 
-fn shelf<'d>(documents: impl IntoIterator<Item = &'d Document>) -> Shelf {
-    let mut shelf = Shelf::default();
-    documents.into_iter().for_each(|document| shelf.add(document));
+fn shelf<'d>(documents: impl IntoIterator<Item = &'d Document>) -> DependencyIndex {
+    let mut shelf = DependencyIndex::default();
+    documents.into_iter().for_each(|document| shelf.add_document(document));
     shelf
 }
 
 /// What linking says: code, whether it is an error, and a part of the message.
 #[track_caller]
-fn check(shelf: &Shelf, root: &Document, expected: &[(&str, bool, &str)]) {
-    let found = shelf.link(root.capability());
+fn check(shelf: &DependencyIndex, root: &Document, expected: &[(&str, bool, &str)]) {
+    let found = shelf.check_dependencies(root.capability());
     let told: Vec<_> = found.iter().map(|d| (&*d.code, d.is_error(), &*d.message)).collect();
     assert_eq!(told.len(), expected.len(), "{told:?}");
     for ((code, is_error, message), (a_code, an_error, part)) in told.iter().zip(expected) {
@@ -80,10 +80,13 @@ fn check(shelf: &Shelf, root: &Document, expected: &[(&str, bool, &str)]) {
     }
 }
 
-fn yank(shelf: &mut Shelf, document: &Document) {
+fn yank(shelf: &mut DependencyIndex, document: &Document) {
     let capability = document.capability();
     let (version, checksum) = (capability.version.clone(), document.digest());
-    shelf.list(&capability.name, [Listing { version, checksum, yanked: true, deprecated: None }]);
+    shelf.add_versions(
+        &capability.name,
+        [VersionInfo { version, checksum, yanked: true, deprecated: None }],
+    );
 }
 
 #[test]
@@ -91,7 +94,7 @@ fn a_range_means_the_newest_stable_live_version_and_a_pin_its_content() {
     let [old, new, beta, next] =
         ["1.0.0", "1.2.0", "1.3.0-beta.1", "2.0.0"].map(|version| document("Low", version, &[]));
     let mut shelf = shelf([&beta, &old, &next, &new]);
-    let closure = |shelf: &Shelf, range: &str, pin: Option<Digest>| {
+    let closure = |shelf: &DependencyIndex, range: &str, pin: Option<Digest>| {
         let root = document("Top", "1.0.0", &[("Low", range, pin, json!({"id": "1"}))]);
         let pins = shelf.closure(&root.capability().dependencies);
         pins.iter().map(|pin| pin.version.to_string()).collect::<Vec<_>>()
@@ -120,8 +123,8 @@ fn a_dependency_has_to_be_there_live_in_its_range_and_as_pinned() {
     check(&shelf, &root("^1.0.0", pin), &[("A2S065", true, "1.2.0 of `Low` was yanked")]);
     let unknown = document("Top", "1.0.0", &[("Other", "^1.0.0", None, json!({}))]);
     check(&shelf, &unknown, &[]);
-    assert_eq!(shelf.needs(&unknown.capability().dependencies).len(), 1);
-    shelf.list(&CapabilityName::new("Other").unwrap(), []);
+    assert_eq!(shelf.missing_dependencies(&unknown.capability().dependencies).len(), 1);
+    shelf.add_versions(&CapabilityName::new("Other").unwrap(), []);
     check(&shelf, &unknown, &[("A2S062", true, "`Other` is not published")]);
 }
 
@@ -133,10 +136,10 @@ fn what_is_missing_further_below_is_reported_too() {
     let mut all = shelf([&low, &middle]);
     // Nobody knows yet whether it is there.
     check(&all, &top, &[]);
-    assert_eq!(all.needs(&top.capability().dependencies).len(), 1);
-    all.list(&CapabilityName::new("Lower").unwrap(), []);
+    assert_eq!(all.missing_dependencies(&top.capability().dependencies).len(), 1);
+    all.add_versions(&CapabilityName::new("Lower").unwrap(), []);
     check(&all, &top, &[("A2S062", true, "`Middle` 1.0.0 leads to `Lower` in `^1.0.0`")]);
-    all.add(&document("Lower", "1.0.0", &[]));
+    all.add_document(&document("Lower", "1.0.0", &[]));
     check(&all, &top, &[]);
 }
 
@@ -221,7 +224,7 @@ fn what_is_passed_through_counts_as_an_input() {
     let covers = document("Middle", "1.0.0", &[("Low", "*", None, json!({"place": "${thing}"}))]);
     let all = shelf([&low, &covers]);
     check(&all, &top, &[("A2S071", true, "`Middle` 1.0.0 takes no input `place`")]);
-    assert_eq!(all.link(top.capability())[0].hint.as_deref(), Some("It takes `id`."));
+    assert_eq!(all.check_dependencies(top.capability())[0].hint.as_deref(), Some("It takes `id`."));
 }
 
 #[test]
@@ -242,7 +245,7 @@ fn one_capability_in_two_contents_is_remarked_where_the_ways_part() {
     let conflict = "`Low` is used in two versions: 1.0.0 by way of `Left`, 2.0.0 by way of `Right`";
     check(&all, &uses(&["Left", "Right"]), &[("A2S072", false, conflict)]);
     let top = uses(&["Left", "Right"]);
-    assert_eq!(all.link(top.capability())[0].related.len(), 1);
+    assert_eq!(all.check_dependencies(top.capability())[0].related.len(), 1);
     assert_eq!(all.closure(&top.capability().dependencies).len(), 4);
     // Whoever uses `Top` was told when `Top` was written.
     let above = document("Above", "1.0.0", &[("Top", "*", None, json!({"id": "1"}))]);
@@ -253,14 +256,19 @@ fn one_capability_in_two_contents_is_remarked_where_the_ways_part() {
 fn a_remark_moves_to_the_place_of_its_path() {
     let source = b"execution:\n  steps:\n    - use: Low\n      input_mapping: {id: 1, cuont: 2}\n";
     let remark = |path: &str| {
-        Diagnostic::error(error_code::DEPENDENCY_INPUTS, path, Position::default(), String::new())
+        Diagnostic::error(
+            error_code::DEPENDENCY_INPUTS,
+            path,
+            SourcePosition::default(),
+            String::new(),
+        )
     };
-    let moved = locate(
+    let moved = add_positions(
         source,
         vec![remark("execution.steps[0].input_mapping.cuont"), remark("nothing.there")],
     );
-    assert_eq!(moved[0].position, Position { line: 4, column: 30 });
-    assert_eq!(moved[1].position, Position::default());
+    assert_eq!(moved[0].position, SourcePosition { line: 4, column: 30 });
+    assert_eq!(moved[1].position, SourcePosition::default());
 }
 
 #[test]
@@ -279,17 +287,23 @@ fn a_document_amounts_to_what_it_and_everything_below_do() {
     let bad = document("Bad", "1.0.0", &[("Writer", "^1", None, json!({"id": "1"}))]);
     let hollow = document("Hollow", "1.0.0", &[("Low", "^2", None, json!({"id": "1"}))]);
 
-    let mut shelf = Shelf::default();
+    let mut shelf = DependencyIndex::default();
     for document in [&low, &writer, &reader, &top, &bad] {
-        shelf.add(document);
+        shelf.add_document(document);
     }
-    let whole = |document: &Document| shelf.whole(&Unit::of(document.capability()));
+    let whole = |document: &Document| {
+        shelf.summarize_closure(&DependencyInterface::from_capability(document.capability()))
+    };
     assert!(whole(&top).read_only && whole(&low).read_only);
     assert_eq!(whole(&low).permissions, BTreeSet::from([permission("low.read")]));
     assert_eq!(whole(&top).permissions.len(), 2);
-    assert_eq!(whole(&top).formats, BTreeSet::from([Format::OpenApi]));
+    assert_eq!(whole(&top).formats, BTreeSet::from([TaskFormat::OpenApi]));
     assert!(!whole(&writer).read_only && !whole(&bad).read_only);
     // Of what is not known, nothing good is believed.
     assert!(!whole(&hollow).read_only);
-    assert!(!Shelf::default().whole(&Unit::of(top.capability())).read_only);
+    assert!(
+        !DependencyIndex::default()
+            .summarize_closure(&DependencyInterface::from_capability(top.capability()))
+            .read_only
+    );
 }

@@ -1,6 +1,6 @@
 //! A list of diagnostics that stays small whatever the document is.
 
-use super::{Diagnostic, Severity};
+use super::{Diagnostic, DiagnosticSeverity};
 use crate::error_code;
 
 /// The most diagnostics of one document, not counting the one that tells how many more there are.
@@ -21,7 +21,7 @@ const MAX_PATH_CHARS: usize = 1_000;
 /// An error takes the place of a warning when the list is full, so a list without errors means a
 /// document without errors.
 #[derive(Debug, Default)]
-pub(crate) struct Diagnostics {
+pub(crate) struct DiagnosticList {
     kept: Vec<Diagnostic>,
     json_bytes: usize,
     errors: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Diagnostics {
     dropped_warnings: usize,
 }
 
-impl Diagnostics {
+impl DiagnosticList {
     /// Adds a diagnostic, or counts it when the list is full.
     pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
         let is_error = diagnostic.is_error();
@@ -107,7 +107,8 @@ impl Diagnostics {
 
     /// Drops the last warning. Gives whether there was one.
     fn drop_warning(&mut self) -> bool {
-        let last = self.kept.iter().rposition(|known| known.severity == Severity::Warning);
+        let last =
+            self.kept.iter().rposition(|known| known.severity == DiagnosticSeverity::Warning);
         let Some(last) = last else { return false };
         let warning = self.kept.remove(last);
         self.json_bytes = self.json_bytes.saturating_sub(json_bytes(&warning));
@@ -116,7 +117,7 @@ impl Diagnostics {
     }
 }
 
-impl From<Diagnostic> for Diagnostics {
+impl From<Diagnostic> for DiagnosticList {
     fn from(diagnostic: Diagnostic) -> Self {
         let mut one = Self::default();
         one.push(diagnostic);
@@ -194,16 +195,16 @@ fn json_bytes(diagnostic: &Diagnostic) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnostic::Position;
+    use crate::diagnostic::SourcePosition;
 
     fn finding(n: usize) -> Diagnostic {
-        let position = Position { line: n, column: 1 };
+        let position = SourcePosition { line: n, column: 1 };
         Diagnostic::error(error_code::BAD_VALUE, &format!("a[{n}]"), position, format!("wrong {n}"))
     }
 
     #[test]
     fn the_first_hundred_are_listed_and_the_others_counted() {
-        let mut found = Diagnostics::default();
+        let mut found = DiagnosticList::default();
         (1..=150).for_each(|n| found.push(finding(n)));
         assert!(found.is_full() && found.error_count() == 150);
         let listed = found.into_sorted();
@@ -214,7 +215,7 @@ mod tests {
 
     #[test]
     fn an_error_takes_the_place_of_a_warning() {
-        let mut found = Diagnostics::default();
+        let mut found = DiagnosticList::default();
         (1..=120).for_each(|n| found.push(finding(n).into_warning()));
         found.push(finding(500));
         let listed = found.into_sorted();
@@ -225,11 +226,11 @@ mod tests {
 
     #[test]
     fn messages_and_paths_are_cut_and_the_whole_is_bounded() {
-        let mut found = Diagnostics::default();
+        let mut found = DiagnosticList::default();
         for n in 0..200 {
             let path = (0..64).map(|_| format!("[{:?}]", "é".repeat(100))).collect::<String>();
             let message = "\u{1}".repeat(100_000);
-            let position = Position { line: n, column: 1 };
+            let position = SourcePosition { line: n, column: 1 };
             found.push(Diagnostic::error(error_code::BAD_VALUE, &path, position, message));
         }
         let listed = found.into_sorted();

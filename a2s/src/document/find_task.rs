@@ -1,6 +1,6 @@
 //! The search for the task step that an example or a mock names.
 
-use super::{Action, Capability, Step, StepPath};
+use super::{Capability, Step, StepAction, StepPath};
 use crate::diagnostic::did_you_mean;
 
 /// The task step of a way; none when it leads into another capability, whose document tells.
@@ -13,13 +13,14 @@ pub(crate) fn find_task<'c>(
 ) -> Result<Option<&'c Step>, (String, Option<String>)> {
     let mut steps = capability.execution.children();
     let mut found: Option<&Step> = None;
-    for piece in way.pieces() {
-        if let Some(Action::Capability { .. }) = found.map(|step| &step.action)
+    for piece in way.segments() {
+        if let Some(StepAction::Capability { .. }) = found.map(|step| &step.action)
             && !steps.iter().any(|step| step.id == piece.id)
         {
             return Ok(None);
         }
-        let Some(step) = Step::way_to(&steps, &piece.id).and_then(|way| way.last().copied()) else {
+        let Some(step) = Step::path_to(&steps, &piece.id).and_then(|way| way.last().copied())
+        else {
             let tasks = tasks_of(capability);
             let close = did_you_mean(piece.id.as_str(), tasks.iter().copied());
             let hint = close.map(|close| format!("Did you mean `{close}`?"));
@@ -33,13 +34,13 @@ pub(crate) fn find_task<'c>(
         found = Some(step);
     }
     match found.map(|step| &step.action) {
-        Some(Action::Task { .. }) => Ok(found),
-        Some(Action::Capability { capability, .. }) => {
+        Some(StepAction::Task { .. }) => Ok(found),
+        Some(StepAction::Capability { capability, .. }) => {
             let message = format!("`{way}` is no task step: it uses `{capability}`");
             let hint = format!("Answer a task step of `{capability}`: `{way}/STEP`.");
             Err((message, Some(hint)))
         }
-        Some(Action::Block(_)) | None => {
+        Some(StepAction::Block(_)) | None => {
             Err((format!("`{way}` is no task step, but a block of steps"), None))
         }
     }
@@ -48,7 +49,7 @@ pub(crate) fn find_task<'c>(
 fn tasks_of(capability: &Capability) -> Vec<&str> {
     let mut tasks = Vec::new();
     capability.for_each_step(|step| {
-        if matches!(step.action, Action::Task { .. }) {
+        if matches!(step.action, StepAction::Task { .. }) {
             tasks.push(step.id.as_str());
         }
     });

@@ -3,16 +3,16 @@
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use crate::query::Query;
-use crate::task::Place;
+use crate::query::JsonPathQuery;
+use crate::task::InputLocation;
 use crate::template::Template;
 
 /// What fills a task, each value at its place.
-pub type TaskInputs = IndexMap<Place, Template>;
+pub type TaskInputs = IndexMap<InputLocation, Template>;
 
 /// A value that a step takes from its answer.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Output {
+pub struct OutputMapping {
     /// The variable and, for a dotted name, the members below it: `notification_ids.sms`.
     pub name: Vec<String>,
     /// Where the value stands in the answer.
@@ -26,14 +26,14 @@ pub struct Output {
 pub enum OutputSource {
     /// The body: of an OpenAPI task its value, of a GraphQL task the whole response, of an
     /// MCP task what the tool gives, of a capability its result.
-    Body(Query),
+    Body(JsonPathQuery),
     /// The first header of this name, as text (1.1).
     Header(String),
     /// The HTTP status, as a number (1.1).
     Status,
 }
 
-impl Output {
+impl OutputMapping {
     /// The name with dots.
     #[must_use]
     pub fn dotted(&self) -> String {
@@ -42,7 +42,7 @@ impl Output {
 
     /// The query that reads the value from the body of the response.
     #[must_use]
-    pub fn query(&self) -> Option<&Query> {
+    pub fn query(&self) -> Option<&JsonPathQuery> {
         match &self.source {
             OutputSource::Body(query) => Some(query),
             OutputSource::Header(_) | OutputSource::Status => None,

@@ -27,8 +27,8 @@ pub struct Parameter {
 impl Parameter {
     /// Why `value` is none that it takes, in words that do not tell the value.
     #[must_use]
-    pub fn refuse(&self, value: &Value) -> Option<String> {
-        if let Some(kind) = self.kind.filter(|kind| !kind.admits(value)) {
+    pub fn find_violation(&self, value: &Value) -> Option<String> {
+        if let Some(kind) = self.kind.filter(|kind| !kind.accepts(value)) {
             let found = crate::query::describe(value);
             return Some(format!("`{}` takes {}, not {found}", self.name, kind.describe()));
         }
@@ -101,7 +101,7 @@ impl ValueType {
     /// Whether `value` is of this type. A number without fraction is a whole number however it is
     /// written, as in JSON Schema.
     #[must_use]
-    pub fn admits(self, value: &Value) -> bool {
+    pub fn accepts(self, value: &Value) -> bool {
         match (self, value) {
             (Self::String, Value::String(_))
             | (Self::Number, Value::Number(_))

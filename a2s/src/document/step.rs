@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::{Control, Output, TaskInputs};
+use super::{OutputMapping, StepControl, TaskInputs};
 use crate::condition::Condition;
-use crate::diagnostic::Position;
+use crate::diagnostic::SourcePosition;
 use crate::name::{CapabilityName, StepId};
 use crate::task::Task;
 use crate::template::Template;
 
 /// Steps that belong together.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Block {
+pub enum StepBlock {
     /// One after another.
     Sequence(Vec<Step>),
     /// At the same time: each sees the variables as they were on entry.
@@ -34,7 +34,7 @@ pub enum Block {
     },
 }
 
-impl Block {
+impl StepBlock {
     /// The steps directly below, in the order of the document.
     #[must_use]
     pub fn children(&self) -> Vec<&Step> {
@@ -61,13 +61,13 @@ pub struct Step {
     /// Unique in the document.
     pub id: StepId,
     /// The function that it performs.
-    pub action: Action,
+    pub action: StepAction,
     /// How often, how long, and what happens when it fails (1.1).
-    pub control: Control,
+    pub control: StepControl,
     /// Where it stands: `execution.steps[0]`.
     pub pointer: String,
     /// Where that stands in the text.
-    pub position: Position,
+    pub position: SourcePosition,
 }
 
 impl Step {
@@ -76,8 +76,8 @@ impl Step {
     #[must_use]
     pub fn children(&self) -> Vec<&Self> {
         let mut children = match &self.action {
-            Action::Block(block) => block.children(),
-            Action::Task { .. } | Action::Capability { .. } => Vec::new(),
+            StepAction::Block(block) => block.children(),
+            StepAction::Task { .. } | StepAction::Capability { .. } => Vec::new(),
         };
         children.extend(self.control.on_error.caught());
         children
@@ -86,7 +86,7 @@ impl Step {
 
 /// What a step does.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Action {
+pub enum StepAction {
     /// One request to a service.
     Task {
         /// Which request; one value for all steps with the same shared task.
@@ -94,7 +94,7 @@ pub enum Action {
         /// What it is filled with.
         inputs: TaskInputs,
         /// What is taken from the answer.
-        outputs: Vec<Output>,
+        outputs: Vec<OutputMapping>,
     },
     /// Another capability.
     Capability {
@@ -103,13 +103,13 @@ pub enum Action {
         /// Its inputs by name.
         inputs: IndexMap<String, Template>,
         /// What is taken from its result.
-        outputs: Vec<Output>,
+        outputs: Vec<OutputMapping>,
     },
     /// Steps below this one.
-    Block(Block),
+    Block(StepBlock),
 }
 
-impl Action {
+impl StepAction {
     /// `task`, `capability`, `sequence`, `parallel` or `condition`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
@@ -122,7 +122,7 @@ impl Action {
 
     /// What the step takes from its answer; blocks take nothing themselves.
     #[must_use]
-    pub fn outputs(&self) -> &[Output] {
+    pub fn outputs(&self) -> &[OutputMapping] {
         match self {
             Self::Task { outputs, .. } | Self::Capability { outputs, .. } => outputs,
             Self::Block(_) => &[],

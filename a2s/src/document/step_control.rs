@@ -7,11 +7,11 @@ use crate::template::Template;
 
 /// How often a step runs, how long it may take, and what happens when it fails (1.1).
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Control {
+pub struct StepControl {
     /// Run it once for each item of a list.
     pub for_each: Option<ForEach>,
     /// When its request is sent again; only tasks have it.
-    pub retry: Option<Retry>,
+    pub retry: Option<RetryPolicy>,
     /// How long it may take, attempts and pauses included; each iteration on its own.
     pub timeout: Option<Duration>,
     /// What happens when it fails.
@@ -61,7 +61,7 @@ impl OnError {
 
 /// When a request is sent again, where that is safe.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Retry {
+pub struct RetryPolicy {
     /// How often it is sent in all.
     pub max_attempts: u32,
     /// The pause before the second attempt; the executor's own when none is given.
@@ -69,14 +69,14 @@ pub struct Retry {
     /// The longest pause; the executor's own when none is given.
     pub max_delay: Option<Duration>,
     /// How pauses grow.
-    pub backoff: Backoff,
+    pub backoff: BackoffKind,
     /// The statuses that are worth another attempt; empty for the executor's own.
     pub on_status: Vec<u16>,
 }
 
 /// How the pauses between attempts grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Backoff {
+pub enum BackoffKind {
     /// Each is twice as long as the one before.
     #[default]
     Exponential,

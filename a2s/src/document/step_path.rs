@@ -12,11 +12,11 @@ const MAX_PIECES: usize = 200;
 /// A way to a step: ids, each behind that of a step around it. The events of a run write ways in
 /// full, with every block; in a document blocks may be left out, as ids are unique in it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct StepPath(Vec<StepPiece>);
+pub struct StepPath(Vec<StepPathSegment>);
 
 /// One step of a way.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct StepPiece {
+pub struct StepPathSegment {
     /// Its id.
     pub id: StepId,
     /// One iteration of its `for_each`, counted from 0; none for all of them.
@@ -38,14 +38,14 @@ impl StepPath {
 
     /// Its pieces, outermost first; never none.
     #[must_use]
-    pub fn pieces(&self) -> &[StepPiece] {
+    pub fn segments(&self) -> &[StepPathSegment] {
         &self.0
     }
 }
 
-fn read_piece(text: &str) -> Result<StepPiece, InvalidName> {
+fn read_piece(text: &str) -> Result<StepPathSegment, InvalidName> {
     let Some((id, rest)) = text.split_once('[') else {
-        return Ok(StepPiece { id: StepId::new(text)?, iteration: None });
+        return Ok(StepPathSegment { id: StepId::new(text)?, iteration: None });
     };
     let digits = rest.strip_suffix(']').filter(|digits| {
         digits.bytes().all(|b| b.is_ascii_digit()) && (*digits == "0" || !digits.starts_with('0'))
@@ -53,12 +53,12 @@ fn read_piece(text: &str) -> Result<StepPiece, InvalidName> {
     let iteration = digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| {
         InvalidName("an iteration is written as a number in brackets: `step[0]`".to_owned())
     })?;
-    Ok(StepPiece { id: StepId::new(id)?, iteration: Some(iteration) })
+    Ok(StepPathSegment { id: StepId::new(id)?, iteration: Some(iteration) })
 }
 
 impl fmt::Display for StepPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, StepPiece { id, iteration }) in self.0.iter().enumerate() {
+        for (index, StepPathSegment { id, iteration }) in self.0.iter().enumerate() {
             let slash = if index == 0 { "" } else { "/" };
             write!(f, "{slash}{id}")?;
             if let Some(iteration) = iteration {
@@ -71,7 +71,7 @@ impl fmt::Display for StepPath {
 
 impl From<StepId> for StepPath {
     fn from(id: StepId) -> Self {
-        Self(vec![StepPiece { id, iteration: None }])
+        Self(vec![StepPathSegment { id, iteration: None }])
     }
 }
 
@@ -87,12 +87,12 @@ impl Step {
     /// The way from one of `steps` down to the step with an `id`, both included; none when it is
     /// not there. What other capabilities have inside is not looked into.
     #[must_use]
-    pub fn way_to<'s>(steps: &[&'s Self], id: &StepId) -> Option<Vec<&'s Self>> {
+    pub fn path_to<'s>(steps: &[&'s Self], id: &StepId) -> Option<Vec<&'s Self>> {
         steps.iter().find_map(|step| {
             if step.id == *id {
                 return Some(vec![*step]);
             }
-            let mut way = Self::way_to(&step.children(), id)?;
+            let mut way = Self::path_to(&step.children(), id)?;
             way.insert(0, step);
             Some(way)
         })
@@ -109,8 +109,8 @@ mod tests {
             assert_eq!(StepPath::new(text).unwrap().to_string(), text);
         }
         let one = StepPath::new("a/b[3]").unwrap();
-        assert_eq!(one.pieces()[0].iteration, None);
-        assert_eq!(one.pieces()[1].iteration, Some(3));
+        assert_eq!(one.segments()[0].iteration, None);
+        assert_eq!(one.segments()[1].iteration, Some(3));
     }
 
     #[test]

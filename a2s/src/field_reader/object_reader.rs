@@ -2,15 +2,15 @@
 
 use std::ops::RangeInclusive;
 
-use super::Findings;
-use crate::diagnostic::{Position, did_you_mean};
+use super::DiagnosticSink;
+use crate::diagnostic::{SourcePosition, did_you_mean};
 use crate::error_code;
-use crate::tree::{Kind, Member, Node, item_path, member_path};
+use crate::tree::{NodeMember, NodeValue, TreeNode, item_path, member_path};
 
 /// The members of one object.
-pub(crate) struct Fields<'n> {
-    node: &'n Node,
-    members: &'n [Member],
+pub(crate) struct ObjectReader<'n> {
+    node: &'n TreeNode,
+    members: &'n [NodeMember],
     path: String,
     what: &'static str,
     known: Vec<&'static str>,
@@ -18,16 +18,16 @@ pub(crate) struct Fields<'n> {
 }
 
 /// A member that was taken, or an item of a list.
-pub(crate) struct Taken<'n> {
-    pub(crate) node: &'n Node,
+pub(crate) struct DocumentField<'n> {
+    pub(crate) node: &'n TreeNode,
     pub(crate) path: String,
     /// Where its key stands; of an item, where the item does.
-    pub(crate) key: Position,
+    pub(crate) key: SourcePosition,
 }
 
 /// The kinds of value that a field may want.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum ExpectedType {
     Text,
     Integer,
     Boolean,
@@ -35,15 +35,15 @@ pub(crate) enum Shape {
     Mapping,
 }
 
-impl<'n> Fields<'n> {
+impl<'n> ObjectReader<'n> {
     /// The members of `field`, which is called `what` ("a step") in messages.
     pub(crate) fn open(
-        field: &Taken<'n>,
+        field: &DocumentField<'n>,
         what: &'static str,
-        findings: &mut Findings,
+        findings: &mut DiagnosticSink,
     ) -> Option<Self> {
         let Some(members) = field.node.members() else {
-            findings.wrong_type(field, Shape::Mapping, &format!("{what} is a mapping"));
+            findings.wrong_type(field, ExpectedType::Mapping, &format!("{what} is a mapping"));
             return None;
         };
         let path = field.path.clone();
@@ -66,23 +66,23 @@ impl<'n> Fields<'n> {
     }
 
     /// The member `key`, when it is there.
-    pub(crate) fn take(&mut self, key: &'static str) -> Option<Taken<'n>> {
+    pub(crate) fn take(&mut self, key: &'static str) -> Option<DocumentField<'n>> {
         self.known.push(key);
         let member = self.members.iter().find(|member| member.key == key)?;
         let path = member_path(&self.path, key);
-        Some(Taken { node: &member.value, path, key: member.position })
+        Some(DocumentField { node: &member.value, path, key: member.position })
     }
 
     /// The member `key`, which a2s 1.1 brought: in an older document it is reported, and read all
     /// the same.
-    pub(crate) fn take_newer(
+    pub(crate) fn take_since_1_1(
         &mut self,
         key: &'static str,
-        findings: &mut Findings,
-    ) -> Option<Taken<'n>> {
+        findings: &mut DiagnosticSink,
+    ) -> Option<DocumentField<'n>> {
         let taken = self.take(key);
         if let Some(taken) = &taken {
-            findings.demand_newer(&taken.path, taken.key, &format!("the field `{key}`"));
+            findings.require_version(&taken.path, taken.key, &format!("the field `{key}`"));
         }
         taken
     }
@@ -91,8 +91,8 @@ impl<'n> Fields<'n> {
     pub(crate) fn require(
         &mut self,
         key: &'static str,
-        findings: &mut Findings,
-    ) -> Option<Taken<'n>> {
+        findings: &mut DiagnosticSink,
+    ) -> Option<DocumentField<'n>> {
         let taken = self.take(key);
         if taken.is_none() {
             findings.incomplete = true;
@@ -119,8 +119,8 @@ impl<'n> Fields<'n> {
         &mut self,
         one: &'static str,
         other: &'static str,
-        findings: &mut Findings,
-    ) -> Option<Taken<'n>> {
+        findings: &mut DiagnosticSink,
+    ) -> Option<DocumentField<'n>> {
         let (first, second) = (self.take(one), self.take(other));
         if let (Some(_), Some(second)) = (&first, &second) {
             let message = format!("`{one}` and `{other}` are two names of one field");
@@ -130,7 +130,7 @@ impl<'n> Fields<'n> {
     }
 
     /// Reports every member that nobody took, unless its name begins with `x-`.
-    pub(crate) fn finish(self, findings: &mut Findings) {
+    pub(crate) fn finish(self, findings: &mut DiagnosticSink) {
         for member in self.members {
             let key = member.key.as_str();
             if self.known.contains(&key) || is_extension(key) {
@@ -159,17 +159,17 @@ impl<'n> Fields<'n> {
     }
 }
 
-impl<'n> Taken<'n> {
+impl<'n> DocumentField<'n> {
     /// Where the whole document stands.
-    pub(crate) fn root(node: &'n Node) -> Self {
+    pub(crate) fn root(node: &'n TreeNode) -> Self {
         Self { node, path: String::new(), key: node.position }
     }
 
     /// The text, when it is a string; reports when it is not.
-    pub(crate) fn string(&self, findings: &mut Findings) -> Option<&'n str> {
+    pub(crate) fn string(&self, findings: &mut DiagnosticSink) -> Option<&'n str> {
         let text = self.node.as_str();
         if text.is_none() {
-            findings.wrong_type(self, Shape::Text, "a string belongs here");
+            findings.wrong_type(self, ExpectedType::Text, "a string belongs here");
         }
         text
     }
@@ -180,10 +180,10 @@ impl<'n> Taken<'n> {
         &self,
         what: &str,
         range: RangeInclusive<u64>,
-        findings: &mut Findings,
+        findings: &mut DiagnosticSink,
     ) -> Option<u64> {
-        let Kind::Number(number) = &self.node.kind else {
-            findings.wrong_type(self, Shape::Integer, "a whole number belongs here");
+        let NodeValue::Number(number) = &self.node.kind else {
+            findings.wrong_type(self, ExpectedType::Integer, "a whole number belongs here");
             return None;
         };
         // `3.0` is the same number as `3`: a document that is written anew may have either.
@@ -203,9 +203,9 @@ impl<'n> Taken<'n> {
     }
 
     /// Whether it is true, when it is a boolean; reports when it is not.
-    pub(crate) fn boolean(&self, findings: &mut Findings) -> Option<bool> {
-        let Kind::Bool(value) = self.node.kind else {
-            findings.wrong_type(self, Shape::Boolean, "`true` or `false` belongs here");
+    pub(crate) fn boolean(&self, findings: &mut DiagnosticSink) -> Option<bool> {
+        let NodeValue::Bool(value) = self.node.kind else {
+            findings.wrong_type(self, ExpectedType::Boolean, "`true` or `false` belongs here");
             return None;
         };
         Some(value)
@@ -217,7 +217,7 @@ impl<'n> Taken<'n> {
         &self,
         what: &str,
         known: &[(&'static str, T)],
-        findings: &mut Findings,
+        findings: &mut DiagnosticSink,
     ) -> Option<T> {
         let text = self.string(findings)?;
         let found = known.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
@@ -229,12 +229,12 @@ impl<'n> Taken<'n> {
     }
 
     /// The items, when it is a list; reports when it is not.
-    pub(crate) fn items(&self, findings: &mut Findings) -> Vec<Self> {
-        let Kind::Array(items) = &self.node.kind else {
-            findings.wrong_type(self, Shape::List, "a list belongs here");
+    pub(crate) fn items(&self, findings: &mut DiagnosticSink) -> Vec<Self> {
+        let NodeValue::Array(items) = &self.node.kind else {
+            findings.wrong_type(self, ExpectedType::List, "a list belongs here");
             return Vec::new();
         };
-        let item = |(index, node): (usize, &'n Node)| Taken {
+        let item = |(index, node): (usize, &'n TreeNode)| DocumentField {
             node,
             path: item_path(&self.path, index),
             key: node.position,
@@ -243,14 +243,14 @@ impl<'n> Taken<'n> {
     }
 
     /// The members with their keys, when it is a mapping; reports when it is not.
-    pub(crate) fn entries(&self, findings: &mut Findings) -> Vec<(&'n str, Self)> {
+    pub(crate) fn entries(&self, findings: &mut DiagnosticSink) -> Vec<(&'n str, Self)> {
         let Some(members) = self.node.members() else {
-            findings.wrong_type(self, Shape::Mapping, "a mapping belongs here");
+            findings.wrong_type(self, ExpectedType::Mapping, "a mapping belongs here");
             return Vec::new();
         };
-        let entry = |member: &'n Member| {
+        let entry = |member: &'n NodeMember| {
             let path = member_path(&self.path, &member.key);
-            (member.key.as_str(), Taken { node: &member.value, path, key: member.position })
+            (member.key.as_str(), DocumentField { node: &member.value, path, key: member.position })
         };
         members.iter().map(entry).collect()
     }

@@ -1,6 +1,6 @@
 //! The beginnings of requests, by a few English words.
 
-use super::tokenizer::{Kind, Word};
+use super::tokenizer::{TextToken, TokenKind};
 
 /// What a request may begin with before its verb, when more follows.
 const OPENERS: [&str; 24] = [
@@ -134,18 +134,20 @@ const OBJECTS: [&str; 41] = [
 
 /// Whether the word at a place asks for something, in lower case: what is capitalised is a part of
 /// a name.
-pub(super) fn begins_request(words: &[Word<'_>], at: usize) -> bool {
-    let Some(word) = words.get(at).filter(|word| word.kind == Kind::Word) else { return false };
+pub(super) fn begins_request(words: &[TextToken<'_>], at: usize) -> bool {
+    let Some(word) = words.get(at).filter(|word| word.kind == TokenKind::Word) else {
+        return false;
+    };
     let norm = word.norm.as_str();
     if word.is_capitalised() && norm != "i" && norm != "i'd" {
         return false;
     }
     let next = words.get(at + 1);
-    let has_more = next.is_some_and(|next| !matches!(next.kind, Kind::Break(_)));
+    let has_more = next.is_some_and(|next| !matches!(next.kind, TokenKind::Break(_)));
     let has_object = next.is_some_and(|next| match next.kind {
-        Kind::Quote(..) => true,
-        Kind::Break(_) => false,
-        Kind::Word => OBJECTS.contains(&next.norm.as_str()),
+        TokenKind::Quote(..) => true,
+        TokenKind::Break(_) => false,
+        TokenKind::Word => OBJECTS.contains(&next.norm.as_str()),
     });
     VERBS.contains(&norm)
         || (OPENERS.contains(&norm) && has_more)

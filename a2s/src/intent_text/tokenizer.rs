@@ -4,7 +4,7 @@ use super::MAX_WORDS;
 
 /// A piece of a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Word<'s> {
+pub(crate) struct TextToken<'s> {
     /// Where it begins and ends, in bytes of the sentence.
     pub(crate) start: usize,
     pub(crate) end: usize,
@@ -12,12 +12,12 @@ pub(crate) struct Word<'s> {
     pub(crate) text: &'s str,
     /// The same in lower case, with `'` for every apostrophe.
     pub(crate) norm: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: TokenKind,
 }
 
 /// What a piece of a sentence is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TokenKind {
     /// A word, a number, an address.
     Word,
     /// A quoted text: where its inside begins and ends.
@@ -26,10 +26,10 @@ pub(crate) enum Kind {
     Break(char),
 }
 
-impl Word<'_> {
+impl TextToken<'_> {
     /// Whether it is this word, in lower case.
     pub(crate) fn is(&self, norm: &str) -> bool {
-        self.kind == Kind::Word && self.norm == norm
+        self.kind == TokenKind::Word && self.norm == norm
     }
 
     /// Whether it begins with a letter in upper case.
@@ -61,23 +61,26 @@ const QUOTES: [(char, &[char]); 12] = [
 
 /// Reads a sentence. `is_name` says of a text before a colon whether it names something, so that
 /// `city:Paris` is a name and its value, while `https://…` and `10:30` are words.
-pub(crate) fn read<'s>(sentence: &'s str, is_name: &dyn Fn(&str) -> bool) -> Vec<Word<'s>> {
-    let mut reader = Reader { sentence, at: 0, words: Vec::new(), unclosed: [false; 12] };
+pub(crate) fn tokenize<'s>(
+    sentence: &'s str,
+    is_name: &dyn Fn(&str) -> bool,
+) -> Vec<TextToken<'s>> {
+    let mut reader = TextTokenizer { sentence, at: 0, words: Vec::new(), unclosed: [false; 12] };
     while reader.words.len() < MAX_WORDS && reader.skip_space() {
         reader.read_piece(is_name);
     }
     reader.words
 }
 
-struct Reader<'s> {
+struct TextTokenizer<'s> {
     sentence: &'s str,
     at: usize,
-    words: Vec<Word<'s>>,
+    words: Vec<TextToken<'s>>,
     /// Which quotation marks are not closed from here on: each is looked for once in vain.
     unclosed: [bool; 12],
 }
 
-impl<'s> Reader<'s> {
+impl<'s> TextTokenizer<'s> {
     fn rest(&self) -> &'s str {
         &self.sentence[self.at..]
     }
@@ -87,19 +90,19 @@ impl<'s> Reader<'s> {
         let rest = self.rest();
         let space = &rest[..rest.len() - rest.trim_start().len()];
         if let Some(end) = space.find('\n').filter(|_| !self.words.is_empty()) {
-            self.push(self.at + end, self.at + end + 1, Kind::Break('\n'));
+            self.push(self.at + end, self.at + end + 1, TokenKind::Break('\n'));
         }
         self.at += space.len();
         self.at < self.sentence.len()
     }
 
-    fn push(&mut self, start: usize, end: usize, kind: Kind) {
+    fn push(&mut self, start: usize, end: usize, kind: TokenKind) {
         let text = &self.sentence[start..end];
         let norm = match kind {
-            Kind::Word => text.to_lowercase().replace('’', "'"),
-            Kind::Quote(..) | Kind::Break(_) => String::new(),
+            TokenKind::Word => text.to_lowercase().replace('’', "'"),
+            TokenKind::Quote(..) | TokenKind::Break(_) => String::new(),
         };
-        self.words.push(Word { start, end, text, norm, kind });
+        self.words.push(TextToken { start, end, text, norm, kind });
     }
 
     fn read_piece(&mut self, is_name: &dyn Fn(&str) -> bool) {
@@ -110,7 +113,7 @@ impl<'s> Reader<'s> {
         let mut letters = chunk.chars();
         let Some(first) = letters.next() else { return };
         if breaks_before(first, letters.next()) {
-            self.push(self.at, self.at + first.len_utf8(), Kind::Break(first));
+            self.push(self.at, self.at + first.len_utf8(), TokenKind::Break(first));
             self.at += first.len_utf8();
             return;
         }
@@ -134,13 +137,13 @@ impl<'s> Reader<'s> {
         match short.filter(|word| SHORTENED.contains(&word.to_lowercase().as_str())) {
             Some(word) => {
                 let middle = self.at + word.len();
-                self.push(self.at, middle, Kind::Word);
-                self.push(middle, end, Kind::Word);
+                self.push(self.at, middle, TokenKind::Word);
+                self.push(middle, end, TokenKind::Word);
                 if let Some(last) = self.words.last_mut() {
                     "is".clone_into(&mut last.norm);
                 }
             }
-            None => self.push(self.at, end, Kind::Word),
+            None => self.push(self.at, end, TokenKind::Word),
         }
     }
 
@@ -172,7 +175,7 @@ impl<'s> Reader<'s> {
         }
         let start = self.at + inside;
         let end = start + length + mark.len_utf8();
-        self.push(self.at, end, Kind::Quote(start, start + length));
+        self.push(self.at, end, TokenKind::Quote(start, start + length));
         self.at = end;
         true
     }
@@ -244,13 +247,13 @@ mod tests {
 
     #[track_caller]
     fn check(sentence: &str, expected: &[&str]) {
-        let words = read(sentence, &|name| name == "city");
+        let words = tokenize(sentence, &|name| name == "city");
         let shown: Vec<_> = words
             .iter()
             .map(|word| match word.kind {
-                Kind::Word => word.text.to_owned(),
-                Kind::Quote(start, end) => format!("<{}>", &sentence[start..end]),
-                Kind::Break(c) => format!("|{}", c.escape_default()),
+                TokenKind::Word => word.text.to_owned(),
+                TokenKind::Quote(start, end) => format!("<{}>", &sentence[start..end]),
+                TokenKind::Break(c) => format!("|{}", c.escape_default()),
             })
             .collect();
         assert_eq!(shown, expected, "{sentence:?}");
@@ -287,9 +290,9 @@ mod tests {
 
     #[test]
     fn reading_is_bounded() {
-        assert_eq!(read(&"a ".repeat(10 * MAX_WORDS), &|_| true).len(), MAX_WORDS);
+        assert_eq!(tokenize(&"a ".repeat(10 * MAX_WORDS), &|_| true).len(), MAX_WORDS);
         // Each of these could look for its end to the end of the text.
         let hostile = "'a “b „c ‘d «e `f ".repeat(100_000);
-        assert!(read(&hostile, &|_| true).len() <= MAX_WORDS);
+        assert!(tokenize(&hostile, &|_| true).len() <= MAX_WORDS);
     }
 }

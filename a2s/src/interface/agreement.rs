@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::schema_keywords::{ANNOTATIONS, write_kinds};
 use super::sent::kinds_of;
 use crate::document::ValueType;
-use crate::types::Kinds;
+use crate::types::JsonTypes;
 
 /// Takes the definitions out of a schema, which others share at the top of a whole.
 pub(super) fn take_definitions(schema: &mut Value) -> Map<String, Value> {
@@ -24,7 +24,7 @@ pub(super) fn put_definitions(schema: &mut Value, definitions: Map<String, Value
 
 /// What fits all of several uses. Where their types have nothing in common, the value is written
 /// as text in some of them, and nothing is said.
-pub(super) fn agree(uses: &[Value]) -> Value {
+pub(super) fn intersect_schemas(uses: &[Value]) -> Value {
     let mut definitions = Map::new();
     let mut said: Vec<Value> = Vec::new();
     for schema in uses {
@@ -35,7 +35,7 @@ pub(super) fn agree(uses: &[Value]) -> Value {
         }
     }
     let kinds = said.iter().filter_map(Value::as_object).map(kinds_of);
-    let kinds = kinds.fold(Kinds::ANY, Kinds::and);
+    let kinds = kinds.fold(JsonTypes::ANY, JsonTypes::and);
     // A type that another use narrows says nothing more.
     if said.len() > 1 {
         let is_wide = |schema: &Value| {
@@ -55,7 +55,7 @@ pub(super) fn agree(uses: &[Value]) -> Value {
         _ if kinds.is_empty() => return json!({}),
         [only] => {
             let mut only = only.clone();
-            if kinds != Kinds::ANY {
+            if kinds != JsonTypes::ANY {
                 set_kinds(&mut only, kinds);
             }
             only
@@ -77,7 +77,7 @@ fn rules(schema: &Value) -> Map<String, Value> {
     members.into_iter().filter(|(key, _)| !ANNOTATIONS.contains(&key.as_str())).collect()
 }
 
-fn set_kinds(schema: &mut Value, kinds: Kinds) {
+fn set_kinds(schema: &mut Value, kinds: JsonTypes) {
     if let (Value::Object(members), Value::Object(written)) = (schema, write_kinds(kinds)) {
         members.extend(written);
     }
@@ -94,7 +94,7 @@ fn have_no_value(schemas: &[Value]) -> bool {
 /// The schema of a use, held to the declared type of a parameter as well.
 pub(super) fn declare(schema: &mut Value, declared: ValueType) {
     let Value::Object(members) = schema else { return };
-    let kinds = kinds_of(members).and(Kinds::from(declared));
+    let kinds = kinds_of(members).and(JsonTypes::from(declared));
     if kinds.is_empty() {
         // It is written as text, and read as the type that the service wants.
         let wanted = kinds_of(members);
@@ -107,16 +107,16 @@ pub(super) fn declare(schema: &mut Value, declared: ValueType) {
     }
     set_kinds(schema, kinds);
     if let Some(Value::Array(values)) = schema.get_mut("enum") {
-        values.retain(|value| kinds.contains(Kinds::of(value)));
+        values.retain(|value| kinds.contains(JsonTypes::from_value(value)));
     }
 }
 
 /// The rules of a text that is read as a value of another type.
-fn as_text(wanted: Kinds) -> Map<String, Value> {
+fn as_text(wanted: JsonTypes) -> Map<String, Value> {
     let (key, rule) = match wanted {
-        Kinds::INTEGER => ("pattern", json!("^(0|-?[1-9][0-9]*)$")),
-        Kinds::NUMBER => ("pattern", json!(r"^(0|-?[1-9][0-9]*)(\.[0-9]+)?$")),
-        Kinds::BOOLEAN => ("enum", json!(["true", "false"])),
+        JsonTypes::INTEGER => ("pattern", json!("^(0|-?[1-9][0-9]*)$")),
+        JsonTypes::NUMBER => ("pattern", json!(r"^(0|-?[1-9][0-9]*)(\.[0-9]+)?$")),
+        JsonTypes::BOOLEAN => ("enum", json!(["true", "false"])),
         _ => return Map::new(),
     };
     Map::from_iter([(key.to_owned(), rule)])

@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::hidden::{Names, collect_hidden, is_soft};
+use super::schema_exclusions::{HiddenNames, collect_read_only, has_unchecked_keyword};
 use super::schema_keywords::{ANNOTATIONS, is_small, write_keywords, write_kinds};
 use crate::task::open_closed_parts;
-use crate::types::{Kinds, Object, Part, Presence, Type};
+use crate::types::{InferredType, JsonTypes, MemberPresence, ObjectType, SchemaRef};
 
 /// How deep schemas are written out.
 const MAX_DEPTH: usize = 8;
@@ -32,7 +32,7 @@ pub(super) const MAX_VALUES: usize = 100;
 
 /// Which way a value goes: members that are only for the other way are left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(super) enum SchemaDirection {
     /// To a service.
     In,
     /// From a service.
@@ -40,39 +40,39 @@ pub(super) enum Direction {
 }
 
 /// Writes the schemas of one interface.
-pub(super) struct Writer<'s> {
+pub(super) struct SchemaWriter<'s> {
     /// The schemas that may still be written.
     total: usize,
     /// Those of the current input or output. An input that needs more has `$defs`.
-    left: usize,
-    looks: usize,
-    direction: Direction,
+    schemas_left: usize,
+    lookups_left: usize,
+    direction: SchemaDirection,
     /// The targets of `$ref`s that are being written in place, by their addresses.
     open: Vec<usize>,
     /// The names of definitions, by the address of what they define and by what is not sent.
-    definitions: BTreeMap<(usize, Names), String>,
-    taken: BTreeSet<String>,
+    definitions: BTreeMap<(usize, HiddenNames), String>,
+    used_names: BTreeSet<String>,
     /// Definitions that the current input refers to.
-    waiting: Vec<(String, Part<'s>, Names)>,
+    waiting: Vec<(String, SchemaRef<'s>, HiddenNames)>,
 }
 
-impl<'s> Writer<'s> {
-    pub(super) fn new(direction: Direction) -> Self {
+impl<'s> SchemaWriter<'s> {
+    pub(super) fn new(direction: SchemaDirection) -> Self {
         Self {
-            total: if direction == Direction::In { MAX_SENT } else { MAX_TOTAL },
-            left: 0,
-            looks: MAX_LOOKS,
+            total: if direction == SchemaDirection::In { MAX_SENT } else { MAX_TOTAL },
+            schemas_left: 0,
+            lookups_left: MAX_LOOKS,
             direction,
             open: Vec::new(),
             definitions: BTreeMap::new(),
-            taken: BTreeSet::new(),
+            used_names: BTreeSet::new(),
             waiting: Vec::new(),
         }
     }
 
     /// The schema of a type, which is that of an input or output.
-    pub(super) fn write(&mut self, kind: &Type<'s>) -> Value {
-        self.left = MAX_SCHEMAS.min(self.total);
+    pub(super) fn write(&mut self, kind: &InferredType<'s>) -> Value {
+        self.schemas_left = MAX_SCHEMAS.min(self.total);
         let mut schema = self.write_type(kind, 0);
         let mut definitions = Map::new();
         while let Some((name, part, hidden)) = self.waiting.pop() {
@@ -88,19 +88,19 @@ impl<'s> Writer<'s> {
             definitions.sort_keys();
             members.insert("$defs".to_owned(), Value::Object(definitions));
         }
-        if self.direction == Direction::In {
+        if self.direction == SchemaDirection::In {
             open_closed_parts(&mut schema);
         }
         schema
     }
 
     /// Takes the room for a schema at `depth`, when there is any.
-    fn take_room(&mut self, depth: usize) -> bool {
+    fn reserve_schema(&mut self, depth: usize) -> bool {
         let room = match self.direction {
-            Direction::In => depth <= MAX_SENT_DEPTH && self.total > 0,
-            Direction::Out => depth <= MAX_DEPTH && self.left > 0,
+            SchemaDirection::In => depth <= MAX_SENT_DEPTH && self.total > 0,
+            SchemaDirection::Out => depth <= MAX_DEPTH && self.schemas_left > 0,
         };
-        self.left = self.left.saturating_sub(1);
+        self.schemas_left = self.schemas_left.saturating_sub(1);
         self.total = self.total.saturating_sub(1);
         room
     }
@@ -108,58 +108,62 @@ impl<'s> Writer<'s> {
     /// Whether no further member is shown.
     fn is_full(&self, members: usize) -> bool {
         match self.direction {
-            Direction::In => self.total == 0,
-            Direction::Out => self.left == 0 || members >= MAX_VALUES,
+            SchemaDirection::In => self.total == 0,
+            SchemaDirection::Out => self.schemas_left == 0 || members >= MAX_VALUES,
         }
     }
 
-    fn write_type(&mut self, kind: &Type<'s>, depth: usize) -> Value {
-        if !self.take_room(depth) {
+    fn write_type(&mut self, kind: &InferredType<'s>, depth: usize) -> Value {
+        if !self.reserve_schema(depth) {
             return json!({});
         }
         match kind {
-            Type::Unknown => json!({}),
-            Type::Kinds(kinds) => write_kinds(*kinds),
-            Type::Choice(values) => match values.as_slice() {
+            InferredType::Unknown => json!({}),
+            InferredType::Kinds(kinds) => write_kinds(*kinds),
+            InferredType::Choice(values) => match values.as_slice() {
                 [only] if is_small(only) => json!({"const": only}),
                 several if (2..=MAX_VALUES).contains(&several.len()) => json!({"enum": several}),
                 _ => json!({}),
             },
-            Type::Object(object) => self.write_object(object, depth),
-            Type::Tuple(items) => {
+            InferredType::Object(object) => self.write_object(object, depth),
+            InferredType::Tuple(items) => {
                 let shown = items.iter().take(MAX_VALUES);
                 let shown: Vec<_> = shown.map(|item| self.write_type(item, depth + 1)).collect();
                 let count = items.len();
                 json!({"type": "array", "prefixItems": shown, "minItems": count, "maxItems": count})
             }
-            Type::List(item) => {
+            InferredType::List(item) => {
                 json!({"type": "array", "items": self.write_type(item, depth + 1)})
             }
-            Type::Schema(parts) => {
-                let parts = parts.iter().map(|part| self.write_part(*part, &Names::new(), depth));
+            InferredType::Schema(parts) => {
+                let parts =
+                    parts.iter().map(|part| self.write_part(*part, &HiddenNames::new(), depth));
                 all_of(parts.collect())
             }
-            Type::Selection(selection) => {
+            InferredType::Selection(selection) => {
                 let names = selection.names();
                 let members = names.into_iter().take(MAX_VALUES).map(|name| {
-                    let below = selection.below(&name).map_or(Type::Unknown, Type::Selection);
+                    let below = selection
+                        .below(&name)
+                        .map_or(InferredType::Unknown, InferredType::Selection);
                     let member = self.write_type(&below, depth + 1);
                     (name, member)
                 });
                 json!({"properties": members.collect::<Map<_, _>>()})
             }
-            Type::Union(types) => {
+            InferredType::Union(types) => {
                 any_of(types.iter().map(|kind| self.write_type(kind, depth)).collect())
             }
         }
     }
 
-    fn write_object(&mut self, object: &Object<'s>, depth: usize) -> Value {
+    fn write_object(&mut self, object: &ObjectType<'s>, depth: usize) -> Value {
         let members = object.members.iter().take(MAX_VALUES);
         let properties: Map<_, _> = members
             .map(|(name, (member, _))| (name.clone(), self.write_type(member, depth + 1)))
             .collect();
-        let sure = object.members.iter().filter(|(_, (_, presence))| *presence == Presence::Sure);
+        let sure =
+            object.members.iter().filter(|(_, (_, presence))| *presence == MemberPresence::Always);
         let required: Vec<_> = sure.take(MAX_VALUES).map(|(name, _)| name).collect();
         let mut schema = json!({"type": "object", "properties": properties});
         if !required.is_empty() {
@@ -173,8 +177,8 @@ impl<'s> Writer<'s> {
 
     /// A schema of a specification; `around` are the names of properties that are not sent and
     /// stand in another part of the same whole.
-    fn write_part(&mut self, part: Part<'s>, around: &Names, depth: usize) -> Value {
-        if !self.take_room(depth) {
+    fn write_part(&mut self, part: SchemaRef<'s>, around: &HiddenNames, depth: usize) -> Value {
+        if !self.reserve_schema(depth) {
             return json!({});
         }
         let members = match part.schema {
@@ -184,14 +188,14 @@ impl<'s> Writer<'s> {
         };
         let is_openapi_3_0 = part.book.schemas.are_of_openapi_3_0();
         let mut hidden = around.clone();
-        if self.direction == Direction::In {
-            collect_hidden(part, &mut hidden, 0, &mut self.looks);
+        if self.direction == SchemaDirection::In {
+            collect_read_only(part, &mut hidden, 0, &mut self.lookups_left);
         }
         let mut schema = write_keywords(members, self.direction, is_openapi_3_0);
         self.write_below(part, members, &hidden, depth, &mut schema);
         if members.contains_key("$ref") {
             let target = self.write_target(part, &hidden, depth);
-            if self.direction == Direction::In && is_openapi_3_0 {
+            if self.direction == SchemaDirection::In && is_openapi_3_0 {
                 // OpenAPI 3.0 ignores what stands beside a `$ref`; people read it all the same.
                 schema.retain(|key, _| ANNOTATIONS.contains(&key.as_str()));
             }
@@ -206,18 +210,18 @@ impl<'s> Writer<'s> {
             };
         }
         let nullable = members.get("nullable") == Some(&json!(true))
-            && (self.direction == Direction::Out
+            && (self.direction == SchemaDirection::Out
                 || (is_openapi_3_0 && !members.contains_key("$ref")));
         let schema = Value::Object(schema);
         if nullable && !members.contains_key("type") { or_null(schema) } else { schema }
     }
 
     /// What the `$ref` of a schema leads to.
-    fn write_target(&mut self, part: Part<'s>, hidden: &Names, depth: usize) -> Value {
+    fn write_target(&mut self, part: SchemaRef<'s>, hidden: &HiddenNames, depth: usize) -> Value {
         let Some(target) = part.target() else { return json!({}) };
         let address = std::ptr::from_ref(target.schema).addr();
-        let has_room = depth < MAX_DEPTH && self.left > 0 && !self.open.contains(&address);
-        if self.direction == Direction::Out || has_room {
+        let has_room = depth < MAX_DEPTH && self.schemas_left > 0 && !self.open.contains(&address);
+        if self.direction == SchemaDirection::Out || has_room {
             self.open.push(address);
             let written = self.write_part(target, hidden, depth + 1);
             self.open.pop();
@@ -229,7 +233,12 @@ impl<'s> Writer<'s> {
     }
 
     /// The name of the definition of what a `$ref` leads to: the last word of the `$ref`.
-    fn name_definition(&mut self, part: Part<'s>, address: usize, hidden: &Names) -> String {
+    fn name_definition(
+        &mut self,
+        part: SchemaRef<'s>,
+        address: usize,
+        hidden: &HiddenNames,
+    ) -> String {
         let key = (address, hidden.clone());
         if let Some(name) = self.definitions.get(&key) {
             return name.clone();
@@ -241,7 +250,7 @@ impl<'s> Writer<'s> {
         let plain = if plain.is_empty() { "schema".to_owned() } else { plain };
         let mut name = plain.clone();
         let mut number = 2;
-        while !self.taken.insert(name.clone()) {
+        while !self.used_names.insert(name.clone()) {
             name = format!("{plain}_{number}");
             number += 1;
         }
@@ -252,21 +261,21 @@ impl<'s> Writer<'s> {
     /// The keywords that hold schemas.
     fn write_below(
         &mut self,
-        part: Part<'s>,
+        part: SchemaRef<'s>,
         members: &'s Map<String, Value>,
-        hidden: &Names,
+        hidden: &HiddenNames,
         depth: usize,
         schema: &mut Map<String, Value>,
     ) {
-        let is_sent = self.direction == Direction::In;
-        let none = Names::new();
+        let is_sent = self.direction == SchemaDirection::In;
+        let none = HiddenNames::new();
         let mut alone = vec!["items", "additionalProperties", "contains", "propertyNames"];
         if is_sent {
             alone.extend(["unevaluatedProperties", "unevaluatedItems"]);
         }
         for key in alone {
             if let Some(below @ (Value::Object(_) | Value::Bool(_))) = members.get(key) {
-                let below = self.write_part(part.beside(below), &none, depth + 1);
+                let below = self.write_part(part.with_schema(below), &none, depth + 1);
                 schema.insert(key.to_owned(), below);
             }
         }
@@ -280,7 +289,12 @@ impl<'s> Writer<'s> {
         let is_any = !is_sent
             || members.contains_key("discriminator")
             || members.get("oneOf").is_some_and(|alternatives| {
-                is_soft(part.beside(alternatives), &mut BTreeSet::new(), 0, &mut self.looks)
+                has_unchecked_keyword(
+                    part.with_schema(alternatives),
+                    &mut BTreeSet::new(),
+                    0,
+                    &mut self.lookups_left,
+                )
             });
         for (key, list, around) in [
             ("prefixItems", tuple, &none),
@@ -289,8 +303,9 @@ impl<'s> Writer<'s> {
             ("anyOf", list("anyOf"), hidden),
         ] {
             let Some(list) = list.filter(|list| !list.is_empty()) else { continue };
-            let list =
-                list.iter().map(|below| self.write_part(part.beside(below), around, depth + 1));
+            let list = list
+                .iter()
+                .map(|below| self.write_part(part.with_schema(below), around, depth + 1));
             schema.insert(key.to_owned(), list.collect());
         }
         let mut left_out = hidden.clone();
@@ -298,14 +313,14 @@ impl<'s> Writer<'s> {
             let Some(Value::Object(named)) = members.get(key) else { continue };
             let mut written = Map::new();
             for (name, below) in named {
-                if self.goes_the_other_way(part.beside(below)) {
+                if self.goes_the_other_way(part.with_schema(below)) {
                     left_out.insert(name.clone());
                 } else if self.is_full(written.len()) {
                     // When some members are not shown, none is forbidden.
                     schema.shift_remove("additionalProperties");
                     break;
                 } else {
-                    let below = self.write_part(part.beside(below), &none, depth + 1);
+                    let below = self.write_part(part.with_schema(below), &none, depth + 1);
                     written.insert(name.clone(), below);
                 }
             }
@@ -320,9 +335,9 @@ impl<'s> Writer<'s> {
     /// The keywords that make one part of a value depend on another.
     fn write_conditions(
         &mut self,
-        part: Part<'s>,
+        part: SchemaRef<'s>,
         members: &'s Map<String, Value>,
-        hidden: &Names,
+        hidden: &HiddenNames,
         depth: usize,
         schema: &mut Map<String, Value>,
     ) {
@@ -332,15 +347,20 @@ impl<'s> Writer<'s> {
             };
             // The executor does not forbid what only seems to fit.
             let is_unsure = key == "not"
-                && is_soft(part.beside(below), &mut BTreeSet::new(), 0, &mut self.looks);
+                && has_unchecked_keyword(
+                    part.with_schema(below),
+                    &mut BTreeSet::new(),
+                    0,
+                    &mut self.lookups_left,
+                );
             if !is_unsure {
-                let below = self.write_part(part.beside(below), hidden, depth + 1);
+                let below = self.write_part(part.with_schema(below), hidden, depth + 1);
                 schema.insert(key.to_owned(), below);
             }
         }
         if let Some(Value::Object(named)) = members.get("dependentSchemas") {
             let written = named.iter().map(|(name, below)| {
-                (name.clone(), self.write_part(part.beside(below), hidden, depth + 1))
+                (name.clone(), self.write_part(part.with_schema(below), hidden, depth + 1))
             });
             schema.insert("dependentSchemas".to_owned(), Value::Object(written.collect()));
         }
@@ -356,16 +376,16 @@ impl<'s> Writer<'s> {
         }
     }
 
-    fn goes_the_other_way(&self, part: Part<'_>) -> bool {
+    fn goes_the_other_way(&self, part: SchemaRef<'_>) -> bool {
         match self.direction {
-            Direction::In => part.is_read_only(),
-            Direction::Out => part.get("writeOnly") == Some(&json!(true)),
+            SchemaDirection::In => part.is_read_only(),
+            SchemaDirection::Out => part.get("writeOnly") == Some(&json!(true)),
         }
     }
 }
 
 /// The names that are missed where they are absent, in order.
-fn required(names: Option<&Value>, left_out: &Names, most: usize) -> Option<Value> {
+fn required(names: Option<&Value>, left_out: &HiddenNames, most: usize) -> Option<Value> {
     let names = names?.as_array()?.iter().filter_map(Value::as_str).take(most);
     let names: BTreeSet<&str> = names.filter(|name| !left_out.contains(*name)).collect();
     (!names.is_empty()).then(|| json!(names))
@@ -385,7 +405,7 @@ fn all_of(mut schemas: Vec<Value>) -> Value {
 fn any_of(schemas: Vec<Value>) -> Value {
     let mut kept: Vec<Value> = Vec::new();
     // What says nothing but a type is one list of types.
-    let mut kinds = Kinds::NONE;
+    let mut kinds = JsonTypes::NONE;
     for schema in schemas {
         if schema == json!({}) {
             return schema;
@@ -396,7 +416,7 @@ fn any_of(schemas: Vec<Value>) -> Value {
             None => kept.push(schema),
         }
     }
-    if kinds == Kinds::NULL
+    if kinds == JsonTypes::NULL
         && let [only] = kept.as_slice()
     {
         return or_null(only.clone());
@@ -429,14 +449,14 @@ fn or_null(schema: Value) -> Value {
 }
 
 /// The kinds of a schema that says nothing else.
-fn only_kinds(schema: &Value) -> Option<Kinds> {
+fn only_kinds(schema: &Value) -> Option<JsonTypes> {
     let members = schema.as_object().filter(|members| members.len() == 1)?;
     match members.get("type")? {
-        Value::String(name) => Kinds::named(name),
+        Value::String(name) => JsonTypes::from_name(name),
         Value::Array(names) => names
             .iter()
-            .map(|name| Kinds::named(name.as_str()?))
-            .try_fold(Kinds::NONE, |all, kinds| Some(all.or(kinds?))),
+            .map(|name| JsonTypes::from_name(name.as_str()?))
+            .try_fold(JsonTypes::NONE, |all, kinds| Some(all.or(kinds?))),
         _ => None,
     }
 }

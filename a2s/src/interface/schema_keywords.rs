@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::schema::{Direction, MAX_VALUES};
-use crate::types::Kinds;
+use super::schema::{MAX_VALUES, SchemaDirection};
+use crate::types::JsonTypes;
 
 /// The longest description, in characters.
 const MAX_TEXT: usize = 300;
@@ -17,28 +17,28 @@ const MAX_CHOICES: usize = 5_000;
 const MAX_COMPARED: usize = 500;
 
 /// Keywords that stay as they are, and the kind of value that each has.
-const PLAIN: [(&str, Kinds); 21] = [
-    ("title", Kinds::STRING),
-    ("description", Kinds::STRING),
-    ("format", Kinds::STRING),
-    ("pattern", Kinds::STRING),
-    ("contentEncoding", Kinds::STRING),
-    ("contentMediaType", Kinds::STRING),
-    ("multipleOf", Kinds::NUMBER),
-    ("maximum", Kinds::NUMBER),
-    ("minimum", Kinds::NUMBER),
-    ("exclusiveMaximum", Kinds::NUMBER),
-    ("exclusiveMinimum", Kinds::NUMBER),
-    ("maxLength", Kinds::INTEGER),
-    ("minLength", Kinds::INTEGER),
-    ("maxItems", Kinds::INTEGER),
-    ("minItems", Kinds::INTEGER),
-    ("maxProperties", Kinds::INTEGER),
-    ("minProperties", Kinds::INTEGER),
-    ("uniqueItems", Kinds::BOOLEAN),
-    ("deprecated", Kinds::BOOLEAN),
-    ("readOnly", Kinds::BOOLEAN),
-    ("writeOnly", Kinds::BOOLEAN),
+const PLAIN: [(&str, JsonTypes); 21] = [
+    ("title", JsonTypes::STRING),
+    ("description", JsonTypes::STRING),
+    ("format", JsonTypes::STRING),
+    ("pattern", JsonTypes::STRING),
+    ("contentEncoding", JsonTypes::STRING),
+    ("contentMediaType", JsonTypes::STRING),
+    ("multipleOf", JsonTypes::NUMBER),
+    ("maximum", JsonTypes::NUMBER),
+    ("minimum", JsonTypes::NUMBER),
+    ("exclusiveMaximum", JsonTypes::NUMBER),
+    ("exclusiveMinimum", JsonTypes::NUMBER),
+    ("maxLength", JsonTypes::INTEGER),
+    ("minLength", JsonTypes::INTEGER),
+    ("maxItems", JsonTypes::INTEGER),
+    ("minItems", JsonTypes::INTEGER),
+    ("maxProperties", JsonTypes::INTEGER),
+    ("minProperties", JsonTypes::INTEGER),
+    ("uniqueItems", JsonTypes::BOOLEAN),
+    ("deprecated", JsonTypes::BOOLEAN),
+    ("readOnly", JsonTypes::BOOLEAN),
+    ("writeOnly", JsonTypes::BOOLEAN),
 ];
 
 /// Keywords that tell something and neither allow nor forbid anything.
@@ -49,13 +49,13 @@ pub(super) const ANNOTATIONS: [&str; 7] =
 /// executor reads them; of a response they may say less.
 pub(super) fn write_keywords(
     members: &Map<String, Value>,
-    direction: Direction,
+    direction: SchemaDirection,
     is_openapi_3_0: bool,
 ) -> Map<String, Value> {
     let mut schema = Map::new();
     let (kinds, choices) = match direction {
-        Direction::In => sent_types(members, is_openapi_3_0),
-        Direction::Out => types(members),
+        SchemaDirection::In => sent_types(members, is_openapi_3_0),
+        SchemaDirection::Out => types(members),
     };
     if let Some(Value::Object(typed)) = kinds.map(write_kinds) {
         schema.extend(typed);
@@ -75,7 +75,7 @@ pub(super) fn write_keywords(
         }
     }
     for key in ["const", "default"] {
-        let is_rule = key == "const" && direction == Direction::In;
+        let is_rule = key == "const" && direction == SchemaDirection::In;
         if let Some(value) = members.get(key).filter(|value| is_rule || is_small(value)) {
             schema.insert(key.to_owned(), value.clone());
         }
@@ -96,13 +96,14 @@ pub(super) fn write_keywords(
 fn sent_types(
     members: &Map<String, Value>,
     is_openapi_3_0: bool,
-) -> (Option<Kinds>, Option<Vec<Value>>) {
+) -> (Option<JsonTypes>, Option<Vec<Value>>) {
     let nullable = is_openapi_3_0 && members.get("nullable") == Some(&json!(true));
     let kinds = named_kinds(members);
     let listed = members.get("enum").and_then(Value::as_array);
     let listed = listed.filter(|listed| (1..=MAX_CHOICES).contains(&listed.len()));
     let choices = listed.map(|listed| {
-        let fits = |value: &Value| kinds.is_none_or(|kinds| kinds.contains(Kinds::of(value)));
+        let fits =
+            |value: &Value| kinds.is_none_or(|kinds| kinds.contains(JsonTypes::from_value(value)));
         let mut choices: Vec<Value> = listed.iter().filter(|value| fits(value)).cloned().collect();
         if kinds.is_some() && listed.len() <= MAX_COMPARED {
             for other in listed.iter().filter_map(reread).filter(fits) {
@@ -119,7 +120,7 @@ fn sent_types(
     {
         choices.push(Value::Null);
     }
-    (kinds.map(|kinds| if nullable { kinds.or(Kinds::NULL) } else { kinds }), choices)
+    (kinds.map(|kinds| if nullable { kinds.or(JsonTypes::NULL) } else { kinds }), choices)
 }
 
 /// The value of another type that a value of an enumeration may stand for.
@@ -134,22 +135,23 @@ fn reread(value: &Value) -> Option<Value> {
 }
 
 /// The kinds that `type` names, unless one of its words is no type.
-fn named_kinds(members: &Map<String, Value>) -> Option<Kinds> {
+fn named_kinds(members: &Map<String, Value>) -> Option<JsonTypes> {
     let names: Vec<&str> = match members.get("type") {
         Some(Value::String(name)) => vec![name],
         Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
         _ => return None,
     };
-    let kinds: Option<Vec<Kinds>> = names.iter().map(|name| Kinds::named(name)).collect();
+    let kinds: Option<Vec<JsonTypes>> =
+        names.iter().map(|name| JsonTypes::from_name(name)).collect();
     let kinds = kinds.filter(|kinds| !kinds.is_empty())?;
-    Some(kinds.into_iter().fold(Kinds::NONE, Kinds::or))
+    Some(kinds.into_iter().fold(JsonTypes::NONE, JsonTypes::or))
 }
 
 /// The kinds of `type` and the values of `enum`, both with null where `nullable` says so.
-fn types(members: &Map<String, Value>) -> (Option<Kinds>, Option<Vec<Value>>) {
+fn types(members: &Map<String, Value>) -> (Option<JsonTypes>, Option<Vec<Value>>) {
     let nullable = members.get("nullable") == Some(&json!(true));
     let kinds = named_kinds(members);
-    let kinds = kinds.map(|kinds| if nullable { kinds.or(Kinds::NULL) } else { kinds });
+    let kinds = kinds.map(|kinds| if nullable { kinds.or(JsonTypes::NULL) } else { kinds });
     let choices = members.get("enum").and_then(Value::as_array);
     let choices = choices.filter(|choices| (1..=MAX_VALUES).contains(&choices.len()));
     let Some(mut choices) = choices.cloned() else { return (kinds, None) };
@@ -158,19 +160,20 @@ fn types(members: &Map<String, Value>) -> (Option<Kinds>, Option<Vec<Value>>) {
     }
     // Null in the list was meant as such; other values that the type does not allow were meant in
     // another way than they were written.
-    let null = if choices.contains(&Value::Null) { Kinds::NULL } else { Kinds::NONE };
+    let null = if choices.contains(&Value::Null) { JsonTypes::NULL } else { JsonTypes::NONE };
     let kinds = kinds.map(|kinds| kinds.or(null));
-    let fits = |value: &Value| kinds.is_none_or(|kinds| kinds.contains(Kinds::of(value)));
+    let fits =
+        |value: &Value| kinds.is_none_or(|kinds| kinds.contains(JsonTypes::from_value(value)));
     let fit = choices.iter().all(fits);
     (kinds, fit.then_some(choices))
 }
 
 /// The value of a keyword, when it is as it should be.
-fn plain(key: &str, kind: Kinds, value: &Value, direction: Direction) -> Option<Value> {
-    let longest_pattern = if direction == Direction::In { MAX_PATTERN } else { MAX_TEXT };
+fn plain(key: &str, kind: JsonTypes, value: &Value, direction: SchemaDirection) -> Option<Value> {
+    let longest_pattern = if direction == SchemaDirection::In { MAX_PATTERN } else { MAX_TEXT };
     match value {
-        value if !kind.contains(Kinds::of(value)) => None,
-        Value::Number(number) if kind == Kinds::INTEGER => {
+        value if !kind.contains(JsonTypes::from_value(value)) => None,
+        Value::Number(number) if kind == JsonTypes::INTEGER => {
             let whole = || number.as_f64().filter(|n| n.fract() == 0.0 && (0.0..=9e15).contains(n));
             // In these bounds, nothing is lost.
             number.as_u64().or_else(|| Some(whole()? as u64)).map(Value::from)
@@ -190,9 +193,9 @@ fn plain(key: &str, kind: Kinds, value: &Value, direction: Direction) -> Option<
 }
 
 /// `{"type": …}`.
-pub(super) fn write_kinds(kinds: Kinds) -> Value {
+pub(super) fn write_kinds(kinds: JsonTypes) -> Value {
     match kinds.names().as_slice() {
-        _ if kinds == Kinds::ANY => json!({}),
+        _ if kinds == JsonTypes::ANY => json!({}),
         [] => json!({}),
         [only] => json!({"type": only}),
         names => json!({"type": names}),

@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::schema_keywords::write_kinds;
-use crate::task::{BodyField, BodyFormat, FieldKind, MediaType, RequestBody};
-use crate::types::Kinds;
+use crate::task::{BodyField, BodyFormat, FieldType, MediaType, RequestBody};
+use crate::types::JsonTypes;
 
 /// The form of Base64.
 const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$";
 
 /// The schema of a value that has to be sent. Null is not sent, and neither is a list or an object
 /// without members where they are written as text (`is_text`).
-pub(super) fn present(schema: &mut Value, is_text: bool) {
+pub(super) fn require_value(schema: &mut Value, is_text: bool) {
     let Some(members) = schema.as_object_mut() else { return };
     if let Some(Value::Array(_)) = members.get("type")
-        && let Value::Object(typed) = write_kinds(kinds_of(members).without(Kinds::NULL))
+        && let Value::Object(typed) = write_kinds(kinds_of(members).without(JsonTypes::NULL))
     {
         members.shift_remove("type");
         members.extend(typed);
@@ -37,8 +37,8 @@ pub(super) fn present(schema: &mut Value, is_text: bool) {
             }
         }
     }
-    let kinds = members.get("type").map_or(Kinds::NONE, |_| kinds_of(members));
-    for (kind, key) in [(Kinds::ARRAY, "minItems"), (Kinds::OBJECT, "minProperties")] {
+    let kinds = members.get("type").map_or(JsonTypes::NONE, |_| kinds_of(members));
+    for (kind, key) in [(JsonTypes::ARRAY, "minItems"), (JsonTypes::OBJECT, "minProperties")] {
         let least = members.get(key).and_then(Value::as_u64).unwrap_or(0);
         if is_text && kinds.overlaps(kind) && least == 0 {
             members.insert(key.to_owned(), json!(1));
@@ -47,11 +47,12 @@ pub(super) fn present(schema: &mut Value, is_text: bool) {
 }
 
 /// The kinds that the `type` of a written schema names; all of them without one.
-pub(super) fn kinds_of(members: &Map<String, Value>) -> Kinds {
-    let named = |name: &Value| name.as_str().and_then(Kinds::named).unwrap_or(Kinds::ANY);
+pub(super) fn kinds_of(members: &Map<String, Value>) -> JsonTypes {
+    let named =
+        |name: &Value| name.as_str().and_then(JsonTypes::from_name).unwrap_or(JsonTypes::ANY);
     match members.get("type") {
-        None => Kinds::ANY,
-        Some(Value::Array(names)) => names.iter().map(named).fold(Kinds::NONE, Kinds::or),
+        None => JsonTypes::ANY,
+        Some(Value::Array(names)) => names.iter().map(named).fold(JsonTypes::NONE, JsonTypes::or),
         Some(name) => named(name),
     }
 }
@@ -75,11 +76,11 @@ pub(super) fn field_schema(
     is_required: bool,
 ) -> Value {
     let is_file =
-        format == BodyFormat::Multipart && field.is_some_and(|field| field.kind == FieldKind::File);
+        format == BodyFormat::Multipart && field.is_some_and(|field| field.kind == FieldType::File);
     if is_required {
         let has_style = field.is_some_and(|field| field.style.is_some());
-        let is_list = schema.as_object().is_some_and(|own| kinds_of(own) == Kinds::ARRAY);
-        present(&mut schema, has_style || is_list);
+        let is_list = schema.as_object().is_some_and(|own| kinds_of(own) == JsonTypes::ARRAY);
+        require_value(&mut schema, has_style || is_list);
     }
     if !is_file {
         return schema;
@@ -118,14 +119,16 @@ fn adapt_fields(schema: &mut Value, body: &RequestBody, required: &BTreeSet<Stri
 
 /// The schema of a body that is sent as text or bytes, from that of what it stands for.
 pub(super) fn content_schema(schema: Value, body: &RequestBody) -> Value {
-    let kinds = schema.as_object().map_or(Kinds::ANY, kinds_of);
-    let is_scalar = Kinds::SCALAR.contains(kinds);
+    let kinds = schema.as_object().map_or(JsonTypes::ANY, kinds_of);
+    let is_scalar = JsonTypes::SCALAR.contains(kinds);
     let is_yaml = MediaType::essence(&body.media_type).ends_with("yaml");
     match body.format {
         BodyFormat::Text if is_scalar || is_yaml => schema,
         BodyFormat::Text => json!({"type": "string"}),
         _ if body.media_type.is_range() => schema,
-        _ => file_schema(if kinds == Kinds::STRING { schema } else { json!({"type": "string"}) }),
+        _ => {
+            file_schema(if kinds == JsonTypes::STRING { schema } else { json!({"type": "string"}) })
+        }
     }
 }
 

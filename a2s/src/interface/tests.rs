@@ -1,9 +1,9 @@
 use serde_json::{Value, json};
 
 use crate::compile;
-use crate::interface::{Complexity, Interface};
+use crate::interface::{CapabilityInterface, Complexity};
 
-fn interface(members: &Value) -> Interface {
+fn interface(members: &Value) -> CapabilityInterface {
     let mut document = json!({
         "a2s": "1.1.0", "name": "Test", "description": "A test", "domains": ["api.example"],
         "version": "1.0.0", "checksum": "<checksum>", "authors": [{"name": "A"}],
@@ -30,7 +30,7 @@ fn people_see_outputs_as_the_author_wrote_them_and_runs_do_not() {
         "output": {"title": "${b}", "body": "${c}", "about": "${a}"}
     }"#;
     let document = compile(text.as_bytes()).document.unwrap();
-    let names = |interface: &Interface| -> Vec<String> {
+    let names = |interface: &CapabilityInterface| -> Vec<String> {
         interface.outputs.iter().map(|output| output.name.clone()).collect()
     };
     assert_eq!(names(&document.interface_as_written()), ["title", "body", "about"]);
@@ -253,7 +253,7 @@ fn the_whole_is_one_json_schema() {
         })
     );
     // Others may want more than what is listed here.
-    let open = Interface { uses_others: true, ..found };
+    let open = CapabilityInterface { uses_others: true, ..found };
     assert_eq!(open.to_json_schema("Order", "")["input"]["additionalProperties"], json!(true));
 }
 

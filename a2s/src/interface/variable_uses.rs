@@ -4,40 +4,45 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::agreement::{agree, put_definitions, take_definitions};
-use super::schema::{Direction, Writer};
-use super::sent::{content_schema, field_schema, form_schema, present, required_names};
-use crate::document::{Action, Block, OnError, Step};
-use crate::task::Place;
+use super::agreement::{intersect_schemas, put_definitions, take_definitions};
+use super::schema::{SchemaDirection, SchemaWriter};
+use super::sent::{content_schema, field_schema, form_schema, require_value, required_names};
+use crate::document::{OnError, Step, StepAction, StepBlock};
+use crate::task::InputLocation;
 use crate::task::{
-    BodyFormat, GraphqlTask, ParameterPlace, RequestBody, Schemas, Task, VariableDefinition,
+    BodyFormat, GraphqlTask, ParameterLocation, RequestBody, SchemaResolver, Task,
+    VariableDefinition,
 };
 use crate::template::Template;
-use crate::types::{Book, Names, Type, variable_schema};
+use crate::types::{InferredType, SchemaContext, TypeEnv, variable_schema};
 
 /// The most uses of one name that are compared.
 const MAX_USES: usize = 20;
 
 /// The schemas of the places where each variable ends up as a whole.
-pub(super) struct Uses<'u, 'n> {
-    names: &'u Names<'n>,
-    writer: Writer<'n>,
+pub(super) struct VariableUses<'u, 'n> {
+    names: &'u TypeEnv<'n>,
+    writer: SchemaWriter<'n>,
     by_name: BTreeMap<&'n str, Vec<Value>>,
 }
 
-impl<'u, 'n> Uses<'u, 'n> {
-    pub(super) fn of(names: &'u Names<'n>) -> Self {
-        let mut uses = Self { names, writer: Writer::new(Direction::In), by_name: BTreeMap::new() };
+impl<'u, 'n> VariableUses<'u, 'n> {
+    pub(super) fn new(names: &'u TypeEnv<'n>) -> Self {
+        let mut uses = Self {
+            names,
+            writer: SchemaWriter::new(SchemaDirection::In),
+            by_name: BTreeMap::new(),
+        };
         uses.gather_block(&names.capability.execution);
         uses
     }
 
     /// What all uses of a name agree on.
     pub(super) fn schema(&self, name: &str) -> Value {
-        self.by_name.get(name).map_or(json!({}), |uses| agree(uses))
+        self.by_name.get(name).map_or(json!({}), |uses| intersect_schemas(uses))
     }
 
-    fn gather_block(&mut self, block: &'n Block) {
+    fn gather_block(&mut self, block: &'n StepBlock) {
         for step in block.children() {
             self.gather(step);
         }
@@ -45,13 +50,13 @@ impl<'u, 'n> Uses<'u, 'n> {
 
     fn gather(&mut self, step: &'n Step) {
         match &step.action {
-            Action::Task { task, inputs, .. } => {
+            StepAction::Task { task, inputs, .. } => {
                 for (place, template) in inputs {
                     self.gather_input(task, place, template);
                 }
             }
-            Action::Capability { .. } => {}
-            Action::Block(block) => self.gather_block(block),
+            StepAction::Capability { .. } => {}
+            StepAction::Block(block) => self.gather_block(block),
         }
         if let OnError::Catch { steps, .. } = &step.control.on_error {
             steps.iter().for_each(|step| self.gather(step));
@@ -62,7 +67,7 @@ impl<'u, 'n> Uses<'u, 'n> {
             if let Template::Reference(reference) = &for_each.items
                 && reference.is_plain()
             {
-                let mut items = items.map_or(json!({}), |uses| agree(&uses));
+                let mut items = items.map_or(json!({}), |uses| intersect_schemas(&uses));
                 let definitions = take_definitions(&mut items);
                 let mut list = json!({"type": "array", "items": items});
                 put_definitions(&mut list, definitions);
@@ -71,22 +76,23 @@ impl<'u, 'n> Uses<'u, 'n> {
         }
     }
 
-    fn gather_input(&mut self, task: &'n Task, place: &Place, template: &'n Template) {
+    fn gather_input(&mut self, task: &'n Task, place: &InputLocation, template: &'n Template) {
         match (task, place) {
-            (Task::OpenApi(task), Place::Body) => {
+            (Task::OpenApi(task), InputLocation::Body) => {
                 let Some(body) = &task.body else { return };
-                let book = Book { schemas: (&**task).into(), fuel: self.names.fuel };
-                self.gather_body(body, template, &Type::of_schema(&body.schema, book));
+                let book = SchemaContext { schemas: (&**task).into(), budget: self.names.budget };
+                self.gather_body(body, template, &InferredType::from_schema(&body.schema, book));
             }
             (Task::OpenApi(task), _) => {
                 let parameter = task.parameters.iter().find(|p| p.is_at(place));
                 let (Some(parameter), Some(name)) = (parameter, whole(template)) else { return };
-                let book = Book { schemas: (&**task).into(), fuel: self.names.fuel };
-                let mut schema = self.writer.write(&Type::of_schema(&parameter.schema, book));
+                let book = SchemaContext { schemas: (&**task).into(), budget: self.names.budget };
+                let mut schema =
+                    self.writer.write(&InferredType::from_schema(&parameter.schema, book));
                 if parameter.required {
-                    present(&mut schema, parameter.content.is_none());
+                    require_value(&mut schema, parameter.content.is_none());
                 }
-                if parameter.place == ParameterPlace::Path && schema["type"] == "string" {
+                if parameter.location == ParameterLocation::Path && schema["type"] == "string" {
                     let least = schema["minLength"].as_u64().unwrap_or(0).max(1);
                     schema["minLength"] = json!(least);
                 }
@@ -99,37 +105,43 @@ impl<'u, 'n> Uses<'u, 'n> {
             }
             (Task::Graphql(task), _) => {
                 let mut variables = task.variables.iter();
-                let variable = variables.find(|v| Place::Variable(v.name.clone()) == *place);
+                let variable =
+                    variables.find(|v| InputLocation::Variable(v.name.clone()) == *place);
                 if let (Some(variable), Some(name)) = (variable, whole(template)) {
                     let schema = self.variable_schema(task, variable);
                     self.add(name, schema);
                 }
             }
-            (Task::Mcp(task), Place::Argument(name)) => {
+            (Task::Mcp(task), InputLocation::Argument(name)) => {
                 let Some(schema) = task.argument_schema(name) else { return };
-                let book = Book { schemas: task.inputs(), fuel: self.names.fuel };
-                self.gather_below(template, &Type::of_schema(schema, book));
+                let book = SchemaContext { schemas: task.inputs(), budget: self.names.budget };
+                self.gather_below(template, &InferredType::from_schema(schema, book));
             }
             (Task::Mcp(_), _) => {}
         }
     }
 
     /// Gathers the uses inside a body.
-    fn gather_body(&mut self, body: &'n RequestBody, template: &'n Template, takes: &Type<'n>) {
+    fn gather_body(
+        &mut self,
+        body: &'n RequestBody,
+        template: &'n Template,
+        takes: &InferredType<'n>,
+    ) {
         match (body.format, template) {
             (BodyFormat::Json, _) => match whole(template).filter(|_| body.required) {
                 Some(name) => {
                     let mut schema = self.writer.write(takes);
-                    present(&mut schema, false);
+                    require_value(&mut schema, false);
                     self.add(name, schema);
                 }
                 None => self.gather_below(template, takes),
             },
             (BodyFormat::Form | BodyFormat::Multipart, Template::Object(members)) => {
-                let described = Writer::new(Direction::In).write(takes);
+                let described = SchemaWriter::new(SchemaDirection::In).write(takes);
                 let required = required_names(&described);
                 for (name, member) in members {
-                    let takes = takes.below(name);
+                    let takes = takes.nested(name);
                     let Some(variable) = whole(member) else {
                         self.gather_below(member, &takes);
                         continue;
@@ -162,17 +174,17 @@ impl<'u, 'n> Uses<'u, 'n> {
         if !variable.schema.is_object() {
             return variable_schema(&variable.kind);
         }
-        let schemas = Schemas::Definitions(&task.definitions);
-        let book = Book { schemas, fuel: self.names.fuel };
-        let mut schema = self.writer.write(&Type::of_schema(&variable.schema, book));
-        present(&mut schema, false);
+        let schemas = SchemaResolver::Definitions(&task.definitions);
+        let book = SchemaContext { schemas, budget: self.names.budget };
+        let mut schema = self.writer.write(&InferredType::from_schema(&variable.schema, book));
+        require_value(&mut schema, false);
         prefer_lists(&mut schema);
         schema
     }
 
     /// Gathers the uses inside a body or an argument, or a part of it that takes values of this
     /// type.
-    fn gather_below(&mut self, template: &'n Template, takes: &Type<'n>) {
+    fn gather_below(&mut self, template: &'n Template, takes: &InferredType<'n>) {
         if takes.is_unknown() {
             return;
         }
@@ -185,11 +197,11 @@ impl<'u, 'n> Uses<'u, 'n> {
             }
             Template::Object(members) => {
                 for (name, member) in members {
-                    self.gather_below(member, &takes.below(name));
+                    self.gather_below(member, &takes.nested(name));
                 }
             }
             Template::Array(items) => {
-                let takes = takes.each();
+                let takes = takes.item_type();
                 items.iter().for_each(|item| self.gather_below(item, &takes));
             }
             Template::Literal(_) | Template::Text(_) => {}
@@ -234,6 +246,6 @@ fn prefer_lists(schema: &mut Value) {
 /// Whether a schema is that of another or null.
 fn is_or_null(schema: &Value, other: &Value) -> bool {
     let mut schema = schema.clone();
-    present(&mut schema, false);
+    require_value(&mut schema, false);
     schema == *other
 }

@@ -2,28 +2,28 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::intent_text::{Kind, Word};
+use crate::intent_text::{TextToken, TokenKind};
 use crate::interface::InputField;
 use crate::name::split_name;
 
 /// Patterns of all inputs that are looked for, and inputs whose names are.
-const MOST_PATTERNS: usize = 1_000;
+const MAX_PATTERNS: usize = 1_000;
 /// Places that are looked at, the first ones of a sentence.
-const MOST_SIGHTS: usize = 4_000;
+const MAX_MATCHES: usize = 4_000;
 /// Words of a pattern, on either side of its `*`.
-const MOST_WORDS: usize = 16;
+const MAX_PATTERN_WORDS: usize = 16;
 
 /// A place where a pattern is met, or the name of an input before a colon.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Sight {
+pub(super) struct PatternMatch {
     /// Which input.
     pub(super) field: usize,
     /// Which of its patterns; before all of them stands its name.
     pub(super) rank: usize,
     /// What stands before the value.
-    pub(super) lead: Lead,
+    pub(super) cue: CueWord,
     /// The words from the first that may be of the value to the one behind the last.
-    pub(super) star: (usize, usize),
+    pub(super) value_words: (usize, usize),
     /// How many words the pattern has before its `*`.
     before: usize,
     /// Whether what ends the value is a quoted text.
@@ -32,7 +32,7 @@ pub(super) struct Sight {
 
 /// What stands before a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lead {
+pub(super) enum CueWord {
     /// The name of the input.
     Name,
     /// A verb whose object is a text: `say *`.
@@ -74,27 +74,27 @@ const SPEECH: [&str; 21] = [
 ];
 
 /// A pattern as words.
-struct Pattern {
+struct WordPattern {
     field: usize,
     rank: usize,
-    lead: Lead,
+    cue: CueWord,
     before: Vec<usize>,
     after: Vec<usize>,
 }
 
 /// Numbers for the words of patterns, so that comparing is cheap.
 #[derive(Default)]
-struct Book(BTreeMap<String, usize>);
+struct WordInterner(BTreeMap<String, usize>);
 
-impl Book {
-    fn number(&mut self, word: &str) -> usize {
+impl WordInterner {
+    fn intern(&mut self, word: &str) -> usize {
         let next = self.0.len();
         *self.0.entry(word.to_owned()).or_insert(next)
     }
 
     /// The words of patterns that a word of a sentence stands for: itself, and the verb that it is
     /// a form of.
-    fn numbers(&self, word: &Word<'_>) -> Vec<usize> {
+    fn word_ids(&self, word: &TextToken<'_>) -> Vec<usize> {
         let norm = word.norm.as_str();
         let mut forms = vec![norm.to_owned()];
         if let Some(stem) = norm.strip_suffix("ing").filter(|stem| stem.len() >= 3) {
@@ -112,22 +112,26 @@ impl Book {
 }
 
 /// Every place where a pattern of these inputs, or the name of one, is met.
-pub(super) fn look(words: &[Word<'_>], begins: &[bool], fields: &[InputField]) -> Vec<Sight> {
-    let mut book = Book::default();
+pub(super) fn find_matches(
+    words: &[TextToken<'_>],
+    begins: &[bool],
+    fields: &[InputField],
+) -> Vec<PatternMatch> {
+    let mut book = WordInterner::default();
     let patterns = read_patterns(fields, &mut book);
     let numbers: Vec<Vec<usize>> = words
         .iter()
-        .map(|word| if word.kind == Kind::Word { book.numbers(word) } else { Vec::new() })
+        .map(|word| if word.kind == TokenKind::Word { book.word_ids(word) } else { Vec::new() })
         .collect();
     let meets = |pattern: &[usize], at: usize| {
         let place = numbers.get(at..at + pattern.len());
         place.is_some_and(|place| place.iter().zip(pattern).all(|(word, n)| word.contains(n)))
     };
-    let mut met: Vec<(&Pattern, usize, usize)> = Vec::new();
-    let mut trailing: Vec<(&Pattern, usize)> = Vec::new();
+    let mut met: Vec<(&WordPattern, usize, usize)> = Vec::new();
+    let mut trailing: Vec<(&WordPattern, usize)> = Vec::new();
     'words: for at in 0..words.len() {
         for pattern in &patterns {
-            if met.len() + trailing.len() == MOST_SIGHTS {
+            if met.len() + trailing.len() == MAX_MATCHES {
                 break 'words;
             }
             if pattern.before.is_empty() {
@@ -139,19 +143,26 @@ pub(super) fn look(words: &[Word<'_>], begins: &[bool], fields: &[InputField]) -
         }
     }
     let named = find_names(words, fields);
-    let reach = Reach {
+    let reach = SpanLimit {
         words,
         begins,
         starts: met.iter().map(|(_, at, _)| *at).collect(),
         stars: met.iter().map(|(_, _, star)| *star).collect(),
         names: named.iter().map(|(_, at, _)| *at).collect(),
     };
-    let mut sights: Vec<Sight> = Vec::new();
+    let mut matches: Vec<PatternMatch> = Vec::new();
     for (pattern, _, star) in met {
-        let Pattern { field, rank, lead, .. } = *pattern;
+        let WordPattern { field, rank, cue: lead, .. } = *pattern;
         let mut see = |star: usize, (end, quote): (usize, bool)| {
             let before = pattern.before.len();
-            sights.push(Sight { field, rank, lead, star: (star, end), before, quote });
+            matches.push(PatternMatch {
+                field,
+                rank,
+                cue: lead,
+                value_words: (star, end),
+                before,
+                quote,
+            });
         };
         let items = takes_list(fields.get(field));
         let (end, quote) = reach.end_of(star, items, true);
@@ -161,69 +172,82 @@ pub(super) fn look(words: &[Word<'_>], begins: &[bool], fields: &[InputField]) -
             see(star, (after, false));
         }
         // "Post the following: …": the text stands behind the colon.
-        if lead == Lead::Speech && words.get(end).is_some_and(|w| w.kind == Kind::Break(':')) {
+        if lead == CueWord::Speech
+            && words.get(end).is_some_and(|w| w.kind == TokenKind::Break(':'))
+        {
             let star = skip_opening(words, end);
             see(star, reach.end_of(star, items, true));
         }
     }
     for (pattern, at) in trailing {
         let star = (reach.start_of(at), at);
-        let quote = words.get(at - 1).is_some_and(|word| matches!(word.kind, Kind::Quote(..)));
-        let Pattern { field, rank, lead, .. } = *pattern;
-        sights.push(Sight { field, rank, lead, star, before: 0, quote });
+        let quote = words.get(at - 1).is_some_and(|word| matches!(word.kind, TokenKind::Quote(..)));
+        let WordPattern { field, rank, cue: lead, .. } = *pattern;
+        matches.push(PatternMatch { field, rank, cue: lead, value_words: star, before: 0, quote });
     }
     for (field, _, star) in named {
         let (end, quote) = reach.end_of(star, takes_list(fields.get(field)), false);
         let star = (star, end);
-        sights.push(Sight { field, rank: 0, lead: Lead::Name, star, before: usize::MAX, quote });
+        matches.push(PatternMatch {
+            field,
+            rank: 0,
+            cue: CueWord::Name,
+            value_words: star,
+            before: usize::MAX,
+            quote,
+        });
     }
-    keep_longest(sights)
+    keep_longest(matches)
 }
 
 /// Of patterns of several inputs that end at the same word the longest one means it: `ministry of
 /// *` before `of *`.
-fn keep_longest(mut sights: Vec<Sight>) -> Vec<Sight> {
+fn keep_longest(mut matches: Vec<PatternMatch>) -> Vec<PatternMatch> {
     let mut longest: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
-    for sight in &sights {
-        let most = longest.entry(sight.star.0).or_insert((sight.before, sight.field));
-        if sight.before > most.0 {
-            *most = (sight.before, sight.field);
+    for pattern_match in &matches {
+        let most = longest
+            .entry(pattern_match.value_words.0)
+            .or_insert((pattern_match.before, pattern_match.field));
+        if pattern_match.before > most.0 {
+            *most = (pattern_match.before, pattern_match.field);
         }
     }
-    sights.retain(|sight| {
-        longest.get(&sight.star.0).is_none_or(|(before, field)| {
-            sight.before == *before || sight.field == *field || sight.before == 0
+    matches.retain(|pattern_match| {
+        longest.get(&pattern_match.value_words.0).is_none_or(|(before, field)| {
+            pattern_match.before == *before
+                || pattern_match.field == *field
+                || pattern_match.before == 0
         })
     });
-    sights
+    matches
 }
 
-fn read_patterns(fields: &[InputField], book: &mut Book) -> Vec<Pattern> {
+fn read_patterns(fields: &[InputField], book: &mut WordInterner) -> Vec<WordPattern> {
     let mut patterns = Vec::new();
     for (field, about) in fields.iter().enumerate() {
         for (rank, text) in about.patterns.iter().enumerate() {
-            if patterns.len() == MOST_PATTERNS {
+            if patterns.len() == MAX_PATTERNS {
                 return patterns;
             }
             let Some((before, after)) = text.split_once('*') else { continue };
             let before = words_of(before);
             let after = words_of(after);
-            if before.len() > MOST_WORDS || after.len() > MOST_WORDS {
+            if before.len() > MAX_PATTERN_WORDS || after.len() > MAX_PATTERN_WORDS {
                 continue;
             }
             if before.is_empty() && after.is_empty() {
                 continue;
             }
             let lead = match before.last().map(String::as_str) {
-                Some(last) if PREPOSITIONS.contains(&last) => Lead::Preposition,
-                Some(last) if SPEECH.contains(&last) => Lead::Speech,
-                _ => Lead::Other,
+                Some(last) if PREPOSITIONS.contains(&last) => CueWord::Preposition,
+                Some(last) if SPEECH.contains(&last) => CueWord::Speech,
+                _ => CueWord::Other,
             };
             let mut number = |words: Vec<String>| -> Vec<usize> {
-                words.iter().map(|word| book.number(word)).collect()
+                words.iter().map(|word| book.intern(word)).collect()
             };
             let (before, after) = (number(before), number(after));
-            patterns.push(Pattern { field, rank: rank + 1, lead, before, after });
+            patterns.push(WordPattern { field, rank: rank + 1, cue: lead, before, after });
         }
     }
     patterns
@@ -231,8 +255,8 @@ fn read_patterns(fields: &[InputField], book: &mut Book) -> Vec<Pattern> {
 
 /// The words of a part of a pattern, as those of a sentence are read.
 fn words_of(text: &str) -> Vec<String> {
-    let words = crate::intent_text::read(text, &|_| false);
-    words.into_iter().filter(|word| word.kind == Kind::Word).map(|word| word.norm).collect()
+    let words = crate::intent_text::tokenize(text, &|_| false);
+    words.into_iter().filter(|word| word.kind == TokenKind::Word).map(|word| word.norm).collect()
 }
 
 fn takes_list(field: Option<&InputField>) -> bool {
@@ -240,8 +264,10 @@ fn takes_list(field: Option<&InputField>) -> bool {
 }
 
 /// A colon and an opening bracket may stand before a value.
-fn skip_opening(words: &[Word<'_>], mut at: usize) -> usize {
-    while words.get(at).is_some_and(|word| matches!(word.kind, Kind::Break(':' | '=' | '(' | '[')))
+fn skip_opening(words: &[TextToken<'_>], mut at: usize) -> usize {
+    while words
+        .get(at)
+        .is_some_and(|word| matches!(word.kind, TokenKind::Break(':' | '=' | '(' | '[')))
     {
         at += 1;
     }
@@ -250,22 +276,22 @@ fn skip_opening(words: &[Word<'_>], mut at: usize) -> usize {
 
 /// Where the name of an input stands before a colon or `=`: the input, the place of the name, and
 /// that of the value.
-fn find_names(words: &[Word<'_>], fields: &[InputField]) -> Vec<(usize, usize, usize)> {
-    let assigns = |word: &Word<'_>| matches!(word.kind, Kind::Break(':' | '='));
+fn find_names(words: &[TextToken<'_>], fields: &[InputField]) -> Vec<(usize, usize, usize)> {
+    let assigns = |word: &TextToken<'_>| matches!(word.kind, TokenKind::Break(':' | '='));
     let places: Vec<usize> = (1..words.len()).filter(|at| assigns(&words[*at])).collect();
     let mut named = Vec::new();
-    for (index, field) in fields.iter().enumerate().take(MOST_PATTERNS) {
+    for (index, field) in fields.iter().enumerate().take(MAX_PATTERNS) {
         let apart = split_name(&field.name).to_lowercase();
         let apart: Vec<&str> = apart.split(' ').collect();
         for at in &places {
             let last = &words[at - 1];
-            let whole = last.kind == Kind::Word && last.text.eq_ignore_ascii_case(&field.name);
+            let whole = last.kind == TokenKind::Word && last.text.eq_ignore_ascii_case(&field.name);
             let first = if whole { at - 1 } else { at.saturating_sub(apart.len()) };
             let is_apart = || {
                 let place = &words[first..*at];
                 place.len() == apart.len() && place.iter().zip(&apart).all(|(w, part)| w.is(part))
             };
-            if (whole || is_apart()) && named.len() < MOST_SIGHTS {
+            if (whole || is_apart()) && named.len() < MAX_MATCHES {
                 named.push((index, first, skip_opening(words, *at)));
             }
         }
@@ -274,8 +300,8 @@ fn find_names(words: &[Word<'_>], fields: &[InputField]) -> Vec<(usize, usize, u
 }
 
 /// How far a value may reach.
-struct Reach<'r, 's> {
-    words: &'r [Word<'s>],
+struct SpanLimit<'r, 's> {
+    words: &'r [TextToken<'s>],
     /// Whether a request begins at a word.
     begins: &'r [bool],
     /// Where patterns begin, and where what stands behind them does.
@@ -285,7 +311,7 @@ struct Reach<'r, 's> {
     names: BTreeSet<usize>,
 }
 
-impl Reach<'_, '_> {
+impl SpanLimit<'_, '_> {
     /// Where a value that begins at `star` ends, and whether with a quoted text. A list of items
     /// goes on behind commas.
     fn end_of(&self, star: usize, items: bool, at_patterns: bool) -> (usize, bool) {
@@ -297,10 +323,10 @@ impl Reach<'_, '_> {
                 break;
             }
             match word.kind {
-                Kind::Quote(..) if !items => return (at + 1, true),
-                Kind::Word | Kind::Quote(..) => {}
-                Kind::Break(',' | '[' | '{') if items => {}
-                Kind::Break(_) => break,
+                TokenKind::Quote(..) if !items => return (at + 1, true),
+                TokenKind::Word | TokenKind::Quote(..) => {}
+                TokenKind::Break(',' | '[' | '{') if items => {}
+                TokenKind::Break(_) => break,
             }
             at += 1;
         }
@@ -311,11 +337,11 @@ impl Reach<'_, '_> {
     fn start_of(&self, end: usize) -> usize {
         let mut start = end;
         while let Some(before) = start.checked_sub(1) {
-            if matches!(self.words[before].kind, Kind::Break(_)) {
+            if matches!(self.words[before].kind, TokenKind::Break(_)) {
                 break;
             }
             start = before;
-            let quoted = self.words[start].kind != Kind::Word;
+            let quoted = self.words[start].kind != TokenKind::Word;
             let is_first = self.begins.get(start) == Some(&true) || self.stars.contains(&start);
             if is_first || quoted {
                 break;

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{find_inputs, read_inputs};
+use super::{extract_inputs, extract_values};
 use crate::interface::InputField;
 
 fn field(name: &str, patterns: &[&str], schema: &Value) -> InputField {
@@ -13,7 +13,7 @@ fn field(name: &str, patterns: &[&str], schema: &Value) -> InputField {
 /// Checks what a sentence gives to one input with these patterns.
 #[track_caller]
 fn check(sentence: &str, patterns: &[&str], schema: &Value, expected: Option<&Value>) {
-    let inputs = read_inputs(sentence, &[field("thing", patterns, schema)]);
+    let inputs = extract_values(sentence, &[field("thing", patterns, schema)]);
     assert_eq!(inputs.get("thing"), expected, "{sentence:?}");
 }
 
@@ -80,7 +80,7 @@ fn words_that_point_at_something_are_no_value() {
         "tweet its name",
     ] {
         let fields = [field("thing", &["tweet *"], &json!({}))];
-        let found = find_inputs(sentence, &fields);
+        let found = extract_inputs(sentence, &fields);
         assert_eq!(found.len(), 1, "{sentence}");
         assert_eq!(found[0].value, None, "{sentence}");
         assert!(sentence.ends_with(found[0].text), "{sentence}: {:?}", found[0].text);
@@ -194,24 +194,24 @@ fn a_name_before_a_colon_gives_a_value_to_any_input() {
     for sentence in
         ["country_code: DE", "Country Code: DE, please", "go, country_code=DE", "country_code='DE'"]
     {
-        assert_eq!(read_inputs(sentence, &fields)["country_code"], "DE", "{sentence}");
+        assert_eq!(extract_values(sentence, &fields)["country_code"], "DE", "{sentence}");
     }
-    let inputs = read_inputs("news in the garden, topic: home; country code = DE", &fields);
+    let inputs = extract_values("news in the garden, topic: home; country code = DE", &fields);
     assert_eq!(Value::Object(inputs), json!({"country_code": "DE", "topic": "home"}));
-    assert!(read_inputs("the country code DE", &fields).is_empty());
+    assert!(extract_values("the country code DE", &fields).is_empty());
 }
 
 #[test]
 fn the_longer_of_two_patterns_means_the_words_behind_it() {
     let fields =
         [field("owner", &["of *"], &json!({})), field("ministry", &["ministry of *"], &json!({}))];
-    let inputs = read_inputs("news from the ministry of health", &fields);
+    let inputs = extract_values("news from the ministry of health", &fields);
     assert_eq!(Value::Object(inputs), json!({"ministry": "health"}));
 }
 
 #[test]
 fn no_words_are_the_value_of_two_inputs() {
     let fields = [field("from", &["in *"], &json!({})), field("to", &["in *"], &json!({}))];
-    let inputs = read_inputs("in Oslo and then in Rome", &fields);
+    let inputs = extract_values("in Oslo and then in Rome", &fields);
     assert_eq!(Value::Object(inputs), json!({"from": "Oslo", "to": "Rome"}));
 }

@@ -3,10 +3,10 @@
 use regex::RegexBuilder;
 use serde_json::{Number, Value, json};
 
-use super::pattern_match::Lead;
-use super::value_span::Phrase;
-use crate::intent_text::{Kind, Word};
-use crate::types::Kinds;
+use super::pattern_match::CueWord;
+use super::value_span::ValueSpan;
+use crate::intent_text::{TextToken, TokenKind};
+use crate::types::JsonTypes;
 
 /// How many words of a name may be left out behind to make it fit.
 const MOST_SHORTER: usize = 8;
@@ -25,18 +25,18 @@ const NUMBERS: [&str; 13] = [
 
 /// Whether an input takes a list and nothing else.
 pub(super) fn takes_list(schema: &Value) -> bool {
-    let kinds = Kinds::of_schema(schema).without(Kinds::NULL);
-    kinds == Kinds::ARRAY
+    let kinds = JsonTypes::from_schema(schema).without(JsonTypes::NULL);
+    kinds == JsonTypes::ARRAY
 }
 
 /// Whether an input takes any text, and text alone.
 pub(super) fn takes_text_only(schema: &Value) -> bool {
-    let kinds = Kinds::of_schema(schema).without(Kinds::NULL);
+    let kinds = JsonTypes::from_schema(schema).without(JsonTypes::NULL);
     let is_date = schema.get("format").and_then(Value::as_str).is_some_and(|f| f.contains("date"));
     !has_choices(schema)
         && !is_date
-        && kinds.overlaps(Kinds::STRING)
-        && (kinds == Kinds::STRING || kinds == Kinds::ANY.without(Kinds::NULL))
+        && kinds.overlaps(JsonTypes::STRING)
+        && (kinds == JsonTypes::STRING || kinds == JsonTypes::ANY.without(JsonTypes::NULL))
 }
 
 /// Whether an input takes some values only.
@@ -47,13 +47,13 @@ pub(super) fn has_choices(schema: &Value) -> bool {
 /// The words of a phrase that mean a value, and the value; the whole phrase when there is none.
 pub(super) fn convert<'s>(
     sentence: &'s str,
-    words: &[Word<'s>],
-    phrase: &Phrase,
+    words: &[TextToken<'s>],
+    phrase: &ValueSpan,
     schema: &Value,
 ) -> (&'s str, Option<Value>) {
-    let (start, end) = phrase.place(words).unwrap_or_default();
+    let (start, end) = phrase.byte_range(words).unwrap_or_default();
     let whole = sentence.get(start..end).unwrap_or_default();
-    if phrase.points {
+    if phrase.refers_back {
         return (whole, None);
     }
     let own = phrase.of_words(words);
@@ -63,7 +63,7 @@ pub(super) fn convert<'s>(
     if takes_list(schema) {
         return (whole, list_of(sentence, own, schema));
     }
-    let is_name = phrase.lead != Lead::Speech;
+    let is_name = phrase.cue != CueWord::Speech;
     match of_words(sentence, own, is_name, schema) {
         Some((text, value)) => (text, Some(value)),
         None => (whole, None),
@@ -72,16 +72,16 @@ pub(super) fn convert<'s>(
 
 /// A text that is a value as a whole.
 fn of_text(text: &str, schema: &Value) -> Option<Value> {
-    let kinds = Kinds::of_schema(schema);
+    let kinds = JsonTypes::from_schema(schema);
     if let Some(choice) = choose(text, schema) {
         return Some(choice);
     }
-    let texts = || kinds.overlaps(Kinds::STRING).then(|| json!(text));
+    let texts = || kinds.overlaps(JsonTypes::STRING).then(|| json!(text));
     let numbers =
-        || number_of(&text.trim().to_lowercase()).filter(|_| kinds.overlaps(Kinds::NUMBER));
-    let truths = || truth_of(text).filter(|_| kinds.overlaps(Kinds::BOOLEAN));
+        || number_of(&text.trim().to_lowercase()).filter(|_| kinds.overlaps(JsonTypes::NUMBER));
+    let truths = || truth_of(text).filter(|_| kinds.overlaps(JsonTypes::BOOLEAN));
     let others = || {
-        let wanted = kinds.overlaps(Kinds::ARRAY.or(Kinds::OBJECT));
+        let wanted = kinds.overlaps(JsonTypes::ARRAY.or(JsonTypes::OBJECT));
         serde_json::from_str::<Value>(text)
             .ok()
             .filter(|value| wanted && (value.is_object() || value.is_array()))
@@ -93,13 +93,13 @@ fn of_text(text: &str, schema: &Value) -> Option<Value> {
 /// The words that are a value: all of them where any text is one, else the first ones that fit.
 fn of_words<'s>(
     sentence: &'s str,
-    own: &[Word<'s>],
+    own: &[TextToken<'s>],
     may_shorten: bool,
     schema: &Value,
 ) -> Option<(&'s str, Value)> {
-    let slice = |words: &[Word<'s>]| sentence.get(words.first()?.start..words.last()?.end);
-    let kinds = Kinds::of_schema(schema);
-    let is_article = |word: &&Word<'_>| ["the", "a", "an"].contains(&word.norm.as_str());
+    let slice = |words: &[TextToken<'s>]| sentence.get(words.first()?.start..words.last()?.end);
+    let kinds = JsonTypes::from_schema(schema);
+    let is_article = |word: &&TextToken<'_>| ["the", "a", "an"].contains(&word.norm.as_str());
     let bare = own.get(own.iter().take_while(is_article).count()..).unwrap_or_default();
     if has_choices(schema) {
         let longest = bare.len().min(MOST_CHOICE_WORDS);
@@ -108,7 +108,7 @@ fn of_words<'s>(
             Some((text, choose(text, schema)?))
         });
     }
-    if kinds.overlaps(Kinds::STRING) {
+    if kinds.overlaps(JsonTypes::STRING) {
         let whole = slice(own)?;
         let value = json!(whole);
         if fits(&value, schema, 0) {
@@ -132,24 +132,24 @@ fn of_words<'s>(
     [bare.first(), own.last()].into_iter().flatten().find_map(|word| {
         let text = word.text;
         let value = number_of(&word.norm)
-            .filter(|_| kinds.overlaps(Kinds::NUMBER))
-            .or_else(|| truth_of(text).filter(|_| kinds.overlaps(Kinds::BOOLEAN)))?;
+            .filter(|_| kinds.overlaps(JsonTypes::NUMBER))
+            .or_else(|| truth_of(text).filter(|_| kinds.overlaps(JsonTypes::BOOLEAN)))?;
         fits(&value, schema, 0).then_some((text, value))
     })
 }
 
 /// Items with commas or `and` between them.
-fn list_of(sentence: &str, own: &[Word<'_>], schema: &Value) -> Option<Value> {
+fn list_of(sentence: &str, own: &[TextToken<'_>], schema: &Value) -> Option<Value> {
     let any = json!({});
     let item_schema = schema.get("items").unwrap_or(&any);
-    let divides = |word: &Word<'_>| match word.kind {
-        Kind::Break(_) => true,
-        Kind::Quote(..) => false,
-        Kind::Word => ["and", "or", "&", "plus"].contains(&word.norm.as_str()),
+    let divides = |word: &TextToken<'_>| match word.kind {
+        TokenKind::Break(_) => true,
+        TokenKind::Quote(..) => false,
+        TokenKind::Word => ["and", "or", "&", "plus"].contains(&word.norm.as_str()),
     };
     let mut items: Vec<Value> = Vec::new();
     for item in own.split(divides).filter(|item| !item.is_empty()) {
-        if let [Word { kind: Kind::Quote(start, end), .. }] = item {
+        if let [TextToken { kind: TokenKind::Quote(start, end), .. }] = item {
             items.push(of_text(sentence.get(*start..*end)?, item_schema)?);
             continue;
         }
@@ -235,7 +235,7 @@ fn truth_of(word: &str) -> Option<Value> {
 
 /// Whether a value fits a schema, as far as the keywords tell that matter to a value out of words.
 fn fits(value: &Value, schema: &Value, depth: usize) -> bool {
-    if !Kinds::of_schema(schema).contains(Kinds::of(value)) {
+    if !JsonTypes::from_schema(schema).contains(JsonTypes::from_value(value)) {
         return false;
     }
     let number = |key: &str| schema.get(key).and_then(Value::as_f64);

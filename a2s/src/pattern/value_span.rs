@@ -3,21 +3,21 @@
 
 use serde_json::Value;
 
-use super::pattern_match::{Lead, Sight};
+use super::pattern_match::{CueWord, PatternMatch};
 use super::value_parser::{has_choices, takes_list, takes_text_only};
-use crate::intent_text::{Kind, Word};
+use crate::intent_text::{TextToken, TokenKind};
 
 /// Words that mean a value, or only point at one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Phrase {
+pub(super) struct ValueSpan {
     /// The first word, and the one behind the last.
     pub(super) words: (usize, usize),
     /// What stands before it.
-    pub(super) lead: Lead,
+    pub(super) cue: CueWord,
     /// Whether it is one quoted text.
     quoted: bool,
     /// Whether it only points at something: `it`, `the forecast`.
-    pub(super) points: bool,
+    pub(super) refers_back: bool,
 }
 
 /// What may stand between a pattern and a quoted text.
@@ -216,52 +216,61 @@ const BEFORE_TIME: [&str; 13] = [
     "early",
 ];
 
-impl Phrase {
+impl ValueSpan {
     /// The words of the value that a sight may be of, if any are left.
-    pub(super) fn of(words: &[Word<'_>], sight: &Sight, schema: &Value) -> Option<Self> {
-        let (start, mut end) = sight.star;
-        let lead = sight.lead;
+    pub(super) fn from_match(
+        words: &[TextToken<'_>],
+        sight: &PatternMatch,
+        schema: &Value,
+    ) -> Option<Self> {
+        let (start, mut end) = sight.value_words;
+        let lead = sight.cue;
         let is_list = takes_list(schema);
         if sight.quote && !is_list {
             let quote = end.checked_sub(1)?;
             let between = words.get(start..quote)?;
-            let is_filler = |word: &Word<'_>| BEFORE_QUOTE.contains(&word.norm.as_str());
+            let is_filler = |word: &TextToken<'_>| BEFORE_QUOTE.contains(&word.norm.as_str());
             // Behind a verb such as "check", words before a quoted text say what the text is.
-            if lead == Lead::Speech || between.iter().all(is_filler) {
-                return Some(Self { words: (quote, end), lead, quoted: true, points: false });
+            if lead == CueWord::Speech || between.iter().all(is_filler) {
+                return Some(Self {
+                    words: (quote, end),
+                    cue: lead,
+                    quoted: true,
+                    refers_back: false,
+                });
             }
             end = quote;
         }
-        let mut phrase = Self { words: (start, end), lead, quoted: false, points: false };
-        let is_break = |word: &Word<'_>| matches!(word.kind, Kind::Break(_));
+        let mut phrase = Self { words: (start, end), cue: lead, quoted: false, refers_back: false };
+        let is_break = |word: &TextToken<'_>| matches!(word.kind, TokenKind::Break(_));
         phrase.trim(words, is_break);
         let outright = phrase;
         phrase.trim(words, |word| is_break(word) || COURTESY.contains(&word.norm.as_str()));
-        if lead == Lead::Name {
+        if lead == CueWord::Name {
             // `key: or` names a value, though elsewhere `or` would belong to nothing.
-            return phrase.some().or_else(|| outright.some());
+            return phrase.non_empty().or_else(|| outright.non_empty());
         }
         match lead {
             _ if is_list => phrase.cut_name(words, false),
-            Lead::Preposition => phrase.cut_name(words, takes_text_only(schema)),
-            Lead::Speech => phrase.cut_text(words),
-            Lead::Other | Lead::Name => phrase.cut_copula(words),
+            CueWord::Preposition => phrase.cut_name(words, takes_text_only(schema)),
+            CueWord::Speech => phrase.cut_text(words),
+            CueWord::Other | CueWord::Name => phrase.cut_copula(words),
         }
-        let is_article = |word: &Word<'_>| ["the", "a", "an"].contains(&word.norm.as_str());
+        let is_article = |word: &TextToken<'_>| ["the", "a", "an"].contains(&word.norm.as_str());
         if phrase.of_words(words).iter().all(is_article) {
             return None;
         }
         if !has_choices(schema) {
             let shouts = !words.iter().any(|word| word.text.contains(char::is_lowercase));
-            phrase.points |= points(phrase.of_words(words), shouts) && !is_list;
+            phrase.refers_back |= refers_back(phrase.of_words(words), shouts) && !is_list;
         }
-        phrase.some()
+        phrase.non_empty()
     }
 
     /// What counts first: what is said outright, what is quoted, the rest.
     pub(super) fn class(&self) -> u8 {
-        match (self.lead, self.quoted) {
-            (Lead::Name, _) => 0,
+        match (self.cue, self.quoted) {
+            (CueWord::Name, _) => 0,
             (_, true) => 1,
             (_, false) => 2,
         }
@@ -273,25 +282,25 @@ impl Phrase {
     }
 
     /// Its words.
-    pub(super) fn of_words<'w, 's>(&self, words: &'w [Word<'s>]) -> &'w [Word<'s>] {
+    pub(super) fn of_words<'w, 's>(&self, words: &'w [TextToken<'s>]) -> &'w [TextToken<'s>] {
         words.get(self.words.0..self.words.1).unwrap_or_default()
     }
 
     /// Where it stands in the sentence, in bytes, without quotation marks.
-    pub(super) fn place(&self, words: &[Word<'_>]) -> Option<(usize, usize)> {
+    pub(super) fn byte_range(&self, words: &[TextToken<'_>]) -> Option<(usize, usize)> {
         let own = self.of_words(words);
         let (first, last) = (own.first()?, own.last()?);
         match (self.quoted, first.kind) {
-            (true, Kind::Quote(start, end)) => Some((start, end)),
+            (true, TokenKind::Quote(start, end)) => Some((start, end)),
             _ => Some((first.start, last.end)),
         }
     }
 
-    fn some(self) -> Option<Self> {
+    fn non_empty(self) -> Option<Self> {
         (self.words.0 < self.words.1).then_some(self)
     }
 
-    fn trim(&mut self, words: &[Word<'_>], goes: impl Fn(&Word<'_>) -> bool) {
+    fn trim(&mut self, words: &[TextToken<'_>], goes: impl Fn(&TextToken<'_>) -> bool) {
         while let Some(last) = self.of_words(words).last()
             && goes(last)
         {
@@ -301,9 +310,9 @@ impl Phrase {
 
     /// A name ends before a word that no name goes on behind, and before a time. Where only text
     /// is taken, a time alone is no name.
-    fn cut_name(&mut self, words: &[Word<'_>], text_only: bool) {
+    fn cut_name(&mut self, words: &[TextToken<'_>], text_only: bool) {
         let own = self.of_words(words);
-        let is_function = |word: &Word<'_>| {
+        let is_function = |word: &TextToken<'_>| {
             FUNCTION_WORDS.contains(&word.norm.as_str()) && !word.is_capitalised()
         };
         if let Some(at) = own.iter().skip(1).position(is_function) {
@@ -313,9 +322,9 @@ impl Phrase {
             return;
         }
         let own = self.of_words(words);
-        let is_time = |word: &Word<'_>| TIMES.contains(&word.norm.as_str());
-        let is_number = |word: &Word<'_>| word.norm.chars().all(|c| c.is_ascii_digit());
-        let leads_time = |word: &Word<'_>| {
+        let is_time = |word: &TextToken<'_>| TIMES.contains(&word.norm.as_str());
+        let is_number = |word: &TextToken<'_>| word.norm.chars().all(|c| c.is_ascii_digit());
+        let leads_time = |word: &TextToken<'_>| {
             BEFORE_TIME.contains(&word.norm.as_str())
                 || super::value_parser::number_of(&word.norm).is_some()
         };
@@ -333,8 +342,8 @@ impl Phrase {
     }
 
     /// A text that somebody shall read begins behind whom it is said to.
-    fn cut_text(&mut self, words: &[Word<'_>]) {
-        let norm = |own: &[Word<'_>], at: usize| -> String {
+    fn cut_text(&mut self, words: &[TextToken<'_>]) {
+        let norm = |own: &[TextToken<'_>], at: usize| -> String {
             own.get(at).map(|word| word.norm.clone()).unwrap_or_default()
         };
         let own = self.of_words(words);
@@ -354,11 +363,11 @@ impl Phrase {
         let is_aside = FUNCTION_WORDS.contains(&first.as_str())
             && own.first().is_some_and(|word| !word.is_capitalised())
             && !VERBS.contains(&first.as_str());
-        self.points = is_thing || is_aside;
+        self.refers_back = is_thing || is_aside;
     }
 
     /// `topic is garden`, `song called Garden`.
-    fn cut_copula(&mut self, words: &[Word<'_>]) {
+    fn cut_copula(&mut self, words: &[TextToken<'_>]) {
         let own = self.of_words(words);
         let is_copula = own.first().is_some_and(|word| {
             ["is", "are", "called", "named", "titled"].contains(&word.norm.as_str())
@@ -370,13 +379,13 @@ impl Phrase {
 }
 
 /// `The build failed` says something.
-fn is_past(word: &Word<'_>) -> bool {
+fn is_past(word: &TextToken<'_>) -> bool {
     word.norm.len() > 4 && word.norm.ends_with("ed")
 }
 
 /// Whether words only point at something that was said before, or at somebody. In a sentence that
 /// is not in upper case as a whole, `US` and `IT` are codes.
-fn points(own: &[Word<'_>], shouts: bool) -> bool {
+fn refers_back(own: &[TextToken<'_>], shouts: bool) -> bool {
     let norm = |at: usize| own.get(at).map_or("", |word| word.norm.as_str());
     let is_code = !shouts
         && own

@@ -13,8 +13,8 @@ use super::query_cost::parts;
 ///
 /// # Errors
 /// What cannot be evaluated, in words.
-pub(super) fn fit(query: &mut JpQuery) -> Result<(), String> {
-    query.segments.iter_mut().try_for_each(fit_segment)
+pub(super) fn adapt_query(query: &mut JpQuery) -> Result<(), String> {
+    query.segments.iter_mut().try_for_each(adapt_segment)
 }
 
 /// Whether `jsonpath-rust` would give the values in another order: it takes one selector after the
@@ -38,27 +38,27 @@ fn segment_filters(segment: &Segment) -> bool {
     parts(segment).1.iter().any(|selector| matches!(selector, Selector::Filter(_)))
 }
 
-fn fit_segment(segment: &mut Segment) -> Result<(), String> {
+fn adapt_segment(segment: &mut Segment) -> Result<(), String> {
     let selectors = match segment {
-        Segment::Descendant(inner) => return fit_segment(inner),
+        Segment::Descendant(inner) => return adapt_segment(inner),
         Segment::Selector(selector) => std::slice::from_mut(selector),
         Segment::Selectors(selectors) => selectors,
     };
     selectors.iter_mut().try_for_each(|selector| match selector {
-        Selector::Filter(filter) => fit_filter(filter),
+        Selector::Filter(filter) => adapt_filter(filter),
         Selector::Name(_) | Selector::Wildcard | Selector::Index(_) | Selector::Slice(..) => Ok(()),
     })
 }
 
-fn fit_filter(filter: &mut Filter) -> Result<(), String> {
+fn adapt_filter(filter: &mut Filter) -> Result<(), String> {
     match filter {
-        Filter::Or(parts) | Filter::And(parts) => parts.iter_mut().try_for_each(fit_filter),
-        Filter::Atom(FilterAtom::Filter { expr, .. }) => fit_filter(expr),
-        Filter::Atom(FilterAtom::Test { expr, .. }) => fit_test(expr),
+        Filter::Or(parts) | Filter::And(parts) => parts.iter_mut().try_for_each(adapt_filter),
+        Filter::Atom(FilterAtom::Filter { expr, .. }) => adapt_filter(expr),
+        Filter::Atom(FilterAtom::Test { expr, .. }) => adapt_test(expr),
         Filter::Atom(FilterAtom::Comparison(comparison)) => {
             for side in sides(comparison) {
                 if let Comparable::Function(function) = side {
-                    fit_function(function)?;
+                    adapt_function(function)?;
                 }
             }
             if sides(comparison).into_iter().any(|side| counted(side).is_some()) {
@@ -69,7 +69,7 @@ fn fit_filter(filter: &mut Filter) -> Result<(), String> {
     }
 }
 
-fn fit_test(test: &mut Test) -> Result<(), String> {
+fn adapt_test(test: &mut Test) -> Result<(), String> {
     match test {
         Test::RelQuery(segments) => {
             if segments.first().is_some_and(segment_filters) {
@@ -77,18 +77,18 @@ fn fit_test(test: &mut Test) -> Result<(), String> {
                      filter by a member, as in `@.tags[?@ == 'x']`"
                     .to_owned());
             }
-            segments.iter_mut().try_for_each(fit_segment)
+            segments.iter_mut().try_for_each(adapt_segment)
         }
-        Test::AbsQuery(query) => fit(query),
-        Test::Function(function) => fit_function(function),
+        Test::AbsQuery(query) => adapt_query(query),
+        Test::Function(function) => adapt_function(function),
     }
 }
 
-fn fit_function(function: &mut TestFunction) -> Result<(), String> {
+fn adapt_function(function: &mut TestFunction) -> Result<(), String> {
     let fit_argument = |argument: &mut FnArg| match argument {
         FnArg::Literal(_) => Ok(()),
-        FnArg::Test(test) => fit_test(test),
-        FnArg::Filter(filter) => fit_filter(filter),
+        FnArg::Test(test) => adapt_test(test),
+        FnArg::Filter(filter) => adapt_filter(filter),
     };
     match function {
         TestFunction::Custom(_, all) => all.iter_mut().try_for_each(fit_argument),

@@ -32,7 +32,7 @@ const STATE_BYTE: f64 = 0.03;
 
 /// How large an answer is.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Size {
+pub(super) struct ResponseSize {
     /// How many values there are at each depth, the answer itself first.
     levels: Vec<f64>,
     /// How many values there are in all.
@@ -43,8 +43,8 @@ pub(super) struct Size {
     text: f64,
 }
 
-impl Size {
-    pub(super) fn of(answer: &Value) -> Self {
+impl ResponseSize {
+    pub(super) fn measure(answer: &Value) -> Self {
         let mut size = Self { levels: Vec::new(), values: 0.0, paths: 0.0, text: 0.0 };
         size.add(answer, 0, 1.0);
         size
@@ -81,23 +81,23 @@ impl Size {
 
 /// Whether a query costs too much over anything but a handful of values.
 pub(super) fn is_too_costly(query: &JpQuery) -> bool {
-    is_too_costly_over(query, &Size::small())
+    is_too_costly_over(query, &ResponseSize::small())
 }
 
 /// Whether a query may cost too much over an answer of this size.
-pub(super) fn is_too_costly_over(query: &JpQuery, answer: &Size) -> bool {
+pub(super) fn is_too_costly_over(query: &JpQuery, answer: &ResponseSize) -> bool {
     let (visits, times) = query_visits(query, answer);
     visits > MAX_VISITS || times * answer.paths > MAX_PATHS
 }
 
 /// The most values that a query visits in an answer of this size.
-pub(super) fn visits_over(query: &JpQuery, answer: &Size) -> f64 {
+pub(super) fn visits_over(query: &JpQuery, answer: &ResponseSize) -> f64 {
     query_visits(query, answer).0
 }
 
 /// The most values that a query visits in an answer, and how often it may select the same one.
-fn query_visits(query: &JpQuery, answer: &Size) -> (f64, f64) {
-    let (mut visits, mut steps) = (1.0, Steps::default());
+fn query_visits(query: &JpQuery, answer: &ResponseSize) -> (f64, f64) {
+    let (mut visits, mut steps) = (1.0, SelectionState::default());
     // The depth of the values that it has come to, while that is one.
     let mut depth = Some(0);
     for segment in &query.segments {
@@ -107,7 +107,7 @@ fn query_visits(query: &JpQuery, answer: &Size) -> (f64, f64) {
             visits += 1.0;
             continue;
         }
-        steps.before(descends, answer);
+        steps.enter_segment(descends, answer);
         // The values that selectors look at, and those that are inside of them.
         let (seen, inside) = match depth {
             Some(depth) => (answer.levels.get(depth).copied().unwrap_or(0.0), answer.values),
@@ -124,7 +124,7 @@ fn query_visits(query: &JpQuery, answer: &Size) -> (f64, f64) {
 }
 
 /// What is known of the values that a query has come to.
-struct Steps {
+struct SelectionState {
     /// How often the same one may be among them.
     times: f64,
     /// Whether there may be several.
@@ -133,19 +133,19 @@ struct Steps {
     descended: bool,
 }
 
-impl Default for Steps {
+impl Default for SelectionState {
     fn default() -> Self {
         Self { times: 1.0, several: false, descended: false }
     }
 }
 
-impl Steps {
+impl SelectionState {
     /// Whether a segment leads from one value to one value.
     fn stays_single(&self, descends: bool, selectors: &[Selector]) -> bool {
         !self.several && !descends && matches!(selectors, [Selector::Name(_) | Selector::Index(_)])
     }
 
-    fn before(&mut self, descends: bool, answer: &Size) {
+    fn enter_segment(&mut self, descends: bool, answer: &ResponseSize) {
         // Values that stand inside one another meet again below.
         if descends && self.descended {
             self.times *= answer.depth();
@@ -157,20 +157,20 @@ impl Steps {
 
 /// What is visited for each value that is looked at.
 #[derive(Clone, Copy)]
-struct Visits {
+struct VisitCost {
     /// Whatever the value is.
     fixed: f64,
     /// For each value inside of it.
     inside: f64,
 }
 
-impl Visits {
+impl VisitCost {
     const fn fixed(fixed: f64) -> Self {
         Self { fixed, inside: 0.0 }
     }
 }
 
-impl Add for Visits {
+impl Add for VisitCost {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -178,22 +178,22 @@ impl Add for Visits {
     }
 }
 
-impl Sum for Visits {
+impl Sum for VisitCost {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         all.fold(Self::fixed(0.0), Add::add)
     }
 }
 
 /// What a query that begins at `@` visits.
-fn relative_visits(segments: &[Segment], answer: &Size) -> Visits {
-    let (mut visits, mut steps) = (Visits::fixed(1.0), Steps::default());
+fn relative_visits(segments: &[Segment], answer: &ResponseSize) -> VisitCost {
+    let (mut visits, mut steps) = (VisitCost::fixed(1.0), SelectionState::default());
     for segment in segments {
         let (descends, selectors) = parts(segment);
         if steps.stays_single(descends, selectors) {
             visits.fixed += 1.0;
             continue;
         }
-        steps.before(descends, answer);
+        steps.enter_segment(descends, answer);
         for filter in filters(selectors) {
             let each = filter_visits(filter, answer);
             visits.inside += steps.times * (each.fixed + answer.depth() * each.inside);
@@ -220,7 +220,7 @@ fn filters(selectors: &[Selector]) -> impl Iterator<Item = &Filter> {
     })
 }
 
-fn filter_visits(filter: &Filter, answer: &Size) -> Visits {
+fn filter_visits(filter: &Filter, answer: &ResponseSize) -> VisitCost {
     match filter {
         Filter::Or(parts) | Filter::And(parts) => {
             parts.iter().map(|part| filter_visits(part, answer)).sum()
@@ -230,21 +230,21 @@ fn filter_visits(filter: &Filter, answer: &Size) -> Visits {
         Filter::Atom(FilterAtom::Comparison(comparison)) => {
             let (left, right) = comparison.vals();
             let whole = if is_elsewhere(left) && is_elsewhere(right) {
-                Visits::fixed(answer.values * COMPARED)
+                VisitCost::fixed(answer.values * COMPARED)
             } else {
-                Visits { fixed: 0.0, inside: COMPARED }
+                VisitCost { fixed: 0.0, inside: COMPARED }
             };
             comparable_visits(left, answer) + comparable_visits(right, answer) + whole
         }
     }
 }
 
-fn comparable_visits(comparable: &Comparable, answer: &Size) -> Visits {
+fn comparable_visits(comparable: &Comparable, answer: &ResponseSize) -> VisitCost {
     match comparable {
-        Comparable::Literal(_) => Visits::fixed(1.0),
+        Comparable::Literal(_) => VisitCost::fixed(1.0),
         Comparable::Function(function) => function_visits(function, answer),
         Comparable::SingularQuery(SingularQuery::Current(way) | SingularQuery::Root(way)) => {
-            Visits::fixed(1.0 + way.len() as f64)
+            VisitCost::fixed(1.0 + way.len() as f64)
         }
     }
 }
@@ -259,17 +259,17 @@ fn is_elsewhere(comparable: &Comparable) -> bool {
     }
 }
 
-fn test_visits(test: &Test, answer: &Size) -> Visits {
+fn test_visits(test: &Test, answer: &ResponseSize) -> VisitCost {
     match test {
         Test::RelQuery(segments) => relative_visits(segments, answer),
-        Test::AbsQuery(query) => Visits::fixed(query_visits(query, answer).0),
+        Test::AbsQuery(query) => VisitCost::fixed(query_visits(query, answer).0),
         Test::Function(function) => function_visits(function, answer),
     }
 }
 
-fn function_visits(function: &TestFunction, answer: &Size) -> Visits {
+fn function_visits(function: &TestFunction, answer: &ResponseSize) -> VisitCost {
     let argument = |argument: &FnArg| match argument {
-        FnArg::Literal(_) => Visits::fixed(1.0),
+        FnArg::Literal(_) => VisitCost::fixed(1.0),
         FnArg::Test(test) => test_visits(test, answer) + text_visits(test, answer),
         FnArg::Filter(filter) => filter_visits(filter, answer),
     };
@@ -290,31 +290,31 @@ fn function_visits(function: &TestFunction, answer: &Size) -> Visits {
             };
             argument(text)
                 + argument(pattern)
-                + Visits::fixed(compile)
+                + VisitCost::fixed(compile)
                 + match_visits(text, states, answer)
         }
     }
 }
 
 /// What reading the text is worth that an argument may be.
-fn text_visits(argument: &Test, answer: &Size) -> Visits {
+fn text_visits(argument: &Test, answer: &ResponseSize) -> VisitCost {
     let all = answer.text / TEXT;
     match argument {
-        Test::AbsQuery(_) => Visits::fixed(all),
-        Test::RelQuery(_) => Visits { fixed: 0.0, inside: all / answer.values },
-        Test::Function(_) => Visits::fixed(0.0),
+        Test::AbsQuery(_) => VisitCost::fixed(all),
+        Test::RelQuery(_) => VisitCost { fixed: 0.0, inside: all / answer.values },
+        Test::Function(_) => VisitCost::fixed(0.0),
     }
 }
 
 /// What running a pattern of so many states over the text of an argument is worth.
-fn match_visits(text: &FnArg, states: f64, answer: &Size) -> Visits {
+fn match_visits(text: &FnArg, states: f64, answer: &ResponseSize) -> VisitCost {
     let all = answer.text * states * STATE_BYTE;
     match text {
         FnArg::Test(test) if matches!(**test, Test::RelQuery(_)) => {
-            Visits { fixed: 0.0, inside: all / answer.values }
+            VisitCost { fixed: 0.0, inside: all / answer.values }
         }
-        FnArg::Test(_) => Visits::fixed(all),
-        FnArg::Literal(_) | FnArg::Filter(_) => Visits::fixed(0.0),
+        FnArg::Test(_) => VisitCost::fixed(all),
+        FnArg::Literal(_) | FnArg::Filter(_) => VisitCost::fixed(0.0),
     }
 }
 

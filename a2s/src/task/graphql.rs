@@ -1,6 +1,6 @@
 //! GraphQL tasks: an endpoint and one operation.
 
-mod answer;
+mod response_data;
 mod sample;
 mod selection;
 mod variable_schemas;
@@ -13,11 +13,13 @@ use serde_json::Value;
 use url::Url;
 
 use super::security::{SecurityRequirement, read_security};
-use super::{Headers, Problem, decode_headers, decode_url};
+use super::{HeaderRules, Problem, decode_headers, decode_url};
 use crate::diagnostic::did_you_mean;
 use crate::error_code;
-use crate::field_reader::{Fields, Findings, Site, Taken, short};
-pub(crate) use selection::{Selected, Selection};
+use crate::field_reader::{
+    DiagnosticSink, DocumentField, ObjectReader, SourceLocation, shorten_for_message,
+};
+pub(crate) use selection::{FieldSelection, SelectedField};
 
 /// The longest query, in bytes.
 const MAX_QUERY: usize = 64 << 10;
@@ -88,28 +90,28 @@ impl GraphqlTask {
     }
 
     /// What the operation selects; none when the query cannot be read.
-    pub(crate) fn selection(&self) -> Option<Selection> {
+    pub(crate) fn selection(&self) -> Option<FieldSelection> {
         let document = read_query(&self.query).ok()?;
         let operation = choose_operation(&document, self.operation_name.as_deref()).ok()?;
-        Some(Selection::new(&document, operation))
+        Some(FieldSelection::new(&document, operation))
     }
 }
 
 /// Reads a GraphQL task and finds the place of its address; errors go to `findings`.
 pub(crate) fn decode_graphql(
-    field: &Taken<'_>,
-    findings: &mut Findings,
-) -> Option<(GraphqlTask, Site)> {
-    let mut fields = Fields::open(field, "a GraphQL task", findings)?;
+    field: &DocumentField<'_>,
+    findings: &mut DiagnosticSink,
+) -> Option<(GraphqlTask, SourceLocation)> {
+    let mut fields = ObjectReader::open(field, "a GraphQL task", findings)?;
     let endpoint = fields.require("endpoint", findings);
     let query = fields.require("query", findings);
     let name = fields.take("operationName");
     let headers = fields.take("headers");
-    let security = fields.take_newer("security", findings);
-    let schemes = fields.take_newer("securitySchemes", findings);
-    let schema = fields.take_newer("schema", findings);
-    let persisted_query = fields.take_newer("persisted_query", findings);
-    let partial_data = fields.take_newer("partial_data", findings);
+    let security = fields.take_since_1_1("security", findings);
+    let schemes = fields.take_since_1_1("securitySchemes", findings);
+    let schema = fields.take_since_1_1("schema", findings);
+    let persisted_query = fields.take_since_1_1("persisted_query", findings);
+    let partial_data = fields.take_since_1_1("partial_data", findings);
     fields.finish(findings);
     let code = error_code::BAD_GRAPHQL;
     let security = read_security(field, security.as_ref(), schemes.as_ref(), code, findings);
@@ -117,10 +119,10 @@ pub(crate) fn decode_graphql(
     let endpoint = endpoint.and_then(|field| {
         let url = decode_url(field.string(findings)?);
         let url = url.map_err(|problem| report(&field, problem, findings)).ok()?;
-        Some((url, Site { path: field.path.clone(), position: field.node.position }))
+        Some((url, SourceLocation { path: field.path.clone(), position: field.node.position }))
     });
     let headers = headers.map_or_else(BTreeMap::new, |headers| {
-        decode_headers(&headers, Headers { code, own: |_| false }, findings)
+        decode_headers(&headers, HeaderRules { code, own: |_| false }, findings)
     });
     let query_field = query?;
     let text = query_field.string(findings)?;
@@ -144,16 +146,16 @@ pub(crate) fn decode_graphql(
             Some((read, fits))
         }
     };
-    let flag = |field: &Option<Taken<'_>>, findings: &mut Findings| match field {
+    let flag = |field: &Option<DocumentField<'_>>, findings: &mut DiagnosticSink| match field {
         None => Some(false),
         Some(field) => field.boolean(findings),
     };
     let persisted_query = flag(&persisted_query, findings)?;
     let partial_data = flag(&partial_data, findings)?;
-    let variable_schemas::Variables { schemas, definitions } =
+    let variable_schemas::VariableSchemas { schemas, definitions } =
         variable_schemas::variables(operation, schema.as_ref().map(|(read, _)| read));
     let data = schema.as_ref().map_or(Value::Null, |(read, document)| {
-        answer::data_schema(read, document, operation.name.as_deref(), partial_data)
+        response_data::data_schema(read, document, operation.name.as_deref(), partial_data)
     });
     let task = GraphqlTask {
         endpoint,
@@ -181,7 +183,7 @@ pub(crate) fn decode_graphql(
     Some((task, site))
 }
 
-fn report(field: &Taken<'_>, (message, hint): Problem, findings: &mut Findings) {
+fn report(field: &DocumentField<'_>, (message, hint): Problem, findings: &mut DiagnosticSink) {
     let at = field.node.position;
     findings.error_with_hint(error_code::BAD_GRAPHQL, &field.path, at, message, hint);
 }
@@ -257,7 +259,9 @@ fn choose_operation<'d>(
                 None if names.is_empty() => "Leave `operationName` out.".to_owned(),
                 None => format!("It has {}.", list()),
             };
-            *found.ok_or_else(|| (format!("the query has no operation `{}`", short(name)), hint))?
+            *found.ok_or_else(|| {
+                (format!("the query has no operation `{}`", shorten_for_message(name)), hint)
+            })?
         }
         (None, [operation]) => *operation,
         (None, []) => {

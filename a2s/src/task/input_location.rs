@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// A place in a request. Written with dots, as a guardian sees it: `pathParameters.city`,
 /// `variables.text`, `arguments.city`, `body`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum InputLocation {
     /// A path parameter of an OpenAPI operation.
     Path(String),
     /// A query parameter of an OpenAPI operation.
@@ -23,7 +23,7 @@ pub enum Place {
     Argument(String),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for InputLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Path(name) => write!(f, "pathParameters.{name}"),
@@ -37,7 +37,7 @@ impl fmt::Display for Place {
     }
 }
 
-impl FromStr for Place {
+impl FromStr for InputLocation {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {

@@ -3,35 +3,35 @@
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-use crate::diagnostic::Position;
-use crate::field_reader::{Site, Taken, short};
+use crate::diagnostic::SourcePosition;
+use crate::field_reader::{DocumentField, SourceLocation, shorten_for_message};
 use crate::task::Problem;
-use crate::tree::{Kind, Node, item_path, member_path};
+use crate::tree::{NodeValue, TreeNode, item_path, member_path};
 
 /// How many `$ref`s may lead to one another.
 pub(super) const MAX_REFS: usize = 32;
 
 /// A value and its place in the document.
 #[derive(Debug, Clone)]
-pub(super) struct Spot<'n> {
-    pub(super) node: &'n Node,
+pub(super) struct LocatedValue<'n> {
+    pub(super) node: &'n TreeNode,
     path: String,
-    key: Position,
+    key: SourcePosition,
 }
 
-impl<'n> Spot<'n> {
-    pub(super) fn of(field: &Taken<'n>) -> Self {
+impl<'n> LocatedValue<'n> {
+    pub(super) fn from_field(field: &DocumentField<'n>) -> Self {
         Self { node: field.node, path: field.path.clone(), key: field.key }
     }
 
-    pub(super) fn site(&self) -> Site {
-        Site { path: self.path.clone(), position: self.key }
+    pub(super) fn location(&self) -> SourceLocation {
+        SourceLocation { path: self.path.clone(), position: self.key }
     }
 
     /// The member `key`, unless nothing stands there.
     pub(super) fn get(&self, key: &str) -> Option<Self> {
         let member = self.node.member(key)?;
-        let filled = !matches!(member.value.kind, Kind::Null);
+        let filled = !matches!(member.value.kind, NodeValue::Null);
         filled.then(|| Self {
             node: &member.value,
             path: member_path(&self.path, key),
@@ -41,8 +41,8 @@ impl<'n> Spot<'n> {
 
     /// The items of a list; none of anything else.
     pub(super) fn items(&self) -> Vec<Self> {
-        let Kind::Array(items) = &self.node.kind else { return Vec::new() };
-        let item = |(index, node): (usize, &'n Node)| Self {
+        let NodeValue::Array(items) = &self.node.kind else { return Vec::new() };
+        let item = |(index, node): (usize, &'n TreeNode)| Self {
             node,
             path: item_path(&self.path, index),
             key: node.position,
@@ -53,7 +53,7 @@ impl<'n> Spot<'n> {
     /// The members of a mapping with their keys; none of anything else.
     pub(super) fn entries(&self) -> Vec<(&'n str, Self)> {
         let members = self.node.members().unwrap_or_default();
-        let entry = |member: &'n crate::tree::Member| {
+        let entry = |member: &'n crate::tree::NodeMember| {
             let path = member_path(&self.path, &member.key);
             (member.key.as_str(), Self { node: &member.value, path, key: member.position })
         };
@@ -62,7 +62,7 @@ impl<'n> Spot<'n> {
 
     /// The text of the member `key`.
     pub(super) fn text(&self, key: &str) -> Option<&'n str> {
-        self.node.get(key).and_then(Node::as_str)
+        self.node.get(key).and_then(TreeNode::as_str)
     }
 
     pub(super) fn is_mapping(&self) -> bool {
@@ -80,7 +80,7 @@ impl<'n> Spot<'n> {
         tokens.try_fold(self.clone(), |spot, token| {
             let token = token.replace("~1", "/").replace("~0", "~");
             match &spot.node.kind {
-                Kind::Array(items) => {
+                NodeValue::Array(items) => {
                     let index = token.parse().ok().filter(|index| *index < items.len())?;
                     let path = item_path(&spot.path, index);
                     Some(Self { node: &items[index], path, key: items[index].position })
@@ -98,7 +98,10 @@ impl<'n> Spot<'n> {
             Some(target) => Ok(Some(target)),
             None => {
                 let target = reference.as_str().unwrap_or("that is no string");
-                let message = format!("`$ref: {}` leads nowhere inside the task", short(target));
+                let message = format!(
+                    "`$ref: {}` leads nowhere inside the task",
+                    shorten_for_message(target)
+                );
                 Err((message, "Add what it points to, or write it out here.".to_owned()))
             }
         }
@@ -133,15 +136,15 @@ pub(super) fn too_many_refs() -> Problem {
     (message, "Write it out here.".to_owned())
 }
 
-fn weigh(node: &Node, limit: usize) -> usize {
+fn weigh(node: &TreeNode, limit: usize) -> usize {
     let text = |text: &str| 1 + text.len() / 32;
     let mut sum = match &node.kind {
-        Kind::Null | Kind::Bool(_) | Kind::Number(_) => 1,
-        Kind::String(string) => text(string),
-        Kind::Array(_) | Kind::Object(_) => 1,
+        NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) => 1,
+        NodeValue::String(string) => text(string),
+        NodeValue::Array(_) | NodeValue::Object(_) => 1,
     };
     match &node.kind {
-        Kind::Array(items) => {
+        NodeValue::Array(items) => {
             for item in items {
                 if sum > limit {
                     break;
@@ -149,7 +152,7 @@ fn weigh(node: &Node, limit: usize) -> usize {
                 sum += weigh(item, limit - sum);
             }
         }
-        Kind::Object(members) => {
+        NodeValue::Object(members) => {
             for member in members {
                 if sum > limit {
                     break;
@@ -158,7 +161,7 @@ fn weigh(node: &Node, limit: usize) -> usize {
                 sum += weigh(&member.value, limit.saturating_sub(sum));
             }
         }
-        Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::String(_) => {}
+        NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) | NodeValue::String(_) => {}
     }
     sum
 }

@@ -12,12 +12,14 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use super::security::{SecurityRequirement, read_security};
-use super::{Headers, Problem, Schemas, decode_headers, decode_url};
+use super::{HeaderRules, Problem, SchemaResolver, decode_headers, decode_url};
 use crate::error_code;
-use crate::field_reader::{Fields, Findings, Shape, Site, Taken, short};
-use crate::tree::{Kind, member_path};
+use crate::field_reader::{
+    DiagnosticSink, DocumentField, ExpectedType, ObjectReader, SourceLocation, shorten_for_message,
+};
+use crate::tree::{NodeValue, member_path};
 
-pub use header_params::MirroredArgument;
+pub use header_params::HeaderParameter;
 
 /// The most characters of the name of a tool (MCP, "Tool Names").
 const MAX_NAME: usize = 128;
@@ -48,9 +50,9 @@ pub struct McpTask {
     /// JSON Schema of the structured content of the result; null when the document has none.
     pub output_schema: Value,
     /// Arguments that go into headers as well (`x-mcp-header`).
-    pub mirrored: Vec<MirroredArgument>,
+    pub header_parameters: Vec<HeaderParameter>,
     /// What the document says of the effect of a call.
-    pub hints: ToolHints,
+    pub hints: ToolAnnotations,
     /// Headers that the document sets; none of those that belong to the protocol.
     pub headers: BTreeMap<String, String>,
     /// The ways to be let in, as an OpenAPI task has them.
@@ -60,7 +62,7 @@ pub struct McpTask {
 /// What a document says of the effect of a call, in the words of MCP's `annotations`. Without a
 /// word, a call may change something, and calling twice may do so twice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ToolHints {
+pub struct ToolAnnotations {
     /// `readOnlyHint`: it changes nothing.
     pub read_only: bool,
     /// `idempotentHint`: calling it again with the same arguments changes nothing more.
@@ -90,7 +92,7 @@ impl McpTask {
     /// that names its properties and says nothing of others means these alone: another one is a
     /// slip of the pen.
     #[must_use]
-    pub fn takes_others(&self) -> bool {
+    pub fn accepts_other_arguments(&self) -> bool {
         let Some(schema) = self.input_schema.as_object() else { return true };
         let closed = match schema.get("additionalProperties") {
             None => schema.contains_key("properties"),
@@ -101,14 +103,14 @@ impl McpTask {
 
     /// What the `$ref`s of the arguments' schemas point into.
     #[must_use]
-    pub fn inputs(&self) -> Schemas<'_> {
-        Schemas::Json(&self.input_schema)
+    pub fn inputs(&self) -> SchemaResolver<'_> {
+        SchemaResolver::Json(&self.input_schema)
     }
 
     /// What the `$ref`s of the schema of structured content point into.
     #[must_use]
-    pub fn outputs(&self) -> Schemas<'_> {
-        Schemas::Json(&self.output_schema)
+    pub fn outputs(&self) -> SchemaResolver<'_> {
+        SchemaResolver::Json(&self.output_schema)
     }
 
     fn properties(&self) -> Option<&Map<String, Value>> {
@@ -117,8 +119,11 @@ impl McpTask {
 }
 
 /// Reads an MCP task and finds the place of its address; errors go to `findings`.
-pub(crate) fn decode_mcp(field: &Taken<'_>, findings: &mut Findings) -> Option<(McpTask, Site)> {
-    let mut fields = Fields::open(field, "an MCP task", findings)?;
+pub(crate) fn decode_mcp(
+    field: &DocumentField<'_>,
+    findings: &mut DiagnosticSink,
+) -> Option<(McpTask, SourceLocation)> {
+    let mut fields = ObjectReader::open(field, "an MCP task", findings)?;
     let server = fields.require("server", findings);
     let tool = fields.require("tool", findings);
     let description = fields.take("description");
@@ -139,14 +144,14 @@ pub(crate) fn decode_mcp(field: &Taken<'_>, findings: &mut Findings) -> Option<(
     let code = error_code::BAD_MCP;
     let security = read_security(field, security.as_ref(), schemes.as_ref(), code, findings);
     let headers = headers.map_or_else(BTreeMap::new, |headers| {
-        decode_headers(&headers, Headers { code, own: is_own_header }, findings)
+        decode_headers(&headers, HeaderRules { code, own: is_own_header }, findings)
     });
     let description = description.and_then(|field| field.string(findings)).map(str::to_owned);
     let hints = annotations.map(|field| decode_hints(&field, findings)).unwrap_or_default();
     let mirrored = match &input_schema {
         Some(field) => {
             check_input_schema(field, findings);
-            header_params::read(field, findings)
+            header_params::read_header_parameters(field, findings)
         }
         None => Vec::new(),
     };
@@ -161,19 +166,20 @@ pub(crate) fn decode_mcp(field: &Taken<'_>, findings: &mut Findings) -> Option<(
     let server = server?;
     let url = decode_url(server.string(findings)?);
     let url = url.map_err(|problem| report(&server, problem, findings)).ok()?;
-    let value = |field: Option<Taken<'_>>| field.map_or(Value::Null, |field| field.node.to_value());
+    let value =
+        |field: Option<DocumentField<'_>>| field.map_or(Value::Null, |field| field.node.to_value());
     let task = McpTask {
         server: url,
         tool: tool?,
         description,
         input_schema: value(input_schema),
         output_schema: value(output_schema),
-        mirrored,
+        header_parameters: mirrored,
         hints,
         headers,
         security,
     };
-    Some((task, Site { path: server.path.clone(), position: server.node.position }))
+    Some((task, SourceLocation { path: server.path.clone(), position: server.node.position }))
 }
 
 /// Headers that each request has, and that say what is in its body.
@@ -186,14 +192,15 @@ fn check_name(name: &str) -> Result<(), Problem> {
     if (1..=MAX_NAME).contains(&length) && !name.chars().any(char::is_control) {
         return Ok(());
     }
-    let message = format!("`{}` is no name of a tool", short(&name.escape_debug().to_string()));
+    let message =
+        format!("`{}` is no name of a tool", shorten_for_message(&name.escape_debug().to_string()));
     Err((message, format!("Write the name that `tools/list` has, at most {MAX_NAME} characters.")))
 }
 
 /// Reads `annotations`. Those that say nothing of repeating a call are for people.
-fn decode_hints(field: &Taken<'_>, findings: &mut Findings) -> ToolHints {
-    let Some(mut fields) = Fields::open(field, "`annotations`", findings) else {
-        return ToolHints::default();
+fn decode_hints(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> ToolAnnotations {
+    let Some(mut fields) = ObjectReader::open(field, "`annotations`", findings) else {
+        return ToolAnnotations::default();
     };
     if let Some(title) = fields.take("title") {
         title.string(findings);
@@ -205,32 +212,39 @@ fn decode_hints(field: &Taken<'_>, findings: &mut Findings) -> ToolHints {
     let [read_only, destructive, idempotent, _] =
         ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"].map(&mut hint);
     fields.finish(findings);
-    let says = |hint: &Option<(bool, Taken<'_>)>| matches!(hint, Some((true, _)));
+    let says = |hint: &Option<(bool, DocumentField<'_>)>| matches!(hint, Some((true, _)));
     if let (true, Some((true, field))) = (says(&read_only), &destructive) {
         let message = "what changes nothing cannot destroy anything".to_owned();
         let hint = "Keep one of `readOnlyHint` and `destructiveHint`.".to_owned();
         report(field, (message, hint), findings);
     }
-    ToolHints { read_only: says(&read_only), idempotent: says(&read_only) || says(&idempotent) }
+    ToolAnnotations {
+        read_only: says(&read_only),
+        idempotent: says(&read_only) || says(&idempotent),
+    }
 }
 
 /// Whether a schema is one, as far as it is followed: an object, or `true` or `false`.
-fn check_schema(field: &Taken<'_>, findings: &mut Findings) {
-    if !matches!(field.node.kind, Kind::Object(_) | Kind::Bool(_)) {
-        findings.wrong_type(field, Shape::Mapping, "a JSON Schema is a mapping");
+fn check_schema(field: &DocumentField<'_>, findings: &mut DiagnosticSink) {
+    if !matches!(field.node.kind, NodeValue::Object(_) | NodeValue::Bool(_)) {
+        findings.wrong_type(field, ExpectedType::Mapping, "a JSON Schema is a mapping");
     }
 }
 
 /// The arguments of a tool are an object, so their schema is that of one.
-fn check_input_schema(field: &Taken<'_>, findings: &mut Findings) {
+fn check_input_schema(field: &DocumentField<'_>, findings: &mut DiagnosticSink) {
     if field.node.members().is_none() {
-        findings.wrong_type(field, Shape::Mapping, "a JSON Schema of an object is a mapping");
+        findings.wrong_type(
+            field,
+            ExpectedType::Mapping,
+            "a JSON Schema of an object is a mapping",
+        );
         return;
     }
     let below = |key: &'static str| {
         let member = field.node.member(key)?;
         let path = member_path(&field.path, key);
-        Some(Taken { node: &member.value, path, key: member.position })
+        Some(DocumentField { node: &member.value, path, key: member.position })
     };
     if let Some(kind) = below("type")
         && kind.node.as_str() != Some("object")
@@ -246,7 +260,7 @@ fn check_input_schema(field: &Taken<'_>, findings: &mut Findings) {
     }
 }
 
-fn report(field: &Taken<'_>, (message, hint): Problem, findings: &mut Findings) {
+fn report(field: &DocumentField<'_>, (message, hint): Problem, findings: &mut DiagnosticSink) {
     let at = field.node.position;
     findings.error_with_hint(error_code::BAD_MCP, &field.path, at, message, hint);
 }

@@ -17,9 +17,9 @@ use super::security::SecurityRequirement;
 
 pub use body::{BodyFormat, RequestBody};
 pub(crate) use decode::decode_openapi;
-pub use field::{BodyField, FieldHeader, FieldKind};
+pub use field::{BodyField, FieldHeader, FieldType};
 pub(crate) use parameter::names_idempotency_key;
-pub use parameter::{OperationParameter, ParameterPlace, Style, ValueStyle};
+pub use parameter::{OperationParameter, ParameterLocation, ParameterStyle, ValueStyle};
 
 /// One operation of an HTTP API.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,7 +29,7 @@ pub struct OpenApiTask {
     /// The server, its variables replaced by their defaults; the path is appended to it.
     pub server: Url,
     /// The method.
-    pub method: Method,
+    pub method: HttpMethod,
     /// The path template: `/current/{city}`.
     pub path: String,
     /// `operationId`, when given.
@@ -66,7 +66,7 @@ pub enum OpenApiVersion {
 /// An HTTP method that OpenAPI knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum Method {
+pub enum HttpMethod {
     Get,
     Put,
     Post,
@@ -111,7 +111,7 @@ impl OpenApiTask {
     }
 }
 
-impl Method {
+impl HttpMethod {
     const ALL: [(&'static str, Self); 8] = [
         ("get", Self::Get),
         ("put", Self::Put),

@@ -16,7 +16,8 @@ const MAX_LOOKS: usize = 100_000;
 /// Opens the parts of one whole that are closed to each other, in a schema of JSON Schema 2020-12
 /// with its `$defs`. Returns whether there were any.
 pub fn open_closed_parts(schema: &mut Value) -> bool {
-    let mut finder = Finder { root: schema, looks: MAX_LOOKS, closed: BTreeSet::new() };
+    let mut finder =
+        ClosedPartFinder { root: schema, lookups_left: MAX_LOOKS, closed: BTreeSet::new() };
     finder.search(schema, "");
     let closed = finder.closed;
     for pointer in &closed {
@@ -27,14 +28,14 @@ pub fn open_closed_parts(schema: &mut Value) -> bool {
     !closed.is_empty()
 }
 
-struct Finder<'v> {
+struct ClosedPartFinder<'v> {
     root: &'v Value,
-    looks: usize,
+    lookups_left: usize,
     /// Where the parts stand that are to be opened.
     closed: BTreeSet<String>,
 }
 
-impl<'v> Finder<'v> {
+impl<'v> ClosedPartFinder<'v> {
     /// Looks for wholes in a schema and below.
     fn search(&mut self, value: &'v Value, pointer: &str) {
         match value {
@@ -78,10 +79,10 @@ impl<'v> Finder<'v> {
         parts: &mut Vec<(String, &'v Map<String, Value>)>,
     ) {
         let Some(members) = schema.as_object() else { return };
-        if self.looks == 0 || hops == MAX_HOPS {
+        if self.lookups_left == 0 || hops == MAX_HOPS {
             return;
         }
-        self.looks -= 1;
+        self.lookups_left -= 1;
         parts.push((pointer.to_owned(), members));
         let target = members.get("$ref").and_then(Value::as_str);
         if let Some(target) = target.and_then(|target| target.strip_prefix('#'))

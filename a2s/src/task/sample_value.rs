@@ -6,12 +6,12 @@ use std::cell::Cell;
 
 use serde_json::{Map, Number, Value, json};
 
-use super::Schemas;
+use super::SchemaResolver;
 
 /// Deeper than this, only what is required is made up.
-const DEEP: usize = 6;
+const MAX_OPTIONAL_DEPTH: usize = 6;
 /// Deeper than this, nothing is: the schema refers to itself.
-const TOO_DEEP: usize = 24;
+const MAX_SAMPLE_DEPTH: usize = 24;
 /// The most schemas that are looked at for one value.
 const MAX_SCHEMAS: usize = 20_000;
 /// The most items of a list.
@@ -19,15 +19,17 @@ const MAX_ITEMS: u64 = 1_000;
 
 /// Values for a schema of an answer: see [`Schemas::samples`].
 pub(super) fn samples<'t>(
-    schemas: Schemas<'t>,
+    schemas: SchemaResolver<'t>,
     schema: &'t Value,
 ) -> impl Iterator<Item = Value> + 't {
-    VARIANTS.iter().map(move |variant| Maker::new(schemas, *variant).value(schema, "text", 0))
+    VARIANTS
+        .iter()
+        .map(move |variant| SampleGenerator::new(schemas, *variant).value(schema, "text", 0))
 }
 
 /// How a value is made up.
 #[derive(Debug, Clone, Copy)]
-struct Variant {
+struct SampleVariant {
     /// Whether examples and defaults of the schema are taken for what they say.
     stated: bool,
     /// Whether there is what may be left out, too: steps read it more often than not.
@@ -37,34 +39,34 @@ struct Variant {
 }
 
 /// The ways that are tried, in this order.
-const VARIANTS: &[Variant] = &[
-    Variant { stated: true, everything: true, choice: 0 },
-    Variant { stated: false, everything: true, choice: 0 },
-    Variant { stated: true, everything: true, choice: 1 },
-    Variant { stated: false, everything: true, choice: 1 },
-    Variant { stated: true, everything: false, choice: 0 },
-    Variant { stated: false, everything: false, choice: 0 },
-    Variant { stated: false, everything: true, choice: 2 },
+const VARIANTS: &[SampleVariant] = &[
+    SampleVariant { stated: true, everything: true, choice: 0 },
+    SampleVariant { stated: false, everything: true, choice: 0 },
+    SampleVariant { stated: true, everything: true, choice: 1 },
+    SampleVariant { stated: false, everything: true, choice: 1 },
+    SampleVariant { stated: true, everything: false, choice: 0 },
+    SampleVariant { stated: false, everything: false, choice: 0 },
+    SampleVariant { stated: false, everything: true, choice: 2 },
 ];
 
 /// Makes values up for one task.
-struct Maker<'t> {
-    schemas: Schemas<'t>,
-    variant: Variant,
-    fuel: Cell<usize>,
+struct SampleGenerator<'t> {
+    schemas: SchemaResolver<'t>,
+    variant: SampleVariant,
+    budget: Cell<usize>,
 }
 
 /// A schema with what its references, its `allOf` and one of its alternatives say.
-type Whole = Map<String, Value>;
+type MergedSchema = Map<String, Value>;
 
-impl<'t> Maker<'t> {
-    fn new(schemas: Schemas<'t>, variant: Variant) -> Self {
-        Self { schemas, variant, fuel: Cell::new(MAX_SCHEMAS) }
+impl<'t> SampleGenerator<'t> {
+    fn new(schemas: SchemaResolver<'t>, variant: SampleVariant) -> Self {
+        Self { schemas, variant, budget: Cell::new(MAX_SCHEMAS) }
     }
 
     /// A value of a place called `name`.
     fn value(&self, schema: &Value, name: &str, depth: usize) -> Value {
-        let whole = self.whole(schema);
+        let whole = self.merge_schema(schema);
         let list = |key: &str| whole.get(key).and_then(Value::as_array);
         let choice = |values: &Vec<Value>| values.iter().find(|value| !value.is_null()).cloned();
         if let Some(value) = whole.get("const").cloned().or_else(|| list("enum").and_then(choice)) {
@@ -77,7 +79,7 @@ impl<'t> Maker<'t> {
                 return value.clone();
             }
         }
-        if depth > TOO_DEEP {
+        if depth > MAX_SAMPLE_DEPTH {
             return Value::Null;
         }
         match kind(&whole) {
@@ -90,21 +92,21 @@ impl<'t> Maker<'t> {
         }
     }
 
-    fn whole(&self, schema: &Value) -> Whole {
-        let mut whole = Whole::new();
+    fn merge_schema(&self, schema: &Value) -> MergedSchema {
+        let mut whole = MergedSchema::new();
         self.merge(schema, 0, &mut whole);
         whole
     }
 
-    fn merge(&self, schema: &Value, depth: usize, whole: &mut Whole) {
+    fn merge(&self, schema: &Value, depth: usize, whole: &mut MergedSchema) {
         let Some(own) = schema.as_object() else { return };
-        let Some(left) = self.fuel.get().checked_sub(1) else { return };
-        self.fuel.set(left);
-        if depth > TOO_DEEP {
+        let Some(left) = self.budget.get().checked_sub(1) else { return };
+        self.budget.set(left);
+        if depth > MAX_SAMPLE_DEPTH {
             return;
         }
         let target = own.get("$ref").and_then(Value::as_str);
-        if let Some(target) = target.and_then(|target| self.schemas.at(target)) {
+        if let Some(target) = target.and_then(|target| self.schemas.resolve(target)) {
             self.merge(target, depth + 1, whole);
         }
         for part in own.get("allOf").and_then(Value::as_array).into_iter().flatten() {
@@ -133,12 +135,12 @@ impl<'t> Maker<'t> {
         }
     }
 
-    fn object(&self, schema: &Whole, depth: usize) -> Value {
+    fn object(&self, schema: &MergedSchema, depth: usize) -> Value {
         let required = schema.get("required").and_then(Value::as_array);
         let required: Vec<&str> =
             required.into_iter().flatten().filter_map(Value::as_str).collect();
         let least = schema.get("minProperties").and_then(Value::as_u64).unwrap_or(0);
-        let wants_all = self.variant.everything && depth < DEEP;
+        let wants_all = self.variant.everything && depth < MAX_OPTIONAL_DEPTH;
         let mut members = Map::new();
         let properties = schema.get("properties").and_then(Value::as_object);
         for (name, property) in properties.into_iter().flatten() {
@@ -161,9 +163,9 @@ impl<'t> Maker<'t> {
         Value::Object(members)
     }
 
-    fn array(&self, schema: &Whole, name: &str, depth: usize) -> Value {
+    fn array(&self, schema: &MergedSchema, name: &str, depth: usize) -> Value {
         let bound = |key: &str| schema.get(key).and_then(Value::as_u64);
-        let usual = if self.variant.everything && depth < DEEP { 1 } else { 0 };
+        let usual = if self.variant.everything && depth < MAX_OPTIONAL_DEPTH { 1 } else { 0 };
         let most = bound("maxItems").unwrap_or(MAX_ITEMS).min(MAX_ITEMS);
         let wanted = bound("minItems").unwrap_or(0).max(usual).min(most);
         let first = schema.get("prefixItems").and_then(Value::as_array);
@@ -171,7 +173,7 @@ impl<'t> Maker<'t> {
         let items = schema.get("items").unwrap_or(&Value::Null);
         let mut made: Vec<Value> = Vec::new();
         for (number, schema) in first.iter().chain(std::iter::repeat(items)).enumerate() {
-            if count_of(made.len()) >= wanted.max(count_of(first.len())) || self.fuel.get() == 0 {
+            if count_of(made.len()) >= wanted.max(count_of(first.len())) || self.budget.get() == 0 {
                 break;
             }
             let value = self.value(schema, name, depth + 1);
@@ -187,7 +189,7 @@ impl<'t> Maker<'t> {
 
     /// Another item of a list that has this one already, where that is easy.
     fn another(&self, schema: &Value, value: Value, made: &[Value], number: usize) -> Value {
-        let whole = self.whole(schema);
+        let whole = self.merge_schema(schema);
         let Some(choices) = whole.get("enum").and_then(Value::as_array) else {
             return other(value, number);
         };
@@ -216,7 +218,7 @@ fn count_of(length: usize) -> u64 {
 }
 
 /// The type that a value is made up of.
-fn kind(schema: &Whole) -> &str {
+fn kind(schema: &MergedSchema) -> &str {
     match schema.get("type") {
         Some(Value::String(name)) => name,
         Some(Value::Array(names)) => {
@@ -236,7 +238,7 @@ fn kind(schema: &Whole) -> &str {
 }
 
 /// A number within the bounds.
-fn number(schema: &Whole, is_whole: bool) -> Value {
+fn number(schema: &MergedSchema, is_whole: bool) -> Value {
     let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
     // True in OpenAPI 3.0, the bound itself in 3.1.
     let is_open = |key: &str| schema.get(key) == Some(&Value::Bool(true));
@@ -263,7 +265,7 @@ fn number(schema: &Whole, is_whole: bool) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::Action;
+    use crate::document::StepAction;
 
     /// The first sample of a schema.
     fn first(schema: &Value) -> Value {
@@ -283,9 +285,9 @@ mod tests {
         let compilation = crate::compile(document.to_string().as_bytes());
         let document = compilation.document.unwrap();
         let block = &document.capability().execution;
-        let Action::Task { task, .. } = &block.children()[0].action else { panic!() };
+        let StepAction::Task { task, .. } = &block.children()[0].action else { panic!() };
         let crate::Task::OpenApi(task) = &**task else { panic!() };
-        Schemas::from(&**task).samples(schema).next().unwrap()
+        SchemaResolver::from(&**task).samples(schema).next().unwrap()
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::{OpenApiTask, OpenApiVersion};
 
 /// Where the schemas of a task stand, so that their `$ref`s can be followed.
 #[derive(Debug, Clone, Copy)]
-pub enum Schemas<'s> {
+pub enum SchemaResolver<'s> {
     /// In an OpenAPI specification.
     OpenApi(&'s OpenApiTask),
     /// In a JSON Schema that is whole in itself, such as the `inputSchema` of an MCP tool.
@@ -17,18 +17,18 @@ pub enum Schemas<'s> {
     Definitions(&'s Value),
 }
 
-impl<'s> From<&'s OpenApiTask> for Schemas<'s> {
+impl<'s> From<&'s OpenApiTask> for SchemaResolver<'s> {
     fn from(task: &'s OpenApiTask) -> Self {
         Self::OpenApi(task)
     }
 }
 
-impl<'s> Schemas<'s> {
+impl<'s> SchemaResolver<'s> {
     /// What a `$ref` such as `#/components/schemas/Pet` or `#/$defs/Pet` points to, exactly as
     /// written: it may hold further `$ref`s, or be one. Only pointers into the task itself lead
     /// anywhere: nothing is fetched.
     #[must_use]
-    pub fn at(self, reference: &str) -> Option<&'s Value> {
+    pub fn resolve(self, reference: &str) -> Option<&'s Value> {
         match self {
             Self::OpenApi(task) => task.schema_at(reference),
             Self::Json(root) => {
@@ -51,7 +51,7 @@ impl<'s> Schemas<'s> {
     pub fn sent_samples(schema: &Value) -> Vec<Value> {
         let mut schema = schema.clone();
         show_write_only(&mut schema);
-        Schemas::Json(&schema).samples(&schema).collect()
+        SchemaResolver::Json(&schema).samples(&schema).collect()
     }
 
     /// Values for a schema of an answer, always the same ones, those that say the most first. They
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn pointers_lead_into_the_schema_itself_and_nowhere_else() {
         let root = json!({"$defs": {"a b": {"type": "string"}}, "properties": {"c": true}});
-        let at = |reference| Schemas::Json(&root).at(reference);
+        let at = |reference| SchemaResolver::Json(&root).resolve(reference);
         assert_eq!(at("#/$defs/a%20b"), Some(&json!({"type": "string"})));
         assert_eq!(at("#/properties/c"), Some(&json!(true)));
         assert_eq!(at("#"), Some(&root));

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{is_header_name, is_set_for_requests};
-use crate::field_reader::short;
+use crate::field_reader::shorten_for_message;
 
-pub(super) use read::{Reader, read_security};
+pub(super) use read::{SecurityReader, read_security};
 
 /// The longest name of a scheme, in characters.
 const MAX_NAME: usize = 100;
@@ -65,7 +65,7 @@ pub enum SecurityScheme {
     /// A key at a place of the request.
     ApiKey {
         /// Where it goes.
-        place: ApiKeyPlace,
+        place: ApiKeyLocation,
         /// The name of the header, query parameter or cookie.
         name: String,
     },
@@ -90,7 +90,7 @@ pub enum SecurityScheme {
 /// Where an API key goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum ApiKeyPlace {
+pub enum ApiKeyLocation {
     Header,
     Query,
     Cookie,
@@ -186,12 +186,20 @@ impl SecurityScheme {
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
-            Self::ApiKey { place: ApiKeyPlace::Header, .. } => "an API key in a header".to_owned(),
-            Self::ApiKey { place: ApiKeyPlace::Query, .. } => "an API key in the query".to_owned(),
-            Self::ApiKey { place: ApiKeyPlace::Cookie, .. } => "an API key in a cookie".to_owned(),
+            Self::ApiKey { place: ApiKeyLocation::Header, .. } => {
+                "an API key in a header".to_owned()
+            }
+            Self::ApiKey { place: ApiKeyLocation::Query, .. } => {
+                "an API key in the query".to_owned()
+            }
+            Self::ApiKey { place: ApiKeyLocation::Cookie, .. } => {
+                "an API key in a cookie".to_owned()
+            }
             Self::Http { scheme: HttpScheme::Basic, .. } => "HTTP basic".to_owned(),
             Self::Http { scheme: HttpScheme::Bearer, .. } => "a bearer token".to_owned(),
-            Self::Http { scheme: HttpScheme::Other(name), .. } => format!("HTTP {}", short(name)),
+            Self::Http { scheme: HttpScheme::Other(name), .. } => {
+                format!("HTTP {}", shorten_for_message(name))
+            }
             Self::OAuth2(_) => "OAuth 2.0".to_owned(),
             Self::OpenIdConnect { .. } => "OpenID Connect".to_owned(),
             Self::MutualTls => "a client certificate".to_owned(),
@@ -223,9 +231,9 @@ impl OAuthFlows {
 }
 
 /// Whether a key can stand at a place without touching what frames the message.
-fn can_carry(place: ApiKeyPlace, name: &str) -> bool {
+fn can_carry(place: ApiKeyLocation, name: &str) -> bool {
     match place {
-        ApiKeyPlace::Header => {
+        ApiKeyLocation::Header => {
             let name = name.to_ascii_lowercase();
             let holds_credentials =
                 matches!(name.as_str(), "authorization" | "cookie" | "proxy-authorization");
@@ -233,9 +241,9 @@ fn can_carry(place: ApiKeyPlace, name: &str) -> bool {
                 && name != "accept"
                 && (holds_credentials || !is_set_for_requests(&name))
         }
-        ApiKeyPlace::Query => !name.is_empty() && !name.chars().any(char::is_control),
+        ApiKeyLocation::Query => !name.is_empty() && !name.chars().any(char::is_control),
         // The name of a cookie is a token, as that of a header is (RFC 6265, section 4.1.1).
-        ApiKeyPlace::Cookie => is_header_name(name),
+        ApiKeyLocation::Cookie => is_header_name(name),
     }
 }
 
@@ -244,9 +252,9 @@ impl From<oas::SecurityScheme> for SecurityScheme {
         match scheme {
             oas::SecurityScheme::APIKey { location, name, .. } => {
                 let place = match location {
-                    oas::APIKeyLocation::Header => ApiKeyPlace::Header,
-                    oas::APIKeyLocation::Query => ApiKeyPlace::Query,
-                    oas::APIKeyLocation::Cookie => ApiKeyPlace::Cookie,
+                    oas::APIKeyLocation::Header => ApiKeyLocation::Header,
+                    oas::APIKeyLocation::Query => ApiKeyLocation::Query,
+                    oas::APIKeyLocation::Cookie => ApiKeyLocation::Cookie,
                 };
                 Self::ApiKey { place, name }
             }

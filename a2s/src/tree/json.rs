@@ -6,13 +6,16 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 
-use super::{Kind, MAX_DEPTH, MAX_NODES, Member, Node, item_path, member_path, refuse_duplicates};
+use super::{
+    MAX_DEPTH, MAX_NODES, NodeMember, NodeValue, TreeNode, item_path, member_path,
+    refuse_duplicates,
+};
 use crate::checksum::canonical_json;
-use crate::diagnostic::{Diagnostic, Diagnostics, Position};
+use crate::diagnostic::{Diagnostic, DiagnosticList, SourcePosition};
 use crate::error_code;
 
 /// The tree, when `text` is one JSON object. A flow mapping of YAML begins alike and is not.
-pub(super) fn parse(text: &str) -> Option<Node> {
+pub(super) fn parse(text: &str) -> Option<TreeNode> {
     if !text.trim_start().starts_with('{') {
         return None;
     }
@@ -20,15 +23,15 @@ pub(super) fn parse(text: &str) -> Option<Node> {
 }
 
 /// Gives `tree` the positions of the same text read as YAML, as far as the two agree.
-pub(super) fn take_positions(tree: &mut Node, placed: &Node) {
+pub(super) fn take_positions(tree: &mut TreeNode, placed: &TreeNode) {
     tree.position = placed.position;
     match (&mut tree.kind, &placed.kind) {
-        (Kind::Array(items), Kind::Array(others)) => {
+        (NodeValue::Array(items), NodeValue::Array(others)) => {
             for (item, other) in items.iter_mut().zip(others) {
                 take_positions(item, other);
             }
         }
-        (Kind::Object(members), Kind::Object(others)) => {
+        (NodeValue::Object(members), NodeValue::Object(others)) => {
             for (member, other) in members.iter_mut().zip(others) {
                 member.position = other.position;
                 take_positions(&mut member.value, &other.value);
@@ -39,7 +42,7 @@ pub(super) fn take_positions(tree: &mut Node, placed: &Node) {
 }
 
 /// Reports what JSON allows and a document does not.
-pub(super) fn check(tree: &Node, diagnostics: &mut Diagnostics) {
+pub(super) fn check(tree: &TreeNode, diagnostics: &mut DiagnosticList) {
     if tree.depth() > MAX_DEPTH || tree.size().0 > MAX_NODES {
         let message =
             format!("values are nested more than {MAX_DEPTH} deep, or are more than {MAX_NODES}");
@@ -49,9 +52,9 @@ pub(super) fn check(tree: &Node, diagnostics: &mut Diagnostics) {
     check_node(tree, "", diagnostics);
 }
 
-fn check_node(node: &Node, path: &str, diagnostics: &mut Diagnostics) {
+fn check_node(node: &TreeNode, path: &str, diagnostics: &mut DiagnosticList) {
     match &node.kind {
-        Kind::Number(_) => {
+        NodeValue::Number(_) => {
             if let Err(error) = canonical_json(&node.to_value()) {
                 diagnostics.push(Diagnostic::error(
                     error_code::NUMBER,
@@ -61,79 +64,81 @@ fn check_node(node: &Node, path: &str, diagnostics: &mut Diagnostics) {
                 ));
             }
         }
-        Kind::Array(items) => {
+        NodeValue::Array(items) => {
             for (index, item) in items.iter().enumerate() {
                 check_node(item, &item_path(path, index), diagnostics);
             }
         }
-        Kind::Object(members) => {
+        NodeValue::Object(members) => {
             refuse_duplicates(members, path, diagnostics);
             for member in members {
                 check_node(&member.value, &member_path(path, &member.key), diagnostics);
             }
         }
-        Kind::Null | Kind::Bool(_) | Kind::String(_) => {}
+        NodeValue::Null | NodeValue::Bool(_) | NodeValue::String(_) => {}
     }
 }
 
-impl<'de> Deserialize<'de> for Node {
+impl<'de> Deserialize<'de> for TreeNode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer
             .deserialize_any(NodeVisitor)
-            .map(|kind| Self { kind, position: Position::default() })
+            .map(|kind| Self { kind, position: SourcePosition::default() })
     }
 }
 
 struct NodeVisitor;
 
 impl<'de> Visitor<'de> for NodeVisitor {
-    type Value = Kind;
+    type Value = NodeValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<Kind, E> {
-        Ok(Kind::Null)
+    fn visit_unit<E>(self) -> Result<NodeValue, E> {
+        Ok(NodeValue::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Kind, E> {
-        Ok(Kind::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<NodeValue, E> {
+        Ok(NodeValue::Bool(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Kind, E> {
-        Ok(Kind::Number(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<NodeValue, E> {
+        Ok(NodeValue::Number(value.into()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Kind, E> {
-        Ok(Kind::Number(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<NodeValue, E> {
+        Ok(NodeValue::Number(value.into()))
     }
 
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Kind, E> {
-        Number::from_f64(value).map(Kind::Number).ok_or_else(|| E::custom("not a finite number"))
+    fn visit_f64<E: Error>(self, value: f64) -> Result<NodeValue, E> {
+        Number::from_f64(value)
+            .map(NodeValue::Number)
+            .ok_or_else(|| E::custom("not a finite number"))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Kind, E> {
-        Ok(Kind::String(value.to_owned()))
+    fn visit_str<E>(self, value: &str) -> Result<NodeValue, E> {
+        Ok(NodeValue::String(value.to_owned()))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Kind, E> {
-        Ok(Kind::String(value))
+    fn visit_string<E>(self, value: String) -> Result<NodeValue, E> {
+        Ok(NodeValue::String(value))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Kind, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<NodeValue, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = access.next_element()? {
             items.push(item);
         }
-        Ok(Kind::Array(items))
+        Ok(NodeValue::Array(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Kind, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<NodeValue, A::Error> {
         let mut members = Vec::new();
-        while let Some((key, value)) = access.next_entry::<String, Node>()? {
-            members.push(Member { key, position: Position::default(), value });
+        while let Some((key, value)) = access.next_entry::<String, TreeNode>()? {
+            members.push(NodeMember { key, position: SourcePosition::default(), value });
         }
-        Ok(Kind::Object(members))
+        Ok(NodeValue::Object(members))
     }
 }

@@ -6,10 +6,11 @@ use granit_parser::{Event, Parser, ScalarStyle, Span, Tag};
 use serde_json::Number;
 
 use super::{
-    Kind, MAX_DEPTH, MAX_NODES, MAX_TEXT, Member, Node, item_path, member_path, refuse_duplicates,
+    MAX_DEPTH, MAX_NODES, MAX_TEXT, NodeMember, NodeValue, TreeNode, item_path, member_path,
+    refuse_duplicates,
 };
 use crate::checksum::MAX_SAFE_INTEGER;
-use crate::diagnostic::{Diagnostic, Diagnostics, Position};
+use crate::diagnostic::{Diagnostic, DiagnosticList, SourcePosition};
 use crate::error_code;
 
 /// The options of the parser.
@@ -36,8 +37,8 @@ fn find_aliased(text: &str) -> BTreeSet<usize> {
 }
 
 /// The tree, as far as the text goes, and every error.
-pub(super) fn parse(text: &str) -> (Option<Node>, Diagnostics) {
-    let mut builder = Builder { aliased: find_aliased(text), ..Builder::default() };
+pub(super) fn parse(text: &str) -> (Option<TreeNode>, DiagnosticList) {
+    let mut builder = TreeBuilder { aliased: find_aliased(text), ..TreeBuilder::default() };
     for event in Parser::new_from_str_with_options(text, options()) {
         match event {
             Ok((event, span)) => {
@@ -47,7 +48,7 @@ pub(super) fn parse(text: &str) -> (Option<Node>, Diagnostics) {
             }
             Err(error) => {
                 let marker = error.marker();
-                let position = Position { line: marker.line(), column: marker.col() + 1 };
+                let position = SourcePosition { line: marker.line(), column: marker.col() + 1 };
                 let info = error.info();
                 let code = if info.contains("nesting") || info.contains("limit") {
                     error_code::BUDGET
@@ -65,10 +66,10 @@ pub(super) fn parse(text: &str) -> (Option<Node>, Diagnostics) {
             }
         }
     }
-    let root = builder
-        .root
-        .take()
-        .unwrap_or(Node { kind: Kind::Null, position: Position { line: 1, column: 1 } });
+    let root = builder.root.take().unwrap_or(TreeNode {
+        kind: NodeValue::Null,
+        position: SourcePosition { line: 1, column: 1 },
+    });
     (Some(root), builder.diagnostics)
 }
 
@@ -77,8 +78,8 @@ pub(super) fn parse(text: &str) -> (Option<Node>, Diagnostics) {
 fn explain(
     complaint: &str,
     text: &str,
-    at: Position,
-    open: Option<&Open>,
+    at: SourcePosition,
+    open: Option<&OpenNode>,
 ) -> (String, Option<&'static str>) {
     let line = |number: usize| text.lines().nth(number.wrapping_sub(1)).unwrap_or_default();
     // In flow style a collection begins with its bracket.
@@ -128,36 +129,36 @@ fn explain(
 struct OverBudget;
 
 #[derive(Default)]
-struct Builder {
-    open: Vec<Open>,
-    root: Option<Node>,
+struct TreeBuilder {
+    open: Vec<OpenNode>,
+    root: Option<TreeNode>,
     documents: usize,
-    anchors: BTreeMap<usize, Node>,
+    anchors: BTreeMap<usize, TreeNode>,
     /// The anchors that some alias names. The others need no copy of their value.
     aliased: BTreeSet<usize>,
     nodes: usize,
     text: usize,
     /// The values and bytes of text in `anchors`.
     copied: (usize, usize),
-    diagnostics: Diagnostics,
+    diagnostics: DiagnosticList,
 }
 
 /// A collection whose end has not come yet.
-struct Open {
+struct OpenNode {
     anchor: usize,
-    position: Position,
-    items: Items,
+    position: SourcePosition,
+    items: NodeItems,
 }
 
-enum Items {
-    Array(Vec<Node>),
+enum NodeItems {
+    Array(Vec<TreeNode>),
     /// The members, and the key that waits for its value. A refused key waits as `None` inside.
-    Object(Vec<Member>, Option<Option<(String, Position)>>),
+    Object(Vec<NodeMember>, Option<Option<(String, SourcePosition)>>),
 }
 
-impl Builder {
+impl TreeBuilder {
     fn accept(&mut self, event: Event<'_>, span: &Span) -> Result<(), OverBudget> {
-        let position = Position { line: span.start.line(), column: span.start.col() + 1 };
+        let position = SourcePosition { line: span.start.line(), column: span.start.col() + 1 };
         match event {
             Event::DocumentStart(..) => {
                 self.documents += 1;
@@ -179,7 +180,7 @@ impl Builder {
                     if self.aliased.contains(&anchor) {
                         // The anchor of a key names its scalar.
                         let kind = self.scalar(&text, plain, position);
-                        self.keep(&Node { kind, position }, anchor)?;
+                        self.keep(&TreeNode { kind, position }, anchor)?;
                     }
                     let key = if plain && text == "<<" {
                         self.refuse(
@@ -203,16 +204,16 @@ impl Builder {
                     self.set_key(key);
                 } else {
                     let kind = self.scalar(&text, plain, position);
-                    self.add(Node { kind, position }, anchor)?;
+                    self.add(TreeNode { kind, position }, anchor)?;
                 }
             }
             Event::SequenceStart(_, anchor, tag) => {
                 self.refuse_tag(tag.as_deref(), position);
-                self.open(anchor, position, Items::Array(Vec::new()))?;
+                self.open(anchor, position, NodeItems::Array(Vec::new()))?;
             }
             Event::MappingStart(_, anchor, tag) => {
                 self.refuse_tag(tag.as_deref(), position);
-                self.open(anchor, position, Items::Object(Vec::new(), None))?;
+                self.open(anchor, position, NodeItems::Object(Vec::new(), None))?;
             }
             Event::SequenceEnd | Event::MappingEnd => self.close()?,
             Event::Alias(anchor) => {
@@ -228,7 +229,7 @@ impl Builder {
                 };
                 let (nodes, text) = node.size();
                 let depth = node.depth();
-                let node = Node { position, ..node.clone() };
+                let node = TreeNode { position, ..node.clone() };
                 self.spend(nodes, text, position)?;
                 self.check_depth(self.open.len() + depth, position)?;
                 if self.expects_key() {
@@ -248,13 +249,19 @@ impl Builder {
         Ok(())
     }
 
-    fn refuse(&mut self, code: error_code::Code, position: Position, message: &str, hint: &str) {
+    fn refuse(
+        &mut self,
+        code: error_code::ErrorCode,
+        position: SourcePosition,
+        message: &str,
+        hint: &str,
+    ) {
         let path = self.path();
         let diagnostic = Diagnostic::error(code, &path, position, message.to_owned());
         self.diagnostics.push(diagnostic.with_hint(hint));
     }
 
-    fn refuse_tag(&mut self, tag: Option<&Tag>, position: Position) {
+    fn refuse_tag(&mut self, tag: Option<&Tag>, position: SourcePosition) {
         // A quoted scalar may carry the non-specific tag `!`; every tag is refused alike.
         if tag.is_some() {
             self.refuse(
@@ -266,7 +273,12 @@ impl Builder {
         }
     }
 
-    fn spend(&mut self, nodes: usize, text: usize, position: Position) -> Result<(), OverBudget> {
+    fn spend(
+        &mut self,
+        nodes: usize,
+        text: usize,
+        position: SourcePosition,
+    ) -> Result<(), OverBudget> {
         self.nodes += nodes;
         self.text += text;
         self.check_size(self.nodes, self.text, position)
@@ -276,7 +288,7 @@ impl Builder {
         &mut self,
         nodes: usize,
         text: usize,
-        position: Position,
+        position: SourcePosition,
     ) -> Result<(), OverBudget> {
         if nodes > MAX_NODES || text > MAX_TEXT {
             let message = format!(
@@ -288,7 +300,7 @@ impl Builder {
         Ok(())
     }
 
-    fn check_depth(&mut self, depth: usize, position: Position) -> Result<(), OverBudget> {
+    fn check_depth(&mut self, depth: usize, position: SourcePosition) -> Result<(), OverBudget> {
         if depth > MAX_DEPTH {
             let message = format!("values are nested more than {MAX_DEPTH} deep");
             self.refuse(error_code::BUDGET, position, &message, error_code::BUDGET.remedy);
@@ -298,30 +310,35 @@ impl Builder {
     }
 
     fn expects_key(&self) -> bool {
-        matches!(self.open.last(), Some(Open { items: Items::Object(_, None), .. }))
+        matches!(self.open.last(), Some(OpenNode { items: NodeItems::Object(_, None), .. }))
     }
 
-    fn set_key(&mut self, key: Option<(String, Position)>) {
-        if let Some(Open { items: Items::Object(_, waiting), .. }) = self.open.last_mut() {
+    fn set_key(&mut self, key: Option<(String, SourcePosition)>) {
+        if let Some(OpenNode { items: NodeItems::Object(_, waiting), .. }) = self.open.last_mut() {
             *waiting = Some(key);
         }
     }
 
-    fn open(&mut self, anchor: usize, position: Position, items: Items) -> Result<(), OverBudget> {
+    fn open(
+        &mut self,
+        anchor: usize,
+        position: SourcePosition,
+        items: NodeItems,
+    ) -> Result<(), OverBudget> {
         self.spend(1, 0, position)?;
         self.check_depth(self.open.len() + 1, position)?;
-        self.open.push(Open { anchor, position, items });
+        self.open.push(OpenNode { anchor, position, items });
         Ok(())
     }
 
     fn close(&mut self) -> Result<(), OverBudget> {
         let path = self.path_of_open();
-        let Some(Open { anchor, position, items }) = self.open.pop() else { return Ok(()) };
+        let Some(OpenNode { anchor, position, items }) = self.open.pop() else { return Ok(()) };
         let kind = match items {
-            Items::Array(items) => Kind::Array(items),
-            Items::Object(members, _) => {
+            NodeItems::Array(items) => NodeValue::Array(items),
+            NodeItems::Object(members, _) => {
                 refuse_duplicates(&members, &path, &mut self.diagnostics);
-                Kind::Object(members)
+                NodeValue::Object(members)
             }
         };
         if self.expects_key() {
@@ -334,17 +351,17 @@ impl Builder {
             self.set_key(None);
             Ok(())
         } else {
-            self.add(Node { kind, position }, anchor)
+            self.add(TreeNode { kind, position }, anchor)
         }
     }
 
-    fn add(&mut self, node: Node, anchor: usize) -> Result<(), OverBudget> {
+    fn add(&mut self, node: TreeNode, anchor: usize) -> Result<(), OverBudget> {
         self.keep(&node, anchor)?;
         match self.open.last_mut().map(|open| &mut open.items) {
-            Some(Items::Array(items)) => items.push(node),
-            Some(Items::Object(members, waiting)) => {
+            Some(NodeItems::Array(items)) => items.push(node),
+            Some(NodeItems::Object(members, waiting)) => {
                 if let Some(Some((key, position))) = waiting.take() {
-                    members.push(Member { key, position, value: node });
+                    members.push(NodeMember { key, position, value: node });
                 }
             }
             None => self.root = Some(node),
@@ -353,7 +370,7 @@ impl Builder {
     }
 
     /// Keeps what an anchor names for the aliases of it.
-    fn keep(&mut self, node: &Node, anchor: usize) -> Result<(), OverBudget> {
+    fn keep(&mut self, node: &TreeNode, anchor: usize) -> Result<(), OverBudget> {
         if self.aliased.contains(&anchor) {
             // An alias counts this size again, so copies beyond the bound belong to a document that
             // is refused at its aliases.
@@ -377,32 +394,32 @@ impl Builder {
 
     fn path_through(&self, depth: usize) -> String {
         self.open.iter().take(depth).fold(String::new(), |path, open| match &open.items {
-            Items::Array(items) => item_path(&path, items.len()),
-            Items::Object(_, Some(Some((key, _)))) => member_path(&path, key),
-            Items::Object(..) => path,
+            NodeItems::Array(items) => item_path(&path, items.len()),
+            NodeItems::Object(_, Some(Some((key, _)))) => member_path(&path, key),
+            NodeItems::Object(..) => path,
         })
     }
 
-    fn scalar(&mut self, text: &str, plain: bool, position: Position) -> Kind {
-        if plain { self.plain_scalar(text, position) } else { Kind::String(text.to_owned()) }
+    fn scalar(&mut self, text: &str, plain: bool, position: SourcePosition) -> NodeValue {
+        if plain { self.plain_scalar(text, position) } else { NodeValue::String(text.to_owned()) }
     }
 
     /// A plain scalar by the core schema (YAML 1.2.2, section 10.3.2).
-    fn plain_scalar(&mut self, text: &str, position: Position) -> Kind {
+    fn plain_scalar(&mut self, text: &str, position: SourcePosition) -> NodeValue {
         match text {
-            "" | "~" | "null" | "Null" | "NULL" => return Kind::Null,
-            "true" | "True" | "TRUE" => return Kind::Bool(true),
-            "false" | "False" | "FALSE" => return Kind::Bool(false),
+            "" | "~" | "null" | "Null" | "NULL" => return NodeValue::Null,
+            "true" | "True" | "TRUE" => return NodeValue::Bool(true),
+            "false" | "False" | "FALSE" => return NodeValue::Bool(false),
             _ => {}
         }
         match plain_number(text) {
-            Some(Some(number)) => Kind::Number(number),
+            Some(Some(number)) => NodeValue::Number(number),
             Some(None) => {
                 let message = format!("the number {text} lies beyond ±(2^53 − 1) or is not finite");
                 self.refuse(error_code::NUMBER, position, &message, error_code::NUMBER.remedy);
-                Kind::Null
+                NodeValue::Null
             }
-            None => Kind::String(text.to_owned()),
+            None => NodeValue::String(text.to_owned()),
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::schema_alternative::{Body, Lack, Member, Shape};
-use super::{Kinds, Type};
+use super::schema_alternative::{AbsenceReason, MemberTypes, ObjectMember, SchemaAlternative};
+use super::{InferredType, JsonTypes};
 
 /// How deep two types are compared.
 const MAX_DEPTH: usize = 64;
@@ -11,11 +11,11 @@ const MAX_DEPTH: usize = 64;
 /// down.
 const SCHEMA_DEPTH: usize = 12;
 /// The most misfits of one value.
-const MAX_MISFITS: usize = 20;
+const MAX_MISMATCHES: usize = 20;
 
 /// How a value is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum WireForm {
     /// As JSON: kinds are told apart.
     Json,
     /// As text: numbers and booleans are what the text reads as, and a single value is a list of
@@ -27,19 +27,19 @@ pub(super) enum Form {
 
 /// A part of a value that surely does not fit.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Misfit {
+pub(super) struct TypeMismatch {
     /// The way to the part.
-    pub(super) way: Vec<Turn>,
-    pub(super) reason: Reason,
+    pub(super) path: Vec<PathStep>,
+    pub(super) reason: MismatchReason,
     /// Whether the value never fits; else it does when a list is empty, or null is given.
     pub(super) certain: bool,
     /// Whether the value is only known from what a service says of its answers.
-    pub(super) hearsay: bool,
+    pub(super) from_declaration: bool,
 }
 
 /// A step into a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum PathStep {
     Member(String),
     Item(usize),
     EachItem,
@@ -47,13 +47,13 @@ pub(super) enum Turn {
 
 /// Why a part does not fit.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Reason {
+pub(super) enum MismatchReason {
     /// It is of another kind.
-    Kind { found: Kinds, wanted: Kinds },
+    Kind { found: JsonTypes, wanted: JsonTypes },
     /// It is none of the values that may stand there.
     Choice { wanted: Vec<Value> },
     /// It lacks a member.
-    Missing { name: String, lack: Lack },
+    Missing { name: String, lack: AbsenceReason },
     /// It has a member that may not be there.
     Surplus { name: String, known: Vec<String> },
     /// It fits none of so many forms.
@@ -62,42 +62,51 @@ pub(super) enum Reason {
 
 /// What does not fit when `value` is sent in a `form` to a place that takes `target`; empty when it
 /// may fit.
-pub(super) fn misfits(value: &Type<'_>, target: &Type<'_>, form: Form) -> Vec<Misfit> {
+pub(super) fn find_mismatches(
+    value: &InferredType<'_>,
+    target: &InferredType<'_>,
+    form: WireForm,
+) -> Vec<TypeMismatch> {
     let found = compare(value, target, form, 0);
-    if !found.is_empty() || !value.kinds().contains(Kinds::NULL) {
+    if !found.is_empty() || !value.kinds().contains(JsonTypes::NULL) {
         return found;
     }
     // Null may fit; what else it may be perhaps never does.
-    let present = value.shapes().into_iter().filter_map(|mut shape| {
-        shape.kinds = shape.kinds.without(Kinds::NULL);
+    let present = value.alternatives().into_iter().filter_map(|mut shape| {
+        shape.kinds = shape.kinds.without(JsonTypes::NULL);
         shape.choices.iter_mut().for_each(|choices| choices.retain(|choice| !choice.is_null()));
         (!shape.kinds.is_empty()).then_some(shape)
     });
     let mut found = compare_shapes(&present.collect::<Vec<_>>(), target, form, 0);
-    found.iter_mut().for_each(|misfit| misfit.certain = false);
+    found.iter_mut().for_each(|mismatch| mismatch.certain = false);
     found
 }
 
-fn compare(value: &Type<'_>, target: &Type<'_>, form: Form, depth: usize) -> Vec<Misfit> {
+fn compare(
+    value: &InferredType<'_>,
+    target: &InferredType<'_>,
+    form: WireForm,
+    depth: usize,
+) -> Vec<TypeMismatch> {
     if depth > MAX_DEPTH || value.is_unknown() || target.is_unknown() {
         return Vec::new();
     }
     let step = match value {
-        Type::Schema(_) | Type::Union(_) => SCHEMA_DEPTH,
+        InferredType::Schema(_) | InferredType::Union(_) => SCHEMA_DEPTH,
         _ => 1,
     };
-    compare_shapes(&value.shapes(), target, form, depth + step)
+    compare_shapes(&value.alternatives(), target, form, depth + step)
 }
 
 /// The misfits of a value with these alternatives: none as soon as one of them may fit.
 fn compare_shapes(
-    values: &[Shape<'_>],
-    target: &Type<'_>,
-    form: Form,
+    values: &[SchemaAlternative<'_>],
+    target: &InferredType<'_>,
+    form: WireForm,
     depth: usize,
-) -> Vec<Misfit> {
-    let targets = target.shapes();
-    let mut found: Vec<Vec<Misfit>> = Vec::new();
+) -> Vec<TypeMismatch> {
+    let targets = target.alternatives();
+    let mut found: Vec<Vec<TypeMismatch>> = Vec::new();
     for value in values {
         let misfits = compare_shape(value, &targets, form, depth);
         if misfits.is_empty() {
@@ -106,33 +115,49 @@ fn compare_shapes(
         found.push(misfits);
     }
     let kinds = found.iter().map(|misfits| match misfits.as_slice() {
-        [Misfit { way, reason: Reason::Kind { found, .. }, .. }] if way.is_empty() => Some(*found),
+        [TypeMismatch { path: way, reason: MismatchReason::Kind { found, .. }, .. }]
+            if way.is_empty() =>
+        {
+            Some(*found)
+        }
         _ => None,
     });
-    let kinds: Option<Vec<Kinds>> = kinds.collect();
+    let kinds: Option<Vec<JsonTypes>> = kinds.collect();
     let mut found = found.into_iter();
     let mut first = found.next().unwrap_or_default();
-    if let (Some(kinds), [Misfit { reason: Reason::Kind { found, .. }, hearsay, .. }]) =
-        (kinds, first.as_mut_slice())
+    if let (
+        Some(kinds),
+        [
+            TypeMismatch {
+                reason: MismatchReason::Kind { found, .. },
+                from_declaration: hearsay,
+                ..
+            },
+        ],
+    ) = (kinds, first.as_mut_slice())
     {
-        *found = kinds.into_iter().fold(Kinds::NONE, Kinds::or);
-        *hearsay = values.iter().any(Shape::is_hearsay);
+        *found = kinds.into_iter().fold(JsonTypes::NONE, JsonTypes::or);
+        *hearsay = values.iter().any(SchemaAlternative::is_from_declaration);
         return first;
     }
     // The one that comes closest says the most.
-    let rest = found.filter(|misfits| misfits.iter().any(|misfit| !misfit.way.is_empty()));
+    let rest = found.filter(|misfits| misfits.iter().any(|mismatch| !mismatch.path.is_empty()));
     rest.into_iter().next().unwrap_or(first)
 }
 
 fn compare_shape(
-    value: &Shape<'_>,
-    targets: &[Shape<'_>],
-    form: Form,
+    value: &SchemaAlternative<'_>,
+    targets: &[SchemaAlternative<'_>],
+    form: WireForm,
     depth: usize,
-) -> Vec<Misfit> {
-    let misfit =
-        |reason| Misfit { way: Vec::new(), reason, certain: true, hearsay: value.is_hearsay() };
-    let mut close: Vec<Vec<Misfit>> = Vec::new();
+) -> Vec<TypeMismatch> {
+    let mismatch = |reason| TypeMismatch {
+        path: Vec::new(),
+        reason,
+        certain: true,
+        from_declaration: value.is_from_declaration(),
+    };
+    let mut close: Vec<Vec<TypeMismatch>> = Vec::new();
     for target in targets {
         if !meets(value, target.kinds, form) {
             continue;
@@ -144,16 +169,19 @@ fn compare_shape(
         close.push(misfits);
     }
     if close.is_empty() {
-        let mut wanted = targets.iter().fold(Kinds::NONE, |kinds, target| kinds.or(target.kinds));
-        if form == Form::Fields {
-            wanted = Kinds::OBJECT;
+        let mut wanted =
+            targets.iter().fold(JsonTypes::NONE, |kinds, target| kinds.or(target.kinds));
+        if form == WireForm::Fields {
+            wanted = JsonTypes::OBJECT;
         }
-        return vec![misfit(Reason::Kind { found: value.kinds, wanted })];
+        return vec![mismatch(MismatchReason::Kind { found: value.kinds, wanted })];
     }
     let choices: Option<Vec<&Vec<Value>>> = close
         .iter()
         .map(|misfits| match misfits.as_slice() {
-            [Misfit { way, reason: Reason::Choice { wanted }, .. }] if way.is_empty() => {
+            [TypeMismatch { path: way, reason: MismatchReason::Choice { wanted }, .. }]
+                if way.is_empty() =>
+            {
                 Some(wanted)
             }
             _ => None,
@@ -161,178 +189,214 @@ fn compare_shape(
         .collect();
     if let Some(choices) = choices {
         let wanted = choices.into_iter().flatten().cloned().collect();
-        return vec![misfit(Reason::Choice { wanted })];
+        return vec![mismatch(MismatchReason::Choice { wanted })];
     }
     // The form that comes closest was meant, if there is one.
     let count = close.len();
     close.sort_by_key(Vec::len);
     match close.as_slice() {
         [first, second, ..] if first.len() == second.len() && first != second => {
-            vec![misfit(Reason::Forms(count))]
+            vec![mismatch(MismatchReason::Forms(count))]
         }
         _ => close.into_iter().next().unwrap_or_default(),
     }
 }
 
 /// Whether a value may be of one of these kinds.
-fn meets(value: &Shape<'_>, kinds: Kinds, form: Form) -> bool {
+fn meets(value: &SchemaAlternative<'_>, kinds: JsonTypes, form: WireForm) -> bool {
     match form {
-        Form::Json => value.kinds.overlaps(kinds),
-        Form::Fields => value.kinds.overlaps(kinds.and(Kinds::OBJECT.or(Kinds::NULL))),
-        Form::Text => reads_as(value, kinds),
+        WireForm::Json => value.kinds.overlaps(kinds),
+        WireForm::Fields => value.kinds.overlaps(kinds.and(JsonTypes::OBJECT.or(JsonTypes::NULL))),
+        WireForm::Text => reads_as(value, kinds),
     }
 }
 
 /// Whether the text of a value may be one of these kinds.
-fn reads_as(value: &Shape<'_>, kinds: Kinds) -> bool {
+fn reads_as(value: &SchemaAlternative<'_>, kinds: JsonTypes) -> bool {
     // What is null or empty is not sent, and text may be a list or an object that is written out.
-    let written_out = kinds.overlaps(Kinds::ARRAY.or(Kinds::OBJECT));
+    let written_out = kinds.overlaps(JsonTypes::ARRAY.or(JsonTypes::OBJECT));
     if let Some(choices) = &value.choices {
         return choices.iter().any(|choice| match choice {
             Value::Null => true,
-            Value::Array(items) => items.is_empty() || kinds.overlaps(Kinds::ARRAY),
-            Value::Object(members) => members.is_empty() || kinds.overlaps(Kinds::OBJECT),
+            Value::Array(items) => items.is_empty() || kinds.overlaps(JsonTypes::ARRAY),
+            Value::Object(members) => members.is_empty() || kinds.overlaps(JsonTypes::OBJECT),
             Value::String(text) => written_out || text_reads_as(text, kinds),
-            scalar => kinds.overlaps(Kinds::ARRAY) || text_reads_as(&scalar.to_string(), kinds),
+            scalar => kinds.overlaps(JsonTypes::ARRAY) || text_reads_as(&scalar.to_string(), kinds),
         });
     }
     let is = |kind| value.kinds.overlaps(kind);
-    is(Kinds::NULL)
-        || matches!(&value.body, Body::Tuple(items) if items.is_empty())
-        || matches!(&value.body, Body::Object(object) if object.members.is_empty())
-        || is(Kinds::STRING)
-        || (is(Kinds::NUMBER) && kinds.overlaps(Kinds::STRING.or(Kinds::NUMBER).or(Kinds::ARRAY)))
-        || (is(Kinds::BOOLEAN) && kinds.overlaps(Kinds::STRING.or(Kinds::BOOLEAN).or(Kinds::ARRAY)))
-        || (is(Kinds::ARRAY) && kinds.overlaps(Kinds::ARRAY))
-        || (is(Kinds::OBJECT) && kinds.overlaps(Kinds::OBJECT))
+    is(JsonTypes::NULL)
+        || matches!(&value.body, MemberTypes::Tuple(items) if items.is_empty())
+        || matches!(&value.body, MemberTypes::Object(object) if object.members.is_empty())
+        || is(JsonTypes::STRING)
+        || (is(JsonTypes::NUMBER)
+            && kinds.overlaps(JsonTypes::STRING.or(JsonTypes::NUMBER).or(JsonTypes::ARRAY)))
+        || (is(JsonTypes::BOOLEAN)
+            && kinds.overlaps(JsonTypes::STRING.or(JsonTypes::BOOLEAN).or(JsonTypes::ARRAY)))
+        || (is(JsonTypes::ARRAY) && kinds.overlaps(JsonTypes::ARRAY))
+        || (is(JsonTypes::OBJECT) && kinds.overlaps(JsonTypes::OBJECT))
 }
 
-fn text_reads_as(text: &str, kinds: Kinds) -> bool {
+fn text_reads_as(text: &str, kinds: JsonTypes) -> bool {
     let number = text.parse::<f64>().ok();
-    kinds.overlaps(Kinds::STRING)
-        || (kinds.contains(Kinds::NUMBER) && number.is_some())
-        || (kinds.overlaps(Kinds::INTEGER) && number.is_some_and(|number| number.fract() == 0.0))
-        || (kinds.overlaps(Kinds::BOOLEAN)
+    kinds.overlaps(JsonTypes::STRING)
+        || (kinds.contains(JsonTypes::NUMBER) && number.is_some())
+        || (kinds.overlaps(JsonTypes::INTEGER)
+            && number.is_some_and(|number| number.fract() == 0.0))
+        || (kinds.overlaps(JsonTypes::BOOLEAN)
             && (text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false")))
-        || (kinds.overlaps(Kinds::NULL) && text.is_empty())
+        || (kinds.overlaps(JsonTypes::NULL) && text.is_empty())
 }
 
 /// The misfits of two shapes whose kinds meet.
-fn compare_pair(value: &Shape<'_>, target: &Shape<'_>, form: Form, depth: usize) -> Vec<Misfit> {
+fn compare_pair(
+    value: &SchemaAlternative<'_>,
+    target: &SchemaAlternative<'_>,
+    form: WireForm,
+    depth: usize,
+) -> Vec<TypeMismatch> {
     if let Some(wanted) = &target.choices {
         return compare_choices(value, wanted, form);
     }
     let shared = match form {
-        Form::Json => value.kinds.and(target.kinds),
-        Form::Text | Form::Fields => value.kinds,
+        WireForm::Json => value.kinds.and(target.kinds),
+        WireForm::Text | WireForm::Fields => value.kinds,
     };
-    if shared.overlaps(Kinds::SCALAR.or(Kinds::NULL)) {
+    if shared.overlaps(JsonTypes::SCALAR.or(JsonTypes::NULL)) {
         return Vec::new();
     }
     let mut found = Vec::new();
-    if shared.overlaps(Kinds::OBJECT) {
+    if shared.overlaps(JsonTypes::OBJECT) {
         found = compare_members(value, target, form, depth);
         if found.is_empty() {
             return found;
         }
     }
-    if shared.overlaps(Kinds::ARRAY) {
+    if shared.overlaps(JsonTypes::ARRAY) {
         let items = compare_items(value, target, form, depth);
         if items.is_empty() {
             return items;
         }
         found.extend(items);
     }
-    found.truncate(MAX_MISFITS);
+    found.truncate(MAX_MISMATCHES);
     found
 }
 
-fn compare_choices(value: &Shape<'_>, wanted: &[&Value], form: Form) -> Vec<Misfit> {
+fn compare_choices(
+    value: &SchemaAlternative<'_>,
+    wanted: &[&Value],
+    form: WireForm,
+) -> Vec<TypeMismatch> {
     let fits = match (&value.choices, form) {
-        (Some(choices), Form::Text) => choices
+        (Some(choices), WireForm::Text) => choices
             .iter()
             .any(|choice| is_left_out(choice) || wanted.iter().any(|w| text(w) == text(choice))),
-        (Some(choices), Form::Json | Form::Fields) => {
+        (Some(choices), WireForm::Json | WireForm::Fields) => {
             choices.iter().any(|choice| wanted.iter().any(|wanted| is_same(wanted, choice)))
         }
-        (None, Form::Text) => wanted.iter().any(|wanted| {
+        (None, WireForm::Text) => wanted.iter().any(|wanted| {
             let is_number = text(wanted).parse::<f64>().is_ok();
-            let is_boolean = text_reads_as(&text(wanted), Kinds::BOOLEAN);
-            value.kinds.overlaps(Kinds::ANY.without(Kinds::NUMBER.or(Kinds::BOOLEAN)))
-                || (value.kinds.overlaps(Kinds::NUMBER) && is_number)
-                || (value.kinds.overlaps(Kinds::BOOLEAN) && is_boolean)
+            let is_boolean = text_reads_as(&text(wanted), JsonTypes::BOOLEAN);
+            value.kinds.overlaps(JsonTypes::ANY.without(JsonTypes::NUMBER.or(JsonTypes::BOOLEAN)))
+                || (value.kinds.overlaps(JsonTypes::NUMBER) && is_number)
+                || (value.kinds.overlaps(JsonTypes::BOOLEAN) && is_boolean)
         }),
         // Their kinds meet.
-        (None, Form::Json | Form::Fields) => true,
+        (None, WireForm::Json | WireForm::Fields) => true,
     };
     if fits {
         return Vec::new();
     }
     let wanted = wanted.iter().map(|value| (*value).clone()).collect();
-    let hearsay = value.is_hearsay();
-    vec![Misfit { way: Vec::new(), reason: Reason::Choice { wanted }, certain: true, hearsay }]
+    let from_declaration = value.is_from_declaration();
+    vec![TypeMismatch {
+        path: Vec::new(),
+        reason: MismatchReason::Choice { wanted },
+        certain: true,
+        from_declaration,
+    }]
 }
 
-fn compare_members(value: &Shape<'_>, target: &Shape<'_>, form: Form, depth: usize) -> Vec<Misfit> {
-    let misfit =
-        |reason| Misfit { way: Vec::new(), reason, certain: true, hearsay: value.is_hearsay() };
-    let below = if form == Form::Fields { Form::Text } else { form };
+fn compare_members(
+    value: &SchemaAlternative<'_>,
+    target: &SchemaAlternative<'_>,
+    form: WireForm,
+    depth: usize,
+) -> Vec<TypeMismatch> {
+    let mismatch = |reason| TypeMismatch {
+        path: Vec::new(),
+        reason,
+        certain: true,
+        from_declaration: value.is_from_declaration(),
+    };
+    let below = if form == WireForm::Fields { WireForm::Text } else { form };
     let mut found = Vec::new();
     for (name, member) in value.sure_members() {
-        if found.len() > MAX_MISFITS {
+        if found.len() > MAX_MISMATCHES {
             break;
         }
         // Fields may be files, which are objects however they are described.
-        if form == Form::Fields && member.kinds().overlaps(Kinds::OBJECT.or(Kinds::ARRAY)) {
+        if form == WireForm::Fields
+            && member.kinds().overlaps(JsonTypes::OBJECT.or(JsonTypes::ARRAY))
+        {
             continue;
         }
         match target.member(name) {
-            Member::Is(wanted) => {
-                let turn = || Turn::Member(name.to_owned());
-                found.extend(led_by(turn, compare(&member, &wanted, below, depth)));
+            ObjectMember::Known(wanted) => {
+                let turn = || PathStep::Member(name.to_owned());
+                found.extend(prepend_step(turn, compare(&member, &wanted, below, depth)));
             }
-            Member::Undeclared => {}
-            Member::Never => {
+            ObjectMember::Undeclared => {}
+            ObjectMember::Never => {
                 let known = target.names();
-                found.push(misfit(Reason::Surplus { name: name.to_owned(), known }));
+                found.push(mismatch(MismatchReason::Surplus { name: name.to_owned(), known }));
             }
         }
     }
     for name in target.required() {
-        if let Some(lack) = value.lacks(name) {
-            found.push(misfit(Reason::Missing { name: name.to_owned(), lack }));
+        if let Some(lack) = value.absence_of(name) {
+            found.push(mismatch(MismatchReason::Missing { name: name.to_owned(), lack }));
         }
     }
     found
 }
 
-fn compare_items(value: &Shape<'_>, target: &Shape<'_>, form: Form, depth: usize) -> Vec<Misfit> {
-    let items: Vec<Type<'_>> = match &value.body {
-        Body::Tuple(items) => items.clone(),
-        Body::Value(Value::Array(items)) => items.iter().map(Type::literal).collect(),
+fn compare_items(
+    value: &SchemaAlternative<'_>,
+    target: &SchemaAlternative<'_>,
+    form: WireForm,
+    depth: usize,
+) -> Vec<TypeMismatch> {
+    let items: Vec<InferredType<'_>> = match &value.body {
+        MemberTypes::Tuple(items) => items.clone(),
+        MemberTypes::Value(Value::Array(items)) => {
+            items.iter().map(InferredType::literal).collect()
+        }
         _ => {
             let found = compare(&value.items(), &target.items(), form, depth);
             // An empty list fits.
-            let perhaps = found.into_iter().map(|misfit| Misfit { certain: false, ..misfit });
-            return led_by(|| Turn::EachItem, perhaps.collect());
+            let perhaps =
+                found.into_iter().map(|mismatch| TypeMismatch { certain: false, ..mismatch });
+            return prepend_step(|| PathStep::EachItem, perhaps.collect());
         }
     };
     let mut found = Vec::new();
     for (index, item) in items.iter().enumerate() {
-        if found.len() > MAX_MISFITS {
+        if found.len() > MAX_MISMATCHES {
             break;
         }
         let wanted = i64::try_from(index).ok().and_then(|index| target.item(index));
         if let Some(wanted) = wanted {
             let misfits = compare(item, &wanted, form, depth);
-            found.extend(led_by(|| Turn::Item(index), misfits));
+            found.extend(prepend_step(|| PathStep::Item(index), misfits));
         }
     }
     found
 }
 
-fn led_by(turn: impl Fn() -> Turn, mut misfits: Vec<Misfit>) -> Vec<Misfit> {
-    misfits.iter_mut().for_each(|misfit| misfit.way.insert(0, turn()));
+fn prepend_step(turn: impl Fn() -> PathStep, mut misfits: Vec<TypeMismatch>) -> Vec<TypeMismatch> {
+    misfits.iter_mut().for_each(|mismatch| mismatch.path.insert(0, turn()));
     misfits
 }
 

@@ -9,13 +9,13 @@ mod references;
 
 use std::collections::BTreeSet;
 
-use super::type_path::Leaves;
-use super::{Names, Scope};
-use crate::budget::Fuel;
-use crate::diagnostic::{Diagnostic, MAX_RELATED, Position, did_you_mean};
-use crate::document::{Action, Block, Capability, OnError, Step};
-use crate::field_reader::{Findings, Mode, Site, short};
-use crate::tree::{Node, member_path};
+use super::type_path::PathNotFound;
+use super::{LoopScope, TypeEnv};
+use crate::budget::AnalysisBudget;
+use crate::diagnostic::{Diagnostic, MAX_RELATED, SourcePosition, did_you_mean};
+use crate::document::{Capability, OnError, Step, StepAction, StepBlock};
+use crate::field_reader::{CompileMode, DiagnosticSink, SourceLocation, shorten_for_message};
+use crate::tree::{TreeNode, member_path};
 
 /// The most names that a hint lists.
 const MAX_LISTED: usize = 8;
@@ -24,16 +24,23 @@ const MAX_LISTED: usize = 8;
 /// `findings`.
 pub(crate) fn check_types(
     capability: &Capability,
-    root: &Node,
-    mode: Mode,
-    findings: &mut Findings,
+    root: &TreeNode,
+    mode: CompileMode,
+    findings: &mut DiagnosticSink,
 ) {
-    let fuel = Fuel::for_document();
-    let names = Names::of(capability, &fuel);
+    let fuel = AnalysisBudget::for_document();
+    let names = TypeEnv::new(capability, &fuel);
     let found = findings.diagnostics.iter().filter(|known| known.is_error());
     let mistaken = found.map(|known| known.path.clone()).collect();
-    let scope = Scope::default();
-    let mut checker = Checker { names: &names, root, mode, findings, mistaken, scope };
+    let scope = LoopScope::default();
+    let mut checker = TypeChecker {
+        names: &names,
+        root,
+        mode,
+        diagnostics: findings,
+        paths_with_errors: mistaken,
+        scope,
+    };
     checker.check_shared();
     checker.check_block(&capability.execution, "execution");
     if let (Some(output), Some(node)) = (&capability.output, root.get("output")) {
@@ -42,27 +49,27 @@ pub(crate) fn check_types(
     checker.check_examples();
 }
 
-struct Checker<'n, 'f> {
-    names: &'f Names<'n>,
-    root: &'n Node,
-    mode: Mode,
-    findings: &'f mut Findings,
+struct TypeChecker<'n, 'f> {
+    names: &'f TypeEnv<'n>,
+    root: &'n TreeNode,
+    mode: CompileMode,
+    diagnostics: &'f mut DiagnosticSink,
     /// Where there are other mistakes.
-    mistaken: BTreeSet<String>,
-    scope: Scope<'n>,
+    paths_with_errors: BTreeSet<String>,
+    scope: LoopScope<'n>,
 }
 
-impl<'n> Checker<'n, '_> {
+impl<'n> TypeChecker<'n, '_> {
     /// Checks a block, whose fields stand at `path`.
-    fn check_block(&mut self, block: &'n Block, path: &str) {
-        if let Block::Condition { condition, .. } = block {
+    fn check_block(&mut self, block: &'n StepBlock, path: &str) {
+        if let StepBlock::Condition { condition, .. } = block {
             let path = member_path(path, "condition");
             let position = self.root.at(&path).map_or(self.root.position, |node| node.position);
             for reference in condition.references() {
-                let site = Site { path: path.clone(), position };
+                let site = SourceLocation { path: path.clone(), position };
                 self.check_reference(reference, &site);
             }
-            self.check_condition(condition, &Site { path, position });
+            self.check_condition(condition, &SourceLocation { path, position });
         }
         for step in block.children() {
             self.check_step(step);
@@ -77,18 +84,18 @@ impl<'n> Checker<'n, '_> {
             self.scope.enter_loop(step, for_each, items);
         }
         match &step.action {
-            Action::Task { task, inputs, .. } => {
+            StepAction::Task { task, inputs, .. } => {
                 self.check_inputs(step, task, inputs, node);
                 self.check_outputs(step, node);
             }
-            Action::Capability { inputs, .. } => {
+            StepAction::Capability { inputs, .. } => {
                 for (name, template) in inputs {
                     if let Some((path, node)) = input_node(step, node, None, name) {
                         self.check_reads(template, node, &path);
                     }
                 }
             }
-            Action::Block(block) => self.check_block(block, &step.pointer),
+            StepAction::Block(block) => self.check_block(block, &step.pointer),
         }
         if let OnError::Catch { name, steps } = &step.control.on_error {
             self.scope.enter_catch(name);
@@ -101,7 +108,7 @@ impl<'n> Checker<'n, '_> {
     }
 
     /// Where the steps and declarations that give a variable its value stand, when they do.
-    fn sources(&self, variable: &str) -> Vec<(Position, String)> {
+    fn sources(&self, variable: &str) -> Vec<(SourcePosition, String)> {
         let mut sources = Vec::new();
         let parameters = &self.names.capability.parameters;
         if let Some(index) = parameters.iter().position(|parameter| parameter.name == variable)
@@ -109,7 +116,7 @@ impl<'n> Checker<'n, '_> {
         {
             sources.push((node.position, format!("`{variable}` is declared here")));
         }
-        for setter in self.names.setters(variable) {
+        for setter in self.names.bindings(variable) {
             let Some(node) = self.root.at(&setter.step.pointer) else { continue };
             let mapping = node.get("output_mapping");
             if let Some(member) = mapping.and_then(|node| node.member(&setter.output.dotted())) {
@@ -120,23 +127,23 @@ impl<'n> Checker<'n, '_> {
     }
 
     /// Reports a finding, unless there is another mistake at its very place.
-    fn report(&mut self, finding: Diagnostic, sources: Vec<(Position, String)>) {
-        if self.mistaken.contains(&finding.path) {
+    fn report(&mut self, finding: Diagnostic, sources: Vec<(SourcePosition, String)>) {
+        if self.paths_with_errors.contains(&finding.path) {
             return;
         }
         let related = sources.into_iter().take(MAX_RELATED);
         let finding = related.fold(finding, |finding, (at, text)| finding.with_related(at, text));
-        self.findings.diagnostics.push(finding);
+        self.diagnostics.diagnostics.push(finding);
     }
 }
 
 /// Where an input of a step stands, which is below `group` if there is one.
 fn input_node<'n>(
     step: &Step,
-    node: &'n Node,
+    node: &'n TreeNode,
     group: Option<&str>,
     name: &str,
-) -> Option<(String, &'n Node)> {
+) -> Option<(String, &'n TreeNode)> {
     ["input_mapping", "input_template"].iter().find_map(|field| {
         let mut mapping = node.get(field)?;
         let mut path = member_path(&step.pointer, field);
@@ -155,14 +162,18 @@ fn input_node<'n>(
 }
 
 /// What stands where a way leads out of a type, for a hint; `name` is what was looked for.
-fn names_there(leaves: &Leaves, name: Option<&str>) -> Option<String> {
+fn names_there(leaves: &PathNotFound, name: Option<&str>) -> Option<String> {
     if let Some(close) =
         name.and_then(|name| did_you_mean(name, leaves.names.iter().map(String::as_str)))
     {
-        return Some(format!("Did you mean `{}`?", short(close)));
+        return Some(format!("Did you mean `{}`?", shorten_for_message(close)));
     }
-    let listed: Vec<_> =
-        leaves.names.iter().take(MAX_LISTED).map(|name| format!("`{}`", short(name))).collect();
+    let listed: Vec<_> = leaves
+        .names
+        .iter()
+        .take(MAX_LISTED)
+        .map(|name| format!("`{}`", shorten_for_message(name)))
+        .collect();
     let more = if leaves.names.len() > MAX_LISTED { ", …" } else { "" };
     (!listed.is_empty()).then(|| format!("There are {}{more}.", listed.join(", ")))
 }

@@ -11,9 +11,9 @@ const MAX_DEPTH: usize = 4;
 
 /// A set of kinds of JSON values. Numbers are two kinds: whole ones and others.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Kinds(u8);
+pub struct JsonTypes(u8);
 
-impl Kinds {
+impl JsonTypes {
     pub(crate) const NONE: Self = Self(0);
     /// Null.
     pub const NULL: Self = Self(1);
@@ -47,11 +47,11 @@ impl Kinds {
     /// The kind of a value. A number without fraction is whole however it is written, as in JSON
     /// Schema.
     #[must_use]
-    pub fn of(value: &Value) -> Self {
+    pub fn from_value(value: &Value) -> Self {
         match value {
             Value::Null => Self::NULL,
             Value::Bool(_) => Self::BOOLEAN,
-            Value::Number(_) if ValueType::Integer.admits(value) => Self::INTEGER,
+            Value::Number(_) if ValueType::Integer.accepts(value) => Self::INTEGER,
             Value::Number(_) => Self::FRACTION,
             Value::String(_) => Self::STRING,
             Value::Array(_) => Self::ARRAY,
@@ -62,7 +62,7 @@ impl Kinds {
     /// The kinds of values that a JSON Schema admits, as far as `type`, `enum`, `const` and
     /// alternatives tell; all of them when nothing is known.
     #[must_use]
-    pub fn of_schema(schema: &Value) -> Self {
+    pub fn from_schema(schema: &Value) -> Self {
         Self::at(schema, 0)
     }
 
@@ -70,14 +70,14 @@ impl Kinds {
         let all = |kinds: &mut dyn Iterator<Item = Self>| kinds.fold(Self::NONE, Self::or);
         if let Some(kind) = schema.get("type") {
             let names = kind.as_array().map_or_else(|| std::slice::from_ref(kind), Vec::as_slice);
-            let named = |name: &Value| name.as_str().and_then(Self::named).unwrap_or(Self::ANY);
+            let named = |name: &Value| name.as_str().and_then(Self::from_name).unwrap_or(Self::ANY);
             return all(&mut names.iter().map(named));
         }
         if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
-            return all(&mut choices.iter().map(Self::of));
+            return all(&mut choices.iter().map(Self::from_value));
         }
         if let Some(value) = schema.get("const") {
-            return Self::of(value);
+            return Self::from_value(value);
         }
         let alternatives = ["anyOf", "oneOf"].iter().find_map(|key| schema.get(key)?.as_array());
         match alternatives {
@@ -90,7 +90,7 @@ impl Kinds {
 
     /// Whether some value other than null is of both.
     #[must_use]
-    pub fn meets(self, other: Self) -> bool {
+    pub fn is_compatible_with(self, other: Self) -> bool {
         self.and(other).without(Self::NULL) != Self::NONE
     }
 
@@ -107,7 +107,7 @@ impl Kinds {
     }
 
     /// The kinds of a type of JSON Schema; none when there is no such type.
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kinds)| *kinds)
     }
 
@@ -152,7 +152,7 @@ impl Kinds {
     }
 }
 
-impl From<ValueType> for Kinds {
+impl From<ValueType> for JsonTypes {
     fn from(kind: ValueType) -> Self {
         match kind {
             ValueType::String => Self::STRING,
@@ -166,7 +166,7 @@ impl From<ValueType> for Kinds {
 }
 
 /// In words, for messages: "a string or null".
-impl fmt::Display for Kinds {
+impl fmt::Display for JsonTypes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = match (self.contains(Self::INTEGER), self.contains(Self::FRACTION)) {
             (false, false) => None,
@@ -194,7 +194,7 @@ impl fmt::Display for Kinds {
     }
 }
 
-impl fmt::Debug for Kinds {
+impl fmt::Debug for JsonTypes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.names().join("|"))
     }
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn kinds_are_read_from_schemas_and_told_in_their_words() {
-        let words = |schema: Value| Kinds::of_schema(&schema).describe();
+        let words = |schema: Value| JsonTypes::from_schema(&schema).describe();
         assert_eq!(words(json!({"type": "string"})).unwrap(), "string");
         assert_eq!(words(json!({"type": "number"})).unwrap(), "number");
         assert_eq!(words(json!({"enum": [1, "a"]})).unwrap(), "string or integer");
@@ -219,20 +219,24 @@ mod tests {
         );
         assert_eq!(words(json!({})), None);
         assert_eq!(words(json!({"type": "colour"})), None);
-        let meets =
-            |one: Value, other: Value| Kinds::of_schema(&one).meets(Kinds::of_schema(&other));
+        let meets = |one: Value, other: Value| {
+            JsonTypes::from_schema(&one).is_compatible_with(JsonTypes::from_schema(&other))
+        };
         assert!(meets(json!({"type": "integer"}), json!({"type": ["number", "null"]})));
         assert!(!meets(json!({"type": ["string", "null"]}), json!({"type": ["object", "null"]})));
     }
 
     #[test]
     fn kinds_are_told_in_words() {
-        assert_eq!(Kinds::of(&json!(3.0)).to_string(), "a whole number");
-        assert_eq!(Kinds::of(&json!(3.5)).to_string(), "a number");
-        let several = Kinds::NULL.or(Kinds::STRING).or(Kinds::NUMBER);
+        assert_eq!(JsonTypes::from_value(&json!(3.0)).to_string(), "a whole number");
+        assert_eq!(JsonTypes::from_value(&json!(3.5)).to_string(), "a number");
+        let several = JsonTypes::NULL.or(JsonTypes::STRING).or(JsonTypes::NUMBER);
         assert_eq!(several.to_string(), "a string, a number or null");
         assert_eq!(several.names(), ["string", "number", "null"]);
-        assert_eq!(Kinds::named("file"), None);
-        assert!(Kinds::NUMBER.contains(Kinds::INTEGER) && !Kinds::INTEGER.contains(Kinds::NUMBER));
+        assert_eq!(JsonTypes::from_name("file"), None);
+        assert!(
+            JsonTypes::NUMBER.contains(JsonTypes::INTEGER)
+                && !JsonTypes::INTEGER.contains(JsonTypes::NUMBER)
+        );
     }
 }

@@ -6,10 +6,10 @@
 
 use serde_json::{Map, Value};
 
-use super::Kinds;
-use super::schema_alternative::{Body, Shape};
-use crate::budget::Fuel;
-use crate::task::Schemas;
+use super::JsonTypes;
+use super::schema_alternative::{MemberTypes, SchemaAlternative};
+use crate::budget::AnalysisBudget;
+use crate::task::SchemaResolver;
 
 /// How deep schemas are followed without a step into the value: `$ref`, `allOf`, `oneOf`, `anyOf`.
 const MAX_DEPTH: usize = 16;
@@ -24,28 +24,28 @@ static NULL: Value = Value::Null;
 
 /// What schemas stand in, and how much may still be read of it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Book<'s> {
-    pub(crate) schemas: Schemas<'s>,
-    pub(crate) fuel: &'s Fuel,
+pub(crate) struct SchemaContext<'s> {
+    pub(crate) schemas: SchemaResolver<'s>,
+    pub(crate) budget: &'s AnalysisBudget,
 }
 
 /// A schema of a specification.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Part<'s> {
+pub(crate) struct SchemaRef<'s> {
     pub(crate) schema: &'s Value,
-    pub(crate) book: Book<'s>,
+    pub(crate) book: SchemaContext<'s>,
     /// Whether it stands for the whole value: then a `discriminator` tells that other schemas,
     /// which build on this one, may take its place.
     is_whole: bool,
 }
 
-impl<'s> Part<'s> {
-    pub(crate) fn new(schema: &'s Value, book: Book<'s>) -> Self {
+impl<'s> SchemaRef<'s> {
+    pub(crate) fn new(schema: &'s Value, book: SchemaContext<'s>) -> Self {
         Self { schema, book, is_whole: true }
     }
 
     /// Another schema of the same specification.
-    pub(crate) fn beside(self, schema: &'s Value) -> Self {
+    pub(crate) fn with_schema(self, schema: &'s Value) -> Self {
         Self { schema, is_whole: true, ..self }
     }
 
@@ -63,13 +63,13 @@ impl<'s> Part<'s> {
         self.get(key)?.as_array().map(Vec::as_slice).filter(|items| !items.is_empty())
     }
 
-    fn says(self, key: &str) -> bool {
+    fn is_set(self, key: &str) -> bool {
         self.get(key) == Some(&Value::Bool(true))
     }
 
     /// What its `$ref` leads to, when it has one that leads somewhere.
     pub(crate) fn target(self) -> Option<Self> {
-        let schema = self.book.schemas.at(self.get("$ref")?.as_str()?)?;
+        let schema = self.book.schemas.resolve(self.get("$ref")?.as_str()?)?;
         Some(Self { schema, ..self })
     }
 
@@ -77,7 +77,7 @@ impl<'s> Part<'s> {
     pub(crate) fn is_read_only(self) -> bool {
         let mut part = self;
         for _ in 0..MAX_REFS {
-            if part.says("readOnly") {
+            if part.is_set("readOnly") {
                 return true;
             }
             match part.target() {
@@ -90,111 +90,118 @@ impl<'s> Part<'s> {
 }
 
 /// The alternatives of a value that fits all of `parts`; at least one.
-pub(super) fn shapes_of<'s>(parts: &[Part<'s>]) -> Vec<Shape<'s>> {
-    let mut shapes = vec![Shape::of_schemas(Kinds::ANY, false)];
+pub(super) fn alternatives_of<'s>(parts: &[SchemaRef<'s>]) -> Vec<SchemaAlternative<'s>> {
+    let mut shapes = vec![SchemaAlternative::from_kinds(JsonTypes::ANY, false)];
     for part in parts {
-        let mut reading = Reading { book: part.book, left: MAX_SCHEMAS };
+        let mut reading = SchemaReader { book: part.book, left: MAX_SCHEMAS };
         let alternatives = reading.alternatives(*part, 0);
-        shapes = reading.both(&shapes, &alternatives);
+        shapes = reading.intersect(&shapes, &alternatives);
     }
-    if shapes.is_empty() { vec![Shape::unknown()] } else { shapes }
+    if shapes.is_empty() { vec![SchemaAlternative::unknown()] } else { shapes }
 }
 
 /// One reading of schemas, which is bounded.
-struct Reading<'s> {
-    book: Book<'s>,
+struct SchemaReader<'s> {
+    book: SchemaContext<'s>,
     left: usize,
 }
 
-impl<'s> Reading<'s> {
+impl<'s> SchemaReader<'s> {
     /// The alternatives of what fits `part`; none when nothing does.
-    fn alternatives(&mut self, part: Part<'s>, depth: usize) -> Vec<Shape<'s>> {
+    fn alternatives(&mut self, part: SchemaRef<'s>, depth: usize) -> Vec<SchemaAlternative<'s>> {
         if depth > MAX_DEPTH || self.left == 0 || !part.schema.is_object() {
-            return vec![Shape::of_schemas(Kinds::ANY, true)];
+            return vec![SchemaAlternative::from_kinds(JsonTypes::ANY, true)];
         }
         self.left -= 1;
         let mut shapes = vec![own_shape(part)];
         if part.get("$ref").is_some() {
             let target = match part.target() {
                 Some(target) => self.alternatives(target, depth + 1),
-                None => vec![Shape::of_schemas(Kinds::ANY, true)],
+                None => vec![SchemaAlternative::from_kinds(JsonTypes::ANY, true)],
             };
-            shapes = self.both(&shapes, &target);
+            shapes = self.intersect(&shapes, &target);
         }
         for schema in part.list("allOf").into_iter().flatten() {
-            let one = self.alternatives(Part { schema, is_whole: false, ..part }, depth + 1);
-            shapes = self.both(&shapes, &one);
+            let one = self.alternatives(SchemaRef { schema, is_whole: false, ..part }, depth + 1);
+            shapes = self.intersect(&shapes, &one);
         }
         for key in ["oneOf", "anyOf"] {
             let Some(schemas) = part.list(key) else { continue };
             let variants: Vec<_> = schemas
                 .iter()
                 .take(MAX_ALTERNATIVES + 1)
-                .flat_map(|schema| self.alternatives(part.beside(schema), depth + 1))
+                .flat_map(|schema| self.alternatives(part.with_schema(schema), depth + 1))
                 .collect();
-            shapes = self.both(&shapes, &variants);
+            shapes = self.intersect(&shapes, &variants);
         }
         // Beside a reference or `allOf`, `nullable` has no meaning in OpenAPI 3.0, but a clear one
         // to those who write it.
-        if part.says("nullable") && part.get("type").is_none() {
-            shapes.push(Shape::of_schemas(Kinds::NULL, false));
+        if part.is_set("nullable") && part.get("type").is_none() {
+            shapes.push(SchemaAlternative::from_kinds(JsonTypes::NULL, false));
         }
         shapes
     }
 
     /// Each way to fit an alternative of both sides.
-    fn both(&self, one: &[Shape<'s>], other: &[Shape<'s>]) -> Vec<Shape<'s>> {
+    fn intersect(
+        &self,
+        one: &[SchemaAlternative<'s>],
+        other: &[SchemaAlternative<'s>],
+    ) -> Vec<SchemaAlternative<'s>> {
         let count = one.len() * other.len();
-        if count > MAX_ALTERNATIVES || !self.book.fuel.burn(count) {
-            return vec![Shape::of_schemas(Kinds::ANY, true)];
+        if count > MAX_ALTERNATIVES || !self.book.budget.spend(count) {
+            return vec![SchemaAlternative::from_kinds(JsonTypes::ANY, true)];
         }
-        one.iter().flat_map(|one| other.iter().filter_map(|other| one.with(other))).collect()
+        one.iter().flat_map(|one| other.iter().filter_map(|other| one.intersect(other))).collect()
     }
 }
 
 /// What the keywords of one schema say, without those that hold or name other schemas for the same
 /// value.
-fn own_shape(part: Part<'_>) -> Shape<'_> {
-    let kind = |name: &Value| name.as_str().and_then(Kinds::named).unwrap_or(Kinds::ANY);
+fn own_shape(part: SchemaRef<'_>) -> SchemaAlternative<'_> {
+    let kind =
+        |name: &Value| name.as_str().and_then(JsonTypes::from_name).unwrap_or(JsonTypes::ANY);
     let typed = match part.get("type") {
         None => None,
         Some(Value::Array(names)) if !names.is_empty() => {
-            Some(names.iter().fold(Kinds::NONE, |kinds, name| kinds.or(kind(name))))
+            Some(names.iter().fold(JsonTypes::NONE, |kinds, name| kinds.or(kind(name))))
         }
         Some(name) => Some(kind(name)),
     };
-    let nullable = part.says("nullable");
-    let typed = typed.map(|kinds| if nullable { kinds.or(Kinds::NULL) } else { kinds });
+    let nullable = part.is_set("nullable");
+    let typed = typed.map(|kinds| if nullable { kinds.or(JsonTypes::NULL) } else { kinds });
     let mut choices: Vec<&Value> = match (part.get("const"), part.list("enum")) {
         (Some(only), _) => vec![only],
         (None, Some(values)) => values.iter().collect(),
         (None, None) => Vec::new(),
     };
-    if !part.book.fuel.burn(choices.len()) {
+    if !part.book.budget.spend(choices.len()) {
         choices.clear();
     }
     // Values that the type does not allow were meant in another way: numbers without quotes in a
     // list of strings, for example. Null was meant as such.
-    let allowed = typed.unwrap_or(Kinds::ANY).or(Kinds::NULL);
-    if choices.iter().any(|value| !allowed.contains(Kinds::of(value))) {
+    let allowed = typed.unwrap_or(JsonTypes::ANY).or(JsonTypes::NULL);
+    if choices.iter().any(|value| !allowed.contains(JsonTypes::from_value(value))) {
         choices.clear();
     }
     if nullable && !choices.is_empty() {
         choices.push(&NULL);
     }
-    let mut shape = Shape::of_schemas(typed.unwrap_or(Kinds::ANY), opens(part));
+    let mut shape = SchemaAlternative::from_kinds(typed.unwrap_or(JsonTypes::ANY), opens(part));
     if !choices.is_empty() {
-        shape.kinds = choices.iter().fold(Kinds::NONE, |kinds, value| kinds.or(Kinds::of(value)));
+        shape.kinds = choices
+            .iter()
+            .fold(JsonTypes::NONE, |kinds, value| kinds.or(JsonTypes::from_value(value)));
         shape.choices = Some(choices);
     }
-    if let Body::Schemas { parts, .. } = &mut shape.body {
+    if let MemberTypes::Schemas { parts, .. } = &mut shape.body {
         parts.push(part);
     }
     shape
 }
 
 /// Whether a schema allows members in a way that is not followed here.
-fn opens(part: Part<'_>) -> bool {
+fn opens(part: SchemaRef<'_>) -> bool {
     const OPENING: [&str; 6] =
         ["if", "dependentSchemas", "dependencies", "$dynamicRef", "$recursiveRef", "extends"];
     let inherited = part.is_whole

@@ -6,67 +6,74 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use super::{Book, Kinds, Object, Presence, Type};
-use crate::budget::Fuel;
+use super::{InferredType, JsonTypes, MemberPresence, ObjectType, SchemaContext};
+use crate::budget::AnalysisBudget;
 use crate::document::{
-    Action, Block, Capability, ForEach, OnError, Output, OutputSource, Parameter, Step, ValueType,
+    Capability, ForEach, OnError, OutputMapping, OutputSource, Parameter, Step, StepAction,
+    StepBlock, ValueType,
 };
 use crate::task::{GraphqlTask, MediaType, OpenApiTask, Task};
-use crate::template::{Reference, Template};
+use crate::template::{Template, VariableReference};
 
 /// The types of the names of a capability.
-pub(crate) struct Names<'n> {
+pub(crate) struct TypeEnv<'n> {
     pub(crate) capability: &'n Capability,
-    pub(crate) fuel: &'n Fuel,
-    setters: BTreeMap<&'n str, Vec<Setter<'n>>>,
+    pub(crate) budget: &'n AnalysisBudget,
+    bindings: BTreeMap<&'n str, Vec<OutputBinding<'n>>>,
     /// The answers of steps that were asked for, by pointer.
-    answers: RefCell<BTreeMap<&'n str, Type<'n>>>,
+    answers: RefCell<BTreeMap<&'n str, InferredType<'n>>>,
 }
 
 /// An output of a step, and the loops around it, the outermost first.
-pub(super) struct Setter<'n> {
+pub(super) struct OutputBinding<'n> {
     pub(super) step: &'n Step,
-    pub(super) output: &'n Output,
-    loops: Vec<Loop<'n>>,
-    own: OnceCell<Type<'n>>,
+    pub(super) output: &'n OutputMapping,
+    enclosing_loops: Vec<EnclosingLoop<'n>>,
+    own_type: OnceCell<InferredType<'n>>,
 }
 
 /// A `for_each` around an output.
 #[derive(Clone, Copy)]
-struct Loop<'n> {
+struct EnclosingLoop<'n> {
     step: &'n Step,
     /// Whether each iteration that ends well sets the output.
-    sure: bool,
+    always_sets: bool,
 }
 
 /// The place of a reader: what it sees as an iteration does, and not as a list of all.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Scope<'n> {
-    inside: Vec<&'n str>,
-    locals: Vec<(&'n str, Type<'n>)>,
+pub(crate) struct LoopScope<'n> {
+    enclosing_loops: Vec<&'n str>,
+    locals: Vec<(&'n str, InferredType<'n>)>,
 }
 
-impl<'n> Scope<'n> {
+impl<'n> LoopScope<'n> {
     /// Goes into an iteration of a step, whose items are of this type.
-    pub(super) fn enter_loop(&mut self, step: &'n Step, for_each: &'n ForEach, item: Type<'n>) {
-        self.inside.push(&step.pointer);
+    pub(super) fn enter_loop(
+        &mut self,
+        step: &'n Step,
+        for_each: &'n ForEach,
+        item: InferredType<'n>,
+    ) {
+        self.enclosing_loops.push(&step.pointer);
         self.locals.push((&for_each.name, item));
     }
 
     pub(super) fn leave_loop(&mut self) {
-        self.inside.pop();
+        self.enclosing_loops.pop();
         self.locals.pop();
     }
 
     /// Goes into the steps of `catch`, which see what happened under `name`.
     pub(super) fn enter_catch(&mut self, name: &'n str) {
-        let status = Kinds::INTEGER.or(Kinds::NULL);
-        let text = Kinds::STRING;
+        let status = JsonTypes::INTEGER.or(JsonTypes::NULL);
+        let text = JsonTypes::STRING;
         let members = [("code", text), ("message", text), ("step", text), ("status", status)];
-        let members =
-            members.map(|(name, kinds)| (name.to_owned(), (Type::Kinds(kinds), Presence::Sure)));
-        let error = Object { members: members.into_iter().collect(), open: false };
-        self.locals.push((name, Type::Object(error)));
+        let members = members.map(|(name, kinds)| {
+            (name.to_owned(), (InferredType::Kinds(kinds), MemberPresence::Always))
+        });
+        let error = ObjectType { members: members.into_iter().collect(), open: false };
+        self.locals.push((name, InferredType::Object(error)));
     }
 
     pub(super) fn leave_catch(&mut self) {
@@ -74,20 +81,20 @@ impl<'n> Scope<'n> {
     }
 }
 
-impl<'n> Names<'n> {
-    pub(crate) fn of(capability: &'n Capability, fuel: &'n Fuel) -> Self {
+impl<'n> TypeEnv<'n> {
+    pub(crate) fn new(capability: &'n Capability, fuel: &'n AnalysisBudget) -> Self {
         let mut names = Self {
             capability,
-            fuel,
-            setters: BTreeMap::new(),
+            budget: fuel,
+            bindings: BTreeMap::new(),
             answers: RefCell::new(BTreeMap::new()),
         };
         names.gather_block(&capability.execution, &mut Vec::new());
         names
     }
 
-    fn gather_block(&mut self, block: &'n Block, loops: &mut Vec<Loop<'n>>) {
-        let is_sure = !matches!(block, Block::Condition { .. });
+    fn gather_block(&mut self, block: &'n StepBlock, loops: &mut Vec<EnclosingLoop<'n>>) {
+        let is_sure = !matches!(block, StepBlock::Condition { .. });
         for step in block.children() {
             self.gather(step, is_sure, loops);
         }
@@ -95,24 +102,29 @@ impl<'n> Names<'n> {
 
     /// Gathers the outputs of a step and those below it. `is_sure` says that the step runs
     /// whenever what is around it does.
-    fn gather(&mut self, step: &'n Step, is_sure: bool, loops: &mut Vec<Loop<'n>>) {
+    fn gather(&mut self, step: &'n Step, is_sure: bool, loops: &mut Vec<EnclosingLoop<'n>>) {
         let around = loops.last().copied();
         if let (Some(innermost), false) = (loops.last_mut(), is_sure) {
-            innermost.sure = false;
+            innermost.always_sets = false;
         }
         let entered = step.control.for_each.is_some();
         if entered {
-            loops.push(Loop { step, sure: true });
+            loops.push(EnclosingLoop { step, always_sets: true });
         }
         let stops = step.control.on_error == OnError::Stop;
         if let (Some(innermost), false) = (loops.last_mut(), stops) {
-            innermost.sure = false;
+            innermost.always_sets = false;
         }
         for output in step.action.outputs() {
-            let setter = Setter { step, output, loops: loops.clone(), own: OnceCell::new() };
-            self.setters.entry(output.variable()).or_default().push(setter);
+            let setter = OutputBinding {
+                step,
+                output,
+                enclosing_loops: loops.clone(),
+                own_type: OnceCell::new(),
+            };
+            self.bindings.entry(output.variable()).or_default().push(setter);
         }
-        if let Action::Block(block) = &step.action {
+        if let StepAction::Block(block) = &step.action {
             self.gather_block(block, loops);
         }
         for caught in step.control.on_error.caught() {
@@ -127,98 +139,107 @@ impl<'n> Names<'n> {
     }
 
     /// The outputs that set a variable, or a member of it.
-    pub(super) fn setters(&self, variable: &str) -> &[Setter<'n>] {
-        self.setters.get(variable).map_or(&[], Vec::as_slice)
+    pub(super) fn bindings(&self, variable: &str) -> &[OutputBinding<'n>] {
+        self.bindings.get(variable).map_or(&[], Vec::as_slice)
     }
 
     /// The only output that sets a variable, as a whole and outside of loops.
-    pub(crate) fn only_output(&self, variable: &str) -> Option<(&'n Step, &'n Output)> {
-        let [setter] = self.setters(variable) else { return None };
-        let is_whole = setter.loops.is_empty() && setter.output.name.len() == 1;
+    pub(crate) fn only_output(&self, variable: &str) -> Option<(&'n Step, &'n OutputMapping)> {
+        let [setter] = self.bindings(variable) else { return None };
+        let is_whole = setter.enclosing_loops.is_empty() && setter.output.name.len() == 1;
         is_whole.then_some((setter.step, setter.output))
     }
 
     /// Every variable that steps set.
     pub(crate) fn set(&self) -> impl Iterator<Item = &'n str> {
-        self.setters.keys().copied()
+        self.bindings.keys().copied()
     }
 
     /// What a variable holds, for a reader at `scope`.
-    pub(crate) fn variable(&self, name: &str, scope: &Scope<'n>) -> Type<'n> {
+    pub(crate) fn variable(&self, name: &str, scope: &LoopScope<'n>) -> InferredType<'n> {
         if let Some((_, local)) = scope.locals.iter().rev().find(|(local, _)| *local == name) {
             return local.clone();
         }
         let parameter = self.capability.parameter(name);
         let shared = self.capability.variables.get(name).copied();
-        let setters = self.setters(name);
+        let setters = self.bindings(name);
         if setters.is_empty() {
             // It is an input.
-            let declared = shared.map_or(Type::Unknown, |kind| Type::Kinds(kind.into()));
+            let declared =
+                shared.map_or(InferredType::Unknown, |kind| InferredType::Kinds(kind.into()));
             return parameter.map_or(declared, parameter_type);
         }
-        if !self.fuel.burn(setters.len()) {
-            return Type::Unknown;
+        if !self.budget.spend(setters.len()) {
+            return InferredType::Unknown;
         }
-        let mut whole: Vec<Type<'n>> = parameter.map(parameter_type).into_iter().collect();
+        let mut whole: Vec<InferredType<'n>> = parameter.map(parameter_type).into_iter().collect();
         whole.extend(shared.map(initial_type));
-        let mut members = Object::default();
+        let mut members = ObjectType::default();
         for setter in setters {
-            let value = self.seen(setter, scope);
+            let value = self.visible_type(setter, scope);
             match (setter.output.name.get(1..), shared) {
                 (Some(below @ [_, ..]), _) => members.put(below, value),
-                (_, Some(kind)) if value.is_unknown() => whole.push(Type::Kinds(kind.into())),
+                (_, Some(kind)) if value.is_unknown() => {
+                    whole.push(InferredType::Kinds(kind.into()))
+                }
                 _ => whole.push(value),
             }
         }
         if !members.members.is_empty() {
             // What is set as a whole may bring other members.
             members.open = whole.len() > usize::from(shared.is_some());
-            whole.push(Type::Object(members));
+            whole.push(InferredType::Object(members));
         }
-        Type::any_of(whole)
+        InferredType::any_of(whole)
     }
 
     /// What a reader at `scope` sees of an output: the value inside the loops that it shares with
     /// the step, a list of them from outside.
-    pub(super) fn seen(&self, setter: &Setter<'n>, scope: &Scope<'n>) -> Type<'n> {
-        let own = setter.own.get_or_init(|| self.output(setter.step, setter.output)).clone();
-        let outside = setter.loops.iter().rev();
-        let outside = outside.take_while(|around| !scope.inside.contains(&&*around.step.pointer));
+    pub(super) fn visible_type(
+        &self,
+        setter: &OutputBinding<'n>,
+        scope: &LoopScope<'n>,
+    ) -> InferredType<'n> {
+        let own = setter.own_type.get_or_init(|| self.output(setter.step, setter.output)).clone();
+        let outside = setter.enclosing_loops.iter().rev();
+        let outside =
+            outside.take_while(|around| !scope.enclosing_loops.contains(&&*around.step.pointer));
         outside.fold(
             own,
             |value, around| {
-                if around.sure { value.list() } else { value.or_null().list() }
+                if around.always_sets { value.list() } else { value.or_null().list() }
             },
         )
     }
 
-    fn output(&self, step: &'n Step, output: &'n Output) -> Type<'n> {
+    fn output(&self, step: &'n Step, output: &'n OutputMapping) -> InferredType<'n> {
         let value = match &output.source {
-            OutputSource::Header(_) => Type::Kinds(Kinds::STRING),
-            OutputSource::Status => Type::Kinds(Kinds::INTEGER),
+            OutputSource::Header(_) => InferredType::Kinds(JsonTypes::STRING),
+            OutputSource::Status => InferredType::Kinds(JsonTypes::INTEGER),
             OutputSource::Body(query) => {
-                let found = self.answer(step).select(&query.segments()).unwrap_or(Type::Unknown);
+                let found =
+                    self.answer(step).select(&query.segments()).unwrap_or(InferredType::Unknown);
                 if query.is_singular() { found } else { found.list() }
             }
         };
         match &output.default {
-            Some(default) => value.or(Type::literal(default)),
+            Some(default) => value.or(InferredType::literal(default)),
             None => value,
         }
     }
 
     /// The body of a step's answer, when it means success.
-    pub(super) fn answer(&self, step: &'n Step) -> Type<'n> {
-        let Action::Task { task, .. } = &step.action else { return Type::Unknown };
+    pub(super) fn answer(&self, step: &'n Step) -> InferredType<'n> {
+        let StepAction::Task { task, .. } = &step.action else { return InferredType::Unknown };
         if let Some(known) = self.answers.borrow().get(&*step.pointer) {
             return known.clone();
         }
         let answer = match &**task {
-            Task::OpenApi(task) => openapi_answer(task, self.fuel),
+            Task::OpenApi(task) => openapi_answer(task, self.budget),
             Task::Graphql(task) => graphql_answer(task),
             Task::Mcp(task) => {
-                let book = Book { schemas: task.outputs(), fuel: self.fuel };
-                Type::of_schema(&task.output_schema, book)
+                let book = SchemaContext { schemas: task.outputs(), budget: self.budget };
+                InferredType::from_schema(&task.output_schema, book)
             }
         };
         self.answers.borrow_mut().insert(&step.pointer, answer.clone());
@@ -226,46 +247,60 @@ impl<'n> Names<'n> {
     }
 
     /// The body of an operation's answer with a status; none when that status is not declared.
-    pub(super) fn answer_with(&self, task: &'n OpenApiTask, status: u16) -> Option<Type<'n>> {
+    pub(super) fn answer_with(
+        &self,
+        task: &'n OpenApiTask,
+        status: u16,
+    ) -> Option<InferredType<'n>> {
         let names = [status.to_string(), format!("{}XX", status / 100), "default".to_owned()];
         let response = names.iter().find_map(|name| {
             let mut responses = task.responses.iter();
             responses.find(|(status, _)| status.eq_ignore_ascii_case(name))
         });
-        let book = Book { schemas: task.into(), fuel: self.fuel };
+        let book = SchemaContext { schemas: task.into(), budget: self.budget };
         response.map(|(_, response)| response_type(response, book))
     }
 
     /// What a template gives.
-    pub(crate) fn template(&self, template: &'n Template, scope: &Scope<'n>) -> Type<'n> {
+    pub(crate) fn template(
+        &self,
+        template: &'n Template,
+        scope: &LoopScope<'n>,
+    ) -> InferredType<'n> {
         match template {
-            Template::Literal(value) => Type::literal(value),
-            Template::Text(_) => Type::Kinds(Kinds::STRING),
+            Template::Literal(value) => InferredType::literal(value),
+            Template::Text(_) => InferredType::Kinds(JsonTypes::STRING),
             Template::Reference(reference) => self.reference(reference, scope),
             Template::Array(items) => {
                 // An item that may be left out moves those behind it.
                 if items.iter().any(|item| self.may_be_left_out(item)) {
                     let items = items.iter().map(|item| self.template(item, scope));
-                    return Type::any_of(items).list();
+                    return InferredType::any_of(items).list();
                 }
-                Type::Tuple(items.iter().map(|item| self.template(item, scope)).collect())
+                InferredType::Tuple(items.iter().map(|item| self.template(item, scope)).collect())
             }
             Template::Object(members) => {
                 let members = members.iter().map(|(name, member)| {
                     let presence = match self.may_be_left_out(member) {
-                        true => Presence::IfGiven,
-                        false => Presence::Sure,
+                        true => MemberPresence::IfProvided,
+                        false => MemberPresence::Always,
                     };
                     (name.clone(), (self.template(member, scope), presence))
                 });
-                Type::Object(Object { members: members.collect(), open: false })
+                InferredType::Object(ObjectType { members: members.collect(), open: false })
             }
         }
     }
 
     /// What a reference leads to; unknown when it leads nowhere.
-    pub(crate) fn reference(&self, reference: &Reference, scope: &Scope<'n>) -> Type<'n> {
-        self.variable(reference.variable(), scope).at(&reference.way()).unwrap_or(Type::Unknown)
+    pub(crate) fn reference(
+        &self,
+        reference: &VariableReference,
+        scope: &LoopScope<'n>,
+    ) -> InferredType<'n> {
+        self.variable(reference.variable(), scope)
+            .at(&reference.path_keys())
+            .unwrap_or(InferredType::Unknown)
     }
 
     /// Whether a template is exactly an optional parameter, without which it is left out.
@@ -273,53 +308,57 @@ impl<'n> Names<'n> {
         let Template::Reference(reference) = template else { return false };
         let parameter = self.capability.parameter(reference.variable());
         reference.is_plain()
-            && self.setters(reference.variable()).is_empty()
+            && self.bindings(reference.variable()).is_empty()
             && parameter.is_some_and(|p| !p.required && p.default.is_none())
     }
 }
 
-impl<'s> Object<'s> {
+impl<'s> ObjectType<'s> {
     /// Puts a value to the members below which it is set.
-    fn put(&mut self, way: &[String], value: Type<'s>) {
+    fn put(&mut self, way: &[String], value: InferredType<'s>) {
         let Some((name, below)) = way.split_first() else { return };
         let known = self.members.shift_remove(name).map(|(known, _)| known);
         let value = match (known, below.is_empty()) {
             (None, true) => value,
             (Some(known), true) => known.or(value),
-            (known, false) => match known.unwrap_or_else(|| Type::Object(Object::default())) {
-                Type::Object(mut inner) => {
-                    inner.put(below, value);
-                    Type::Object(inner)
+            (known, false) => {
+                match known.unwrap_or_else(|| InferredType::Object(ObjectType::default())) {
+                    InferredType::Object(mut inner) => {
+                        inner.put(below, value);
+                        InferredType::Object(inner)
+                    }
+                    _ => InferredType::Unknown,
                 }
-                _ => Type::Unknown,
-            },
+            }
         };
-        self.members.insert(name.clone(), (value, Presence::Perhaps));
+        self.members.insert(name.clone(), (value, MemberPresence::Optional));
     }
 }
 
-fn parameter_type(parameter: &Parameter) -> Type<'_> {
+fn parameter_type(parameter: &Parameter) -> InferredType<'_> {
     match (parameter.choices.as_slice(), parameter.kind) {
-        ([], None) => Type::Unknown,
-        ([], Some(kind)) => Type::Kinds(kind.into()),
-        (choices, _) => Type::Choice(choices.iter().collect()),
+        ([], None) => InferredType::Unknown,
+        ([], Some(kind)) => InferredType::Kinds(kind.into()),
+        (choices, _) => InferredType::Choice(choices.iter().collect()),
     }
 }
 
-fn initial_type<'s>(kind: ValueType) -> Type<'s> {
+fn initial_type<'s>(kind: ValueType) -> InferredType<'s> {
     match kind {
-        ValueType::Object => Type::Object(Object { members: IndexMap::new(), open: false }),
+        ValueType::Object => {
+            InferredType::Object(ObjectType { members: IndexMap::new(), open: false })
+        }
         ValueType::String
         | ValueType::Number
         | ValueType::Integer
         | ValueType::Boolean
-        | ValueType::Array => Type::Kinds(Kinds::NULL),
+        | ValueType::Array => InferredType::Kinds(JsonTypes::NULL),
     }
 }
 
 /// The body of an answer that means success: unknown as soon as one of the answers does not tell.
-fn openapi_answer<'s>(task: &'s OpenApiTask, fuel: &'s Fuel) -> Type<'s> {
-    let (responses, book) = (&task.responses, Book { schemas: task.into(), fuel });
+fn openapi_answer<'s>(task: &'s OpenApiTask, fuel: &'s AnalysisBudget) -> InferredType<'s> {
+    let (responses, book) = (&task.responses, SchemaContext { schemas: task.into(), budget: fuel });
     let has_success = responses.iter().any(|(status, _)| status.starts_with('2'));
     let mut types = Vec::new();
     for (status, response) in responses {
@@ -329,32 +368,32 @@ fn openapi_answer<'s>(task: &'s OpenApiTask, fuel: &'s Fuel) -> Type<'s> {
         };
         if is_success {
             types.push(match status.as_str() {
-                "204" | "205" => Type::Kinds(Kinds::NULL),
+                "204" | "205" => InferredType::Kinds(JsonTypes::NULL),
                 _ => response_type(response, book),
             });
         }
     }
-    Type::any_of(types)
+    InferredType::any_of(types)
 }
 
 /// The type of a response: that of its JSON, which is asked for before all else.
-fn response_type<'s>(response: &'s Value, book: Book<'s>) -> Type<'s> {
+fn response_type<'s>(response: &'s Value, book: SchemaContext<'s>) -> InferredType<'s> {
     let content = response.get("content").and_then(Value::as_object);
     let types = content.into_iter().flatten().filter_map(|(media_type, media)| {
         let media_type = MediaType::parse(media_type)?;
         let schema = media.get("schema").unwrap_or(&Value::Null);
         let is_json =
             media_type.is_json() || media_type.is("*/*") || media_type.is("application/*");
-        is_json.then(|| Type::of_schema(schema, book))
+        is_json.then(|| InferredType::from_schema(schema, book))
     });
-    Type::any_of(types)
+    InferredType::any_of(types)
 }
 
-fn graphql_answer<'s>(task: &GraphqlTask) -> Type<'s> {
-    let Some(selection) = task.selection() else { return Type::Unknown };
-    let data = (Type::Selection(selection), Presence::Sure);
-    let other = || (Type::Unknown, Presence::Perhaps);
+fn graphql_answer<'s>(task: &GraphqlTask) -> InferredType<'s> {
+    let Some(selection) = task.selection() else { return InferredType::Unknown };
+    let data = (InferredType::Selection(selection), MemberPresence::Always);
+    let other = || (InferredType::Unknown, MemberPresence::Optional);
     let members = [("data", data), ("errors", other()), ("extensions", other())];
     let members = members.map(|(name, member)| (name.to_owned(), member));
-    Type::Object(Object { members: members.into_iter().collect(), open: false })
+    InferredType::Object(ObjectType { members: members.into_iter().collect(), open: false })
 }

@@ -2,39 +2,39 @@
 
 use jsonpath_rust::parser::model::{Segment, Selector};
 
-use super::schema_alternative::{MAX_NAMES, Member, Shape};
-use super::{Kinds, Type};
-use crate::template::Key;
+use super::schema_alternative::{MAX_NAMES, ObjectMember, SchemaAlternative};
+use super::{InferredType, JsonTypes};
+use crate::template::PathKey;
 
 /// A way that leads out of a type: no value of the type has anything there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Leaves {
+pub(super) struct PathNotFound {
     /// How many keys of the way there are before.
-    pub(super) walked: usize,
+    pub(super) matched_keys: usize,
     /// The kinds of the value there.
-    pub(super) kinds: Kinds,
+    pub(super) kinds: JsonTypes,
     /// The names of its members, as far as they are known.
     pub(super) names: Vec<String>,
     /// Whether this is only known from what a service says of its answers.
-    pub(super) hearsay: bool,
+    pub(super) from_declaration: bool,
 }
 
-impl<'s> Type<'s> {
+impl<'s> InferredType<'s> {
     /// What a way of keys leads to.
-    pub(super) fn at(&self, way: &[Key]) -> Result<Self, Leaves> {
+    pub(super) fn at(&self, way: &[PathKey]) -> Result<Self, PathNotFound> {
         let mut reached = self.clone();
         for (walked, key) in way.iter().enumerate() {
             let next = match key {
-                Key::Name(name) => reached.member(name),
-                Key::Item(index) => reached.item(i64::try_from(*index).unwrap_or(i64::MAX)),
+                PathKey::Name(name) => reached.member(name),
+                PathKey::Item(index) => reached.item(i64::try_from(*index).unwrap_or(i64::MAX)),
             };
-            reached = next.map_err(|leaves| Leaves { walked, ..leaves })?;
+            reached = next.map_err(|leaves| PathNotFound { matched_keys: walked, ..leaves })?;
         }
         Ok(reached)
     }
 
     /// What the segments of a JSONPath select: one of these values each.
-    pub(super) fn select(&self, segments: &[Segment]) -> Result<Self, Leaves> {
+    pub(super) fn select(&self, segments: &[Segment]) -> Result<Self, PathNotFound> {
         let mut reached = self.clone();
         for (walked, segment) in segments.iter().enumerate() {
             if reached.is_unknown() {
@@ -53,52 +53,54 @@ impl<'s> Type<'s> {
                     }
                 }
             };
-            reached = next.map_err(|leaves| Leaves { walked, ..leaves })?;
+            reached = next.map_err(|leaves| PathNotFound { matched_keys: walked, ..leaves })?;
         }
         Ok(reached)
     }
 
-    fn select_one(&self, selector: &Selector) -> Result<Self, Leaves> {
+    fn select_one(&self, selector: &Selector) -> Result<Self, PathNotFound> {
         match selector {
             Selector::Name(name) => self.member(name),
             Selector::Index(index) => self.item(*index),
             Selector::Slice(..) => self.items(),
             Selector::Wildcard | Selector::Filter(_) => {
-                self.gather(Kinds::ARRAY.or(Kinds::OBJECT), |shape| {
-                    let items = shape.kinds.overlaps(Kinds::ARRAY).then(|| shape.items());
-                    let values = shape.kinds.overlaps(Kinds::OBJECT).then(|| shape.values());
-                    Member::Is(Self::any_of(items.into_iter().chain(values)))
+                self.gather(JsonTypes::ARRAY.or(JsonTypes::OBJECT), |shape| {
+                    let items = shape.kinds.overlaps(JsonTypes::ARRAY).then(|| shape.items());
+                    let values = shape.kinds.overlaps(JsonTypes::OBJECT).then(|| shape.values());
+                    ObjectMember::Known(Self::any_of(items.into_iter().chain(values)))
                 })
             }
         }
     }
 
     /// The member of an object.
-    fn member(&self, name: &str) -> Result<Self, Leaves> {
-        self.gather(Kinds::OBJECT, |shape| shape.member(name))
+    fn member(&self, name: &str) -> Result<Self, PathNotFound> {
+        self.gather(JsonTypes::OBJECT, |shape| shape.member(name))
     }
 
     /// An item of a list, from the end when the index is negative.
-    fn item(&self, index: i64) -> Result<Self, Leaves> {
-        self.gather(Kinds::ARRAY, |shape| shape.item(index).map_or(Member::Never, Member::Is))
+    fn item(&self, index: i64) -> Result<Self, PathNotFound> {
+        self.gather(JsonTypes::ARRAY, |shape| {
+            shape.item(index).map_or(ObjectMember::Never, ObjectMember::Known)
+        })
     }
 
     /// Any item of a list.
-    pub(super) fn items(&self) -> Result<Self, Leaves> {
-        self.gather(Kinds::ARRAY, |shape| Member::Is(shape.items()))
+    pub(super) fn items(&self) -> Result<Self, PathNotFound> {
+        self.gather(JsonTypes::ARRAY, |shape| ObjectMember::Known(shape.items()))
     }
 
     /// What `take` finds in the alternatives of these kinds.
     fn gather(
         &self,
-        kinds: Kinds,
-        take: impl Fn(&Shape<'s>) -> Member<'s>,
-    ) -> Result<Self, Leaves> {
-        let shapes = self.shapes();
+        kinds: JsonTypes,
+        take: impl Fn(&SchemaAlternative<'s>) -> ObjectMember<'s>,
+    ) -> Result<Self, PathNotFound> {
+        let shapes = self.alternatives();
         let fitting = || shapes.iter().filter(|shape| shape.kinds.overlaps(kinds));
         let mut found = fitting().map(take).filter_map(|member| match member {
-            Member::Is(value) => Some(value),
-            Member::Undeclared | Member::Never => None,
+            ObjectMember::Known(value) => Some(value),
+            ObjectMember::Undeclared | ObjectMember::Never => None,
         });
         if let Some(first) = found.next() {
             return Ok(Self::any_of([first].into_iter().chain(found)));
@@ -109,8 +111,8 @@ impl<'s> Type<'s> {
                 names.push(name);
             }
         }
-        let kinds = shapes.iter().fold(Kinds::NONE, |kinds, shape| kinds.or(shape.kinds));
-        let hearsay = shapes.iter().any(Shape::is_hearsay);
-        Err(Leaves { walked: 0, kinds, names, hearsay })
+        let kinds = shapes.iter().fold(JsonTypes::NONE, |kinds, shape| kinds.or(shape.kinds));
+        let hearsay = shapes.iter().any(SchemaAlternative::is_from_declaration);
+        Err(PathNotFound { matched_keys: 0, kinds, names, from_declaration: hearsay })
     }
 }

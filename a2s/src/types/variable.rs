@@ -2,29 +2,29 @@
 
 use serde_json::{Value, json};
 
-use super::{Kinds, Type};
+use super::{InferredType, JsonTypes};
 
 /// What a variable of a declared type, such as `[String!]!`, takes. Enumerations, input objects
 /// and scalars of the service are not known, but for null.
-pub(crate) fn variable_type<'s>(declared: &str) -> Type<'s> {
+pub(crate) fn variable_type<'s>(declared: &str) -> InferredType<'s> {
     match declared.strip_suffix('!') {
         Some(required) => present_type(required),
         None => present_type(declared).or_null(),
     }
 }
 
-fn present_type<'s>(declared: &str) -> Type<'s> {
+fn present_type<'s>(declared: &str) -> InferredType<'s> {
     if let Some(item) = item_of(declared) {
         // A value that is no list becomes one of one item (GraphQL, "Input Coercion" of lists).
         return variable_type(item).list().or(present_type(item.trim_end_matches('!')));
     }
-    Type::Kinds(match declared {
-        "String" => Kinds::STRING,
-        "ID" => Kinds::STRING.or(Kinds::INTEGER),
-        "Int" => Kinds::INTEGER,
-        "Float" => Kinds::NUMBER,
-        "Boolean" => Kinds::BOOLEAN,
-        _ => Kinds::ANY.without(Kinds::NULL),
+    InferredType::Kinds(match declared {
+        "String" => JsonTypes::STRING,
+        "ID" => JsonTypes::STRING.or(JsonTypes::INTEGER),
+        "Int" => JsonTypes::INTEGER,
+        "Float" => JsonTypes::NUMBER,
+        "Boolean" => JsonTypes::BOOLEAN,
+        _ => JsonTypes::ANY.without(JsonTypes::NULL),
     })
 }
 
@@ -68,10 +68,10 @@ mod tests {
 
     #[test]
     fn declared_types_are_read() {
-        assert_eq!(variable_type("Int!").kinds(), Kinds::INTEGER);
+        assert_eq!(variable_type("Int!").kinds(), JsonTypes::INTEGER);
         assert_eq!(variable_type("ID").kinds().to_string(), "a string, a whole number or null");
-        assert_eq!(variable_type("[Int!]!").kinds(), Kinds::ARRAY.or(Kinds::INTEGER));
-        assert_eq!(variable_type("Color!").kinds(), Kinds::ANY.without(Kinds::NULL));
+        assert_eq!(variable_type("[Int!]!").kinds(), JsonTypes::ARRAY.or(JsonTypes::INTEGER));
+        assert_eq!(variable_type("Color!").kinds(), JsonTypes::ANY.without(JsonTypes::NULL));
         assert_eq!(
             variable_schema("[[String]!]!"),
             json!({"type": "array", "items": {"type": "array", "items": {"type": ["string", "null"]}}})

@@ -351,7 +351,7 @@ fn of_two_media_types_of_one_rank_the_same_is_sent_in_either_order() {
     for content in [one, other] {
         let document = compile(content.to_string().as_bytes()).document.unwrap();
         document.capability().for_each_step(|step| {
-            let a2s::Action::Task { task, .. } = &step.action else { panic!("it is a task") };
+            let a2s::StepAction::Task { task, .. } = &step.action else { panic!("it is a task") };
             let a2s::Task::OpenApi(task) = &**task else { panic!("it is an OpenAPI task") };
             assert_eq!(task.body.as_ref().unwrap().media_type.as_str(), merge);
         });

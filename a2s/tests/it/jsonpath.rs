@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use a2s::{Query, QueryMiss};
+use a2s::{JsonPathQuery, QueryError};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ enum Outcome {
 }
 
 fn run_case(case: &Value) -> Outcome {
-    let query = Query::parse(case["selector"].as_str().unwrap());
+    let query = JsonPathQuery::parse(case["selector"].as_str().unwrap());
     if case["invalid_selector"] == true {
         return if query.is_err() { Outcome::Complies } else { Outcome::Accepts };
     }
@@ -31,8 +31,8 @@ fn run_case(case: &Value) -> Outcome {
     let selected = match query.evaluate(&case["document"]) {
         Ok(value) if query.is_singular() => json!([value]),
         Ok(values) => values,
-        Err(QueryMiss::Nothing { .. }) => json!([]),
-        Err(QueryMiss::TooMuch { .. }) => return Outcome::Refuses,
+        Err(QueryError::NoMatch { .. }) => json!([]),
+        Err(QueryError::TooExpensive { .. }) => return Outcome::Refuses,
     };
     let allowed = match case.get("results") {
         Some(several) => several.as_array().unwrap().contains(&selected),
@@ -114,13 +114,13 @@ proptest! {
         answer in any_answer(),
     ) {
         // At most two `..` and few selectors stay within the budget.
-        let Ok(ours) = Query::parse(&query) else { return Ok(()) };
+        let Ok(ours) = JsonPathQuery::parse(&query) else { return Ok(()) };
         let theirs = serde_json_path::JsonPath::parse(&query).unwrap();
         let expected: Vec<Value> = theirs.query(&answer).all().into_iter().cloned().collect();
         let selected = match ours.evaluate(&answer) {
             Ok(value) if ours.is_singular() => json!([value]),
             Ok(values) => values,
-            Err(QueryMiss::Nothing { .. }) => json!([]),
+            Err(QueryError::NoMatch { .. }) => json!([]),
             Err(error) => return Err(TestCaseError::fail(error.to_string())),
         };
         prop_assert_eq!(selected, Value::from(expected), "{}", query);
@@ -131,7 +131,7 @@ proptest! {
         text in prop_oneof![any::<String>(), "\\$[\\[\\]().*?@'\"$<=>!&|,: a-c0-9\\\\-]{0,60}"],
         answer in any_answer(),
     ) {
-        if let Ok(query) = Query::parse(&text) {
+        if let Ok(query) = JsonPathQuery::parse(&text) {
             prop_assert_eq!(query.source(), &text);
             let _ = query.evaluate(&answer);
         }

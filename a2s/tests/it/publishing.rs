@@ -1,6 +1,6 @@
 //! What a new version may not have, and a published one may.
 
-use a2s::{Compilation, Severity, compile, compile_to_publish, compile_with_checksum};
+use a2s::{Compilation, DiagnosticSeverity, compile, compile_to_publish, compile_with_checksum};
 use serde_json::{Value, json};
 
 /// A document of a2s 1.1 with a declared input and these steps, and its checksum.
@@ -33,7 +33,9 @@ fn document(language: &str, parameters: &Value, condition: &str) -> String {
 /// The findings of a code, as `error` or `warning` and message.
 fn findings(compilation: &Compilation, code: &str) -> Vec<(bool, String)> {
     let found = compilation.diagnostics.iter().filter(|found| found.code == code);
-    found.map(|found| (found.severity == Severity::Error, found.message.clone())).collect()
+    found
+        .map(|found| (found.severity == DiagnosticSeverity::Error, found.message.clone()))
+        .collect()
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Sentences as people write them, and what the shipped capabilities get out of them.
 
-use a2s::{Document, InputField, find_inputs, read_inputs};
+use a2s::{Document, InputField, extract_inputs, extract_values};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -494,7 +494,7 @@ fn sentences_give_the_inputs_that_people_mean() {
     let mut wrong = Vec::new();
     let all = sentences();
     for (name, sentence, expected) in &all {
-        let inputs = Value::Object(read_inputs(sentence, &fields(name)));
+        let inputs = Value::Object(extract_values(sentence, &fields(name)));
         if inputs != *expected {
             wrong.push(format!("{name}: {sentence}\n  expected {expected}\n  found    {inputs}"));
         }
@@ -542,7 +542,7 @@ proptest! {
     #[test]
     fn a_value_is_a_part_of_the_sentence_and_fits(sentence in prop_oneof![pieces(), any::<String>()]) {
         let fields = mixed();
-        let found = find_inputs(&sentence, &fields);
+        let found = extract_inputs(&sentence, &fields);
         for said in &found {
             prop_assert!(sentence.contains(said.text), "{:?}", said);
             let field = fields.iter().find(|field| field.name == said.name).unwrap();
@@ -574,7 +574,7 @@ proptest! {
         let (open, close) = [("\"", "\""), ("“", "”"), ("'", "'")][open];
         let lead = ["tweet", "say", "can you tweet it saying"][lead];
         let sentence = format!("{lead} {open}{text}{close} in Paris");
-        let inputs = read_inputs(&sentence, &mixed());
+        let inputs = extract_values(&sentence, &mixed());
         prop_assert_eq!(&inputs["message"], &json!(text), "{}", sentence);
         prop_assert_eq!(&inputs["place"], "Paris");
     }
@@ -592,7 +592,7 @@ proptest! {
         sign in 0..2_usize,
     ) {
         let sentence = format!("tweet hello in Oslo, free{} {value}, place{}{value}", [":", " ="][sign], ["=", ": "][sign]);
-        let inputs = read_inputs(&sentence, &mixed());
+        let inputs = extract_values(&sentence, &mixed());
         prop_assert_eq!(&inputs["free"], &json!(value), "{}", sentence);
         prop_assert_eq!(&inputs["place"], &json!(value), "{}", sentence);
     }
@@ -617,6 +617,6 @@ fn hostile_sentences_take_bounded_time() {
         "'a \"a “a ".repeat(50_000),
         "a".repeat(1 << 20),
     ] {
-        assert!(find_inputs(&sentence, &fields).len() <= fields.len());
+        assert!(extract_inputs(&sentence, &fields).len() <= fields.len());
     }
 }

@@ -2,11 +2,11 @@
 //! do. Pure.
 
 use a2s::api::CapabilitySummary;
-use a2s::{one_line, split_name};
+use a2s::{split_name, to_single_line};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::wire_versions::Version;
+use super::wire_versions::A2aVersion;
 
 /// The most skills on a card.
 pub(crate) const MAX_SKILLS: usize = 100;
@@ -23,13 +23,13 @@ const MORE: &str = " It knows more than is listed here.";
 ///
 /// That of 0.3 lists the interfaces of 1.0 as well, as the official SDKs do: a reader of 1.0 that sends
 /// no `A2A-Version` finds them there, and one of 0.3 leaves out what it does not know.
-pub(crate) fn write(
+pub(crate) fn write_card(
     endpoint: &Url,
     skills: &[CapabilitySummary],
     has_more: bool,
-    version: Version,
+    version: A2aVersion,
 ) -> Value {
-    let interfaces = [Version::V1_0, Version::V0_3].map(|version| {
+    let interfaces = [A2aVersion::V1_0, A2aVersion::V0_3].map(|version| {
         json!({
             "url": endpoint, "protocolBinding": "JSONRPC", "protocolVersion": version.as_str(),
         })
@@ -48,13 +48,13 @@ pub(crate) fn write(
         "skills": skills.iter().map(skill).collect::<Vec<_>>(),
     });
     match version {
-        Version::V1_0 => {
+        A2aVersion::V1_0 => {
             card["capabilities"]["extendedAgentCard"] = false.into();
             let scheme = json!({ "scheme": "Bearer", "description": token });
             card["securitySchemes"] = json!({ "token": { "httpAuthSecurityScheme": scheme } });
             card["securityRequirements"] = json!([{ "schemes": { "token": { "list": [] } } }]);
         }
-        Version::V0_3 => {
+        A2aVersion::V0_3 => {
             card["protocolVersion"] = "0.3.0".into();
             card["url"] = endpoint.as_str().into();
             card["preferredTransport"] = "JSONRPC".into();
@@ -73,14 +73,14 @@ fn skill(capability: &CapabilitySummary) -> Value {
     json!({
         "id": capability.name,
         "name": split_name(capability.name.as_str()),
-        "description": capability.told(),
+        "description": capability.description_with_deprecation(),
         "tags": tags,
     })
 }
 
 /// The card of another agent, as far as it matters here. All of it is that agent's words.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Card {
+pub struct PeerCard {
     /// What it calls itself.
     pub name: String,
     /// What it says of itself.
@@ -90,15 +90,15 @@ pub struct Card {
     /// Whether it streams.
     pub streaming: bool,
     /// What it says that it can do.
-    pub skills: Vec<Skill>,
+    pub skills: Vec<PeerSkill>,
     /// Where it is asked, and in which version.
     pub(crate) endpoint: Url,
-    pub(crate) protocol: Version,
+    pub(crate) protocol: A2aVersion,
 }
 
 /// Something that an agent says it can do.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Skill {
+pub struct PeerSkill {
     /// Its id on the card.
     pub id: String,
     /// What it is called.
@@ -111,13 +111,13 @@ pub struct Skill {
     pub examples: Vec<String>,
 }
 
-impl Card {
+impl PeerCard {
     /// Reads a card that was found at `origin`. The agent has to be asked at the same host: a token
     /// for one host is shown to no other.
     pub(crate) fn read(value: &Value, origin: &Url) -> Result<Self, String> {
         let members = value.as_object().ok_or("it is no object")?;
-        let (endpoint, protocol) = endpoint(members, origin)?;
-        let skills = list(members, "skills").iter().filter_map(Skill::read).take(MAX_READ);
+        let (endpoint, protocol) = find_endpoint(members, origin)?;
+        let skills = list(members, "skills").iter().filter_map(PeerSkill::read).take(MAX_READ);
         let capabilities = members.get("capabilities");
         let streaming = capabilities.and_then(|capabilities| capabilities.get("streaming"));
         Ok(Self {
@@ -132,12 +132,12 @@ impl Card {
     }
 }
 
-impl Skill {
+impl PeerSkill {
     fn read(value: &Value) -> Option<Self> {
         let members = value.as_object()?;
         let texts = |name: &str| -> Vec<String> {
             let texts = list(members, name).iter().filter_map(Value::as_str);
-            texts.take(20).map(|text| one_line(text, MAX_NAME)).collect()
+            texts.take(20).map(|text| to_single_line(text, MAX_NAME)).collect()
         };
         Some(Self {
             id: text(members, "id", MAX_NAME)?,
@@ -150,25 +150,26 @@ impl Skill {
 }
 
 /// Where the agent is asked: the newest version that is spoken here, among those at this host.
-fn endpoint(members: &Map<String, Value>, origin: &Url) -> Result<(Url, Version), String> {
+fn find_endpoint(members: &Map<String, Value>, origin: &Url) -> Result<(Url, A2aVersion), String> {
     let at = |value: &Value, name: &str| -> Option<String> {
         value.get(name).and_then(Value::as_str).map(str::to_owned)
     };
     let mut offered = Vec::new();
     for interface in list(members, "supportedInterfaces") {
-        let version = at(interface, "protocolVersion").and_then(|text| Version::of(&text));
+        let version =
+            at(interface, "protocolVersion").and_then(|text| A2aVersion::from_text(&text));
         offered.push((at(interface, "url"), at(interface, "protocolBinding"), version));
     }
     // 0.3 has one address with a version for all of the card, and others beside it.
     let whole = Value::Object(members.clone());
     let version = at(&whole, "protocolVersion").unwrap_or_else(|| "0.3".to_owned());
-    let version = Version::of(&version);
+    let version = A2aVersion::from_text(&version);
     let transport = at(&whole, "preferredTransport").or_else(|| Some("JSONRPC".to_owned()));
     offered.push((at(&whole, "url"), transport, version));
     for interface in list(members, "additionalInterfaces") {
         offered.push((at(interface, "url"), at(interface, "transport"), version));
     }
-    let mut usable: Vec<(Url, Version)> = offered
+    let mut usable: Vec<(Url, A2aVersion)> = offered
         .into_iter()
         .filter(|(_, binding, _)| binding.as_deref() == Some("JSONRPC"))
         .filter_map(|(url, _, version)| Some((url?.parse().ok()?, version?)))
@@ -177,13 +178,13 @@ fn endpoint(members: &Map<String, Value>, origin: &Url) -> Result<(Url, Version)
         return Err("it names no address for JSON-RPC in version 0.3 or 1.0".to_owned());
     }
     usable.retain(|(url, _)| url.origin() == origin.origin());
-    let newest = usable.iter().position(|(_, version)| *version == Version::V1_0);
+    let newest = usable.iter().position(|(_, version)| *version == A2aVersion::V1_0);
     let chosen = usable.into_iter().nth(newest.unwrap_or_default());
     chosen.ok_or_else(|| "it names addresses at other hosts alone".to_owned())
 }
 
 fn text(members: &Map<String, Value>, name: &str, most: usize) -> Option<String> {
-    let text = one_line(members.get(name)?.as_str()?, most);
+    let text = to_single_line(members.get(name)?.as_str()?, most);
     (!text.is_empty()).then_some(text)
 }
 

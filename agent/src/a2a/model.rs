@@ -63,7 +63,7 @@ pub enum TaskState {
 
 /// The state of a task, and what is said about it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Status {
+pub struct TaskStatus {
     /// The state.
     pub state: TaskState,
     /// What is said.
@@ -74,7 +74,7 @@ pub struct Status {
 
 /// Something that came of a task.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Artifact {
+pub struct TaskArtifact {
     /// Its id, unique in the task.
     pub id: String,
     /// What it is called.
@@ -87,15 +87,15 @@ pub struct Artifact {
 
 /// Something that is being done for somebody.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Task {
+pub struct A2aTask {
     /// Its id, made by the agent that does it.
     pub id: String,
     /// The conversation.
     pub context: String,
     /// How far it is.
-    pub status: Status,
+    pub status: TaskStatus,
     /// What came of it.
-    pub artifacts: Vec<Artifact>,
+    pub artifacts: Vec<TaskArtifact>,
     /// What was said before.
     pub history: Vec<Message>,
     /// What else is told of it.
@@ -104,22 +104,22 @@ pub struct Task {
 
 /// What an agent answers to a message.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Reply {
+pub enum MessageReply {
     /// A task, as it is now.
-    Task(Task),
+    Task(A2aTask),
     /// A message, and no task.
     Message(Message),
 }
 
 /// What a stream tells.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Update {
+pub enum TaskUpdate {
     /// What it begins with.
-    Reply(Reply),
+    Reply(MessageReply),
     /// The task has another status.
-    Status(Status),
+    Status(TaskStatus),
     /// Something came of the task.
-    Artifact(Artifact),
+    Artifact(TaskArtifact),
 }
 
 impl TaskState {
@@ -144,14 +144,14 @@ impl Message {
     }
 }
 
-impl Task {
+impl A2aTask {
     /// Puts what a stream tells into the task. An artifact takes the place of the one with its id.
-    pub fn take(&mut self, update: Update) {
+    pub fn apply_update(&mut self, update: TaskUpdate) {
         match update {
-            Update::Reply(Reply::Task(task)) => *self = task,
-            Update::Reply(Reply::Message(_)) => {}
-            Update::Status(status) => self.status = status,
-            Update::Artifact(artifact) => {
+            TaskUpdate::Reply(MessageReply::Task(task)) => *self = task,
+            TaskUpdate::Reply(MessageReply::Message(_)) => {}
+            TaskUpdate::Status(status) => self.status = status,
+            TaskUpdate::Artifact(artifact) => {
                 match self.artifacts.iter_mut().find(|known| known.id == artifact.id) {
                     Some(known) => *known = artifact,
                     None => self.artifacts.push(artifact),

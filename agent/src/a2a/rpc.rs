@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use aos::message::A2aMethod;
 
-use super::wire_versions::Version;
+use super::wire_versions::A2aVersion;
 
 /// The longest id of a request, in bytes.
 const MAX_ID: usize = 200;
@@ -14,7 +14,7 @@ pub(crate) type Object = Map<String, Value>;
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Method {
+pub(crate) enum RpcMethod {
     Send,
     Stream,
     Get,
@@ -29,33 +29,33 @@ pub(crate) enum Method {
 }
 
 /// The methods, by the names that each version has for them.
-const METHODS: [(&str, Version, Method); 21] = [
-    ("message/send", Version::V0_3, Method::Send),
-    ("message/stream", Version::V0_3, Method::Stream),
-    ("tasks/get", Version::V0_3, Method::Get),
-    ("tasks/cancel", Version::V0_3, Method::Cancel),
-    ("tasks/resubscribe", Version::V0_3, Method::Follow),
-    ("tasks/pushNotificationConfig/set", Version::V0_3, Method::Push),
-    ("tasks/pushNotificationConfig/get", Version::V0_3, Method::Push),
-    ("tasks/pushNotificationConfig/list", Version::V0_3, Method::Push),
-    ("tasks/pushNotificationConfig/delete", Version::V0_3, Method::Push),
-    ("agent/getAuthenticatedExtendedCard", Version::V0_3, Method::ExtendedCard),
-    ("SendMessage", Version::V1_0, Method::Send),
-    ("SendStreamingMessage", Version::V1_0, Method::Stream),
-    ("GetTask", Version::V1_0, Method::Get),
-    ("CancelTask", Version::V1_0, Method::Cancel),
-    ("SubscribeToTask", Version::V1_0, Method::Follow),
-    ("ListTasks", Version::V1_0, Method::List),
-    ("CreateTaskPushNotificationConfig", Version::V1_0, Method::Push),
-    ("GetTaskPushNotificationConfig", Version::V1_0, Method::Push),
-    ("ListTaskPushNotificationConfigs", Version::V1_0, Method::Push),
-    ("DeleteTaskPushNotificationConfig", Version::V1_0, Method::Push),
-    ("GetExtendedAgentCard", Version::V1_0, Method::ExtendedCard),
+const METHODS: [(&str, A2aVersion, RpcMethod); 21] = [
+    ("message/send", A2aVersion::V0_3, RpcMethod::Send),
+    ("message/stream", A2aVersion::V0_3, RpcMethod::Stream),
+    ("tasks/get", A2aVersion::V0_3, RpcMethod::Get),
+    ("tasks/cancel", A2aVersion::V0_3, RpcMethod::Cancel),
+    ("tasks/resubscribe", A2aVersion::V0_3, RpcMethod::Follow),
+    ("tasks/pushNotificationConfig/set", A2aVersion::V0_3, RpcMethod::Push),
+    ("tasks/pushNotificationConfig/get", A2aVersion::V0_3, RpcMethod::Push),
+    ("tasks/pushNotificationConfig/list", A2aVersion::V0_3, RpcMethod::Push),
+    ("tasks/pushNotificationConfig/delete", A2aVersion::V0_3, RpcMethod::Push),
+    ("agent/getAuthenticatedExtendedCard", A2aVersion::V0_3, RpcMethod::ExtendedCard),
+    ("SendMessage", A2aVersion::V1_0, RpcMethod::Send),
+    ("SendStreamingMessage", A2aVersion::V1_0, RpcMethod::Stream),
+    ("GetTask", A2aVersion::V1_0, RpcMethod::Get),
+    ("CancelTask", A2aVersion::V1_0, RpcMethod::Cancel),
+    ("SubscribeToTask", A2aVersion::V1_0, RpcMethod::Follow),
+    ("ListTasks", A2aVersion::V1_0, RpcMethod::List),
+    ("CreateTaskPushNotificationConfig", A2aVersion::V1_0, RpcMethod::Push),
+    ("GetTaskPushNotificationConfig", A2aVersion::V1_0, RpcMethod::Push),
+    ("ListTaskPushNotificationConfigs", A2aVersion::V1_0, RpcMethod::Push),
+    ("DeleteTaskPushNotificationConfig", A2aVersion::V1_0, RpcMethod::Push),
+    ("GetExtendedAgentCard", A2aVersion::V1_0, RpcMethod::ExtendedCard),
 ];
 
-impl Method {
+impl RpcMethod {
     /// Its name in a version.
-    pub(crate) fn name(self, version: Version) -> &'static str {
+    pub(crate) fn name(self, version: A2aVersion) -> &'static str {
         let named = METHODS.iter().find(|(_, of, method)| *of == version && *method == self);
         named.map_or("", |(name, ..)| name)
     }
@@ -76,33 +76,36 @@ impl Method {
 
 /// A request that can be read.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Call {
+pub(crate) struct RpcRequest {
     pub(crate) id: Value,
-    pub(crate) version: Version,
-    pub(crate) method: Method,
+    pub(crate) version: A2aVersion,
+    pub(crate) method: RpcMethod,
     pub(crate) params: Object,
     /// All of it, as it came.
-    pub(crate) whole: Object,
+    pub(crate) raw: Object,
 }
 
 /// A request that cannot be used, or not now: the id to answer with, and why.
-pub(crate) type Refusal = (Value, Fault);
+pub(crate) type RejectedRequest = (Value, RpcError);
 
-impl Call {
+impl RpcRequest {
     /// Reads a request. `header` is `A2A-Version`, where one was sent.
-    pub(crate) fn read(body: &[u8], header: Option<&str>) -> Result<Self, Refusal> {
+    pub(crate) fn read(body: &[u8], header: Option<&str>) -> Result<Self, RejectedRequest> {
         let value: Value = serde_json::from_slice(body)
-            .map_err(|error| (Value::Null, Fault::new(Kind::Parse, error.to_string())))?;
+            .map_err(|error| (Value::Null, RpcError::new(Kind::Parse, error.to_string())))?;
         let whole = match value {
             Value::Object(whole) => whole,
             Value::Array(_) => return Err(invalid(Value::Null, "batches are not taken")),
             _ => return Err(invalid(Value::Null, "a request is an object")),
         };
-        Self::of(whole, header)
+        Self::from_object(whole, header)
     }
 
     /// Reads a request that is JSON already.
-    pub(crate) fn of(whole: Object, header: Option<&str>) -> Result<Self, Refusal> {
+    pub(crate) fn from_object(
+        whole: Object,
+        header: Option<&str>,
+    ) -> Result<Self, RejectedRequest> {
         let id = match whole.get("id") {
             Some(Value::String(id)) if id.len() <= MAX_ID => Value::from(id.as_str()),
             Some(Value::Number(id)) if !id.is_f64() => Value::from(id.clone()),
@@ -122,31 +125,31 @@ impl Call {
             return Err(invalid(id, "`method` is a text"));
         };
         let Some((_, version, method)) = METHODS.iter().find(|(known, ..)| *known == name) else {
-            return Err((id, Fault::new(Kind::NoMethod, "there is no such method")));
+            return Err((id, RpcError::new(Kind::NoMethod, "there is no such method")));
         };
         // 0.3 knew no header, so a request without one is as old as its method. One with a header
         // has the method that its version has (A2A 1.0, section 3.6).
         let said = header.filter(|header| !header.trim().is_empty());
-        if said.is_some_and(|said| Version::of(said) != Some(*version)) {
+        if said.is_some_and(|said| A2aVersion::from_text(said) != Some(*version)) {
             let text = "`A2A-Version` is 0.3 or 1.0, whichever has the method";
-            return Err((id, Fault::new(Kind::Version, text)));
+            return Err((id, RpcError::new(Kind::Version, text)));
         }
         let params = match whole.get("params") {
             Some(Value::Object(params)) => params.clone(),
             None => Object::new(),
-            Some(_) => return Err((id, Fault::new(Kind::Params, "`params` is no object"))),
+            Some(_) => return Err((id, RpcError::new(Kind::Params, "`params` is no object"))),
         };
-        Ok(Self { id, version: *version, method: *method, params, whole })
+        Ok(Self { id, version: *version, method: *method, params, raw: whole })
     }
 }
 
-fn invalid(id: Value, text: impl Into<String>) -> Refusal {
-    (id, Fault::new(Kind::Request, text))
+fn invalid(id: Value, text: impl Into<String>) -> RejectedRequest {
+    (id, RpcError::new(Kind::Request, text))
 }
 
 /// Why there is no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct RpcError {
     pub(crate) kind: Kind,
     pub(crate) message: String,
 }
@@ -187,13 +190,13 @@ kinds! {
     Version = -32009 "VERSION_NOT_SUPPORTED";
 }
 
-impl Fault {
+impl RpcError {
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
 
     /// The answer to the request with this id.
-    pub(crate) fn answer(&self, id: &Value) -> Object {
+    pub(crate) fn to_response(&self, id: &Value) -> Object {
         let info = json!({
             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
             "reason": self.kind.reason(),
@@ -205,7 +208,7 @@ impl Fault {
 }
 
 /// The answer with a result.
-pub(crate) fn result(id: &Value, result: Value) -> Object {
+pub(crate) fn result_response(id: &Value, result: Value) -> Object {
     envelope(id, "result", result)
 }
 

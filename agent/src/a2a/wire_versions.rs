@@ -9,11 +9,13 @@ pub(crate) use read::id;
 
 use serde_json::{Map, Value, json};
 
-use super::model::{Artifact, Message, Part, Reply, Role, Status, Task, TaskState, Update};
+use super::model::{
+    A2aTask, Message, MessageReply, Part, Role, TaskArtifact, TaskState, TaskStatus, TaskUpdate,
+};
 
 /// A version of the protocol that is spoken here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Version {
+pub enum A2aVersion {
     /// 0.3, whose methods are called `message/send`.
     V0_3,
     /// 1.0, whose methods are called `SendMessage`.
@@ -33,9 +35,9 @@ const STATES: [(TaskState, &str, &str); 9] = [
     (TaskState::Unknown, "unknown", "TASK_STATE_UNSPECIFIED"),
 ];
 
-impl Version {
+impl A2aVersion {
     /// What the header `A2A-Version` says, of which the first two numbers count (1.0, section 3.6).
-    pub(crate) fn of(text: &str) -> Option<Self> {
+    pub(crate) fn from_text(text: &str) -> Option<Self> {
         let mut numbers = text.trim().split('.');
         match (numbers.next(), numbers.next()) {
             (Some("0"), Some("3")) => Some(Self::V0_3),
@@ -73,31 +75,33 @@ impl Version {
     }
 
     /// What is answered to a message.
-    pub(crate) fn reply(self, reply: &Reply) -> Value {
+    pub(crate) fn reply(self, reply: &MessageReply) -> Value {
         match (self, reply) {
-            (Self::V0_3, Reply::Task(task)) => self.task(task),
-            (Self::V0_3, Reply::Message(message)) => self.message(message),
-            (Self::V1_0, Reply::Task(task)) => json!({ "task": self.task(task) }),
-            (Self::V1_0, Reply::Message(message)) => json!({ "message": self.message(message) }),
+            (Self::V0_3, MessageReply::Task(task)) => self.task(task),
+            (Self::V0_3, MessageReply::Message(message)) => self.message(message),
+            (Self::V1_0, MessageReply::Task(task)) => json!({ "task": self.task(task) }),
+            (Self::V1_0, MessageReply::Message(message)) => {
+                json!({ "message": self.message(message) })
+            }
         }
     }
 
     /// What a stream tells of a task.
-    pub(crate) fn update(self, task: &str, context: &str, update: &Update) -> Value {
+    pub(crate) fn update(self, task: &str, context: &str, update: &TaskUpdate) -> Value {
         let mut told = Map::from_iter([
             ("taskId".to_owned(), task.into()),
             ("contextId".to_owned(), context.into()),
         ]);
         let name = match update {
-            Update::Reply(reply) => return self.reply(reply),
-            Update::Status(status) => {
+            TaskUpdate::Reply(reply) => return self.reply(reply),
+            TaskUpdate::Status(status) => {
                 told.insert("status".to_owned(), self.status(status));
                 if self == Self::V0_3 {
                     told.insert("final".to_owned(), status.state.is_settled().into());
                 }
                 ["status-update", "statusUpdate"]
             }
-            Update::Artifact(artifact) => {
+            TaskUpdate::Artifact(artifact) => {
                 told.insert("artifact".to_owned(), self.artifact(artifact));
                 told.insert("lastChunk".to_owned(), true.into());
                 ["artifact-update", "artifactUpdate"]
@@ -113,7 +117,7 @@ impl Version {
     }
 
     /// A task.
-    pub(crate) fn task(self, task: &Task) -> Value {
+    pub(crate) fn task(self, task: &A2aTask) -> Value {
         let mut written = Map::from_iter([
             ("id".to_owned(), task.id.as_str().into()),
             ("contextId".to_owned(), task.context.as_str().into()),
@@ -158,7 +162,7 @@ impl Version {
         }
     }
 
-    fn status(self, status: &Status) -> Value {
+    fn status(self, status: &TaskStatus) -> Value {
         let mut written = Map::from_iter([("state".to_owned(), self.state(status.state).into())]);
         if let Some(message) = &status.message {
             written.insert("message".to_owned(), self.message(message));
@@ -169,7 +173,7 @@ impl Version {
         Value::Object(written)
     }
 
-    fn artifact(self, artifact: &Artifact) -> Value {
+    fn artifact(self, artifact: &TaskArtifact) -> Value {
         let parts: Value = artifact.parts.iter().map(|part| self.part(part)).collect();
         let mut written = Map::from_iter([
             ("artifactId".to_owned(), artifact.id.as_str().into()),

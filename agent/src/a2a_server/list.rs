@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::request_params::{bad, history};
-use super::within;
+use super::limit_history;
+use super::request_params::{invalid_params, read_history_length};
 use crate::a2a::model::TaskState;
-use crate::a2a::rpc::{Fault, Object};
-use crate::a2a::wire_versions::{self, Version};
-use crate::a2a_server::tasks::Listed;
+use crate::a2a::rpc::{Object, RpcError};
+use crate::a2a::wire_versions::{self, A2aVersion};
+use crate::a2a_server::tasks::TaskListItem;
 
 /// How many tasks a page has, when nothing else is asked for, and at most.
 const PAGE: usize = 50;
@@ -19,7 +19,7 @@ const MAX_BYTES: usize = 4 << 20;
 
 /// The tasks that are asked for.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct TaskListQuery {
     context: Option<String>,
     state: Option<TaskState>,
     since: Option<Timestamp>,
@@ -30,60 +30,67 @@ pub(super) struct Wanted {
     with_artifacts: bool,
 }
 
-impl Wanted {
+impl TaskListQuery {
     /// # Errors
     /// A parameter has the wrong type or is out of range.
-    pub(super) fn read(version: Version, params: &Object) -> Result<Self, Fault> {
+    pub(super) fn read(version: A2aVersion, params: &Object) -> Result<Self, RpcError> {
         let given = |name: &str| params.get(name).filter(|value| !value.is_null());
         let text = |name: &str| match given(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.as_str()).filter(|text| !text.is_empty())),
-            Some(_) => Err(bad(format!("`{name}` is no text"))),
+            Some(_) => Err(invalid_params(format!("`{name}` is no text"))),
         };
         let state = text("status")?.map(|name| {
-            version.read_state(name).ok_or_else(|| bad("`status` is no state of a task"))
+            version.read_state(name).ok_or_else(|| invalid_params("`status` is no state of a task"))
         });
         let since = text("statusTimestampAfter")?.map(|text| {
             let time = text.parse();
-            time.map_err(|_| bad("`statusTimestampAfter` is no time as `2026-01-31T12:00:00Z`"))
+            time.map_err(|_| {
+                invalid_params("`statusTimestampAfter` is no time as `2026-01-31T12:00:00Z`")
+            })
         });
         let after = text("pageToken")?.map(|token| {
-            read_token(token).ok_or_else(|| bad("`pageToken` is none of this agent's"))
+            read_token(token).ok_or_else(|| invalid_params("`pageToken` is none of this agent's"))
         });
         let size = match given("pageSize") {
             None => PAGE,
             Some(size) => match size.as_u64() {
                 Some(size @ 1..=MAX_PAGE) => usize::try_from(size).unwrap_or(PAGE),
-                _ => return Err(bad(format!("`pageSize` is a whole number from 1 to {MAX_PAGE}"))),
+                _ => {
+                    return Err(invalid_params(format!(
+                        "`pageSize` is a whole number from 1 to {MAX_PAGE}"
+                    )));
+                }
             },
         };
         let with_artifacts = match given("includeArtifacts") {
             None => false,
             Some(Value::Bool(flag)) => *flag,
-            Some(_) => return Err(bad("`includeArtifacts` is true or false")),
+            Some(_) => return Err(invalid_params("`includeArtifacts` is true or false")),
         };
         Ok(Self {
-            context: wire_versions::id(params, "contextId").map_err(bad)?,
+            context: wire_versions::id(params, "contextId").map_err(invalid_params)?,
             // Protocol Buffers have it in the place of nothing.
             state: state.transpose()?.filter(|state| *state != TaskState::Unknown),
             since: since.transpose()?,
             after: after.transpose()?,
             size,
-            history: history(params)?.unwrap_or(0),
+            history: read_history_length(params)?.unwrap_or(0),
             with_artifacts,
         })
     }
 
     /// The page, of tasks that come in the order of a list.
-    pub(super) fn page(&self, listed: Vec<Listed>, version: Version) -> Value {
-        let fits = |task: &Listed| {
+    pub(super) fn to_page(&self, listed: Vec<TaskListItem>, version: A2aVersion) -> Value {
+        let fits = |task: &TaskListItem| {
             self.context.as_ref().is_none_or(|context| *context == task.entry.context)
                 && self.state.is_none_or(|state| state == task.state)
                 && self.since.is_none_or(|since| task.since.is_some_and(|at| since <= at))
         };
-        let fitting: Vec<Listed> = listed.into_iter().filter(fits).collect();
+        let fitting: Vec<TaskListItem> = listed.into_iter().filter(fits).collect();
         let total = fitting.len();
-        let is_left = |task: &Listed| self.after.is_none_or(|last| (task.touched, task.id) < last);
+        let is_left =
+            |task: &TaskListItem| self.after.is_none_or(|last| (task.touched, task.id) < last);
         let mut left = fitting.into_iter().filter(is_left).peekable();
         let (mut tasks, mut bytes, mut last) = (Vec::new(), 0, None);
         while tasks.len() < self.size {
@@ -106,8 +113,8 @@ impl Wanted {
         })
     }
 
-    fn write(&self, listed: &Listed, version: Version) -> Value {
-        let mut task = within(listed.entry.now().0, Some(self.history));
+    fn write(&self, listed: &TaskListItem, version: A2aVersion) -> Value {
+        let mut task = limit_history(listed.entry.snapshot().0, Some(self.history));
         if !self.with_artifacts {
             task.artifacts.clear();
         }

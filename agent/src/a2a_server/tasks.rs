@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use a2s::Principal;
-use a2s::api::Pending;
+use a2s::api::PendingQuestion;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use uuid::Uuid;
 
-use crate::a2a::model::{Message, Part, Status, Task, TaskState, Update};
+use crate::a2a::model::{A2aTask, Message, Part, TaskState, TaskStatus, TaskUpdate};
 use crate::agent::turn::waiting::WaitingTurn;
 
 /// The most tasks that are kept. Those that nothing happens to make room, the oldest first; where
@@ -22,7 +22,7 @@ pub(super) const MAX_TASKS: usize = 256;
 /// The most of them that are kept for one principal.
 pub(super) const MAX_OWNED: usize = 64;
 /// How long a task is kept, and a question waits for its answer, after something happened to it.
-const KEPT: SignedDuration = SignedDuration::from_hours(1);
+const TASK_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 /// The most messages that are kept of what was said before, and about as many bytes of them: the last
 /// one is kept in any case.
 const MAX_HISTORY: usize = 16;
@@ -32,27 +32,27 @@ const MAX_UPDATES: usize = 512;
 
 /// All tasks.
 #[derive(Debug, Default)]
-pub(super) struct Tasks {
-    known: Mutex<BTreeMap<Uuid, Arc<Entry>>>,
+pub(super) struct TaskStore {
+    known: Mutex<BTreeMap<Uuid, Arc<TaskEntry>>>,
 }
 
 /// One task.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct TaskEntry {
     pub(super) id: Uuid,
     /// The party that asked for it; none where a service asks nobody for a token.
     owner: Option<Principal>,
     pub(super) context: String,
-    inner: Mutex<Inner>,
+    inner: Mutex<TaskEntryState>,
     /// How many updates there are.
     changed: watch::Sender<usize>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    task: Task,
-    updates: Vec<Update>,
-    pending: Option<Pending>,
+struct TaskEntryState {
+    task: A2aTask,
+    updates: Vec<TaskUpdate>,
+    pending: Option<PendingQuestion>,
     /// The inputs that are asked for and not secret.
     open: Vec<String>,
     work: Option<AbortHandle>,
@@ -63,20 +63,20 @@ struct Inner {
 
 /// A task in a list: what a filter asks for, and the way to the rest.
 #[derive(Debug, Clone)]
-pub(super) struct Listed {
+pub(super) struct TaskListItem {
     pub(super) id: Uuid,
     pub(super) state: TaskState,
     /// When its status changed last.
     pub(super) since: Option<Timestamp>,
     /// When something happened to it last.
     pub(super) touched: Timestamp,
-    pub(super) entry: Arc<Entry>,
+    pub(super) entry: Arc<TaskEntry>,
 }
 
-impl Listed {
-    fn of(entry: &Arc<Entry>) -> Self {
+impl TaskListItem {
+    fn of(entry: &Arc<TaskEntry>) -> Self {
         let inner = entry.lock();
-        let Status { state, timestamp, .. } = inner.task.status;
+        let TaskStatus { state, timestamp, .. } = inner.task.status;
         Self {
             id: entry.id,
             state,
@@ -90,23 +90,24 @@ impl Listed {
 /// There is no room for another task: something happens to all that are kept, or to all of the same
 /// principal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct NoRoom;
+pub(super) struct TaskStoreFull;
 
 /// Why a task takes no further message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct NotWaiting(pub(super) TaskState);
+pub(super) struct TaskNotWaiting(pub(super) TaskState);
 
-impl Tasks {
+impl TaskStore {
     /// A new task, whose id nobody can guess.
-    pub(super) fn open(
+    pub(super) fn create(
         &self,
         id: Uuid,
         owner: Option<Principal>,
         context: String,
         now: Timestamp,
-    ) -> Result<Arc<Entry>, NoRoom> {
-        let status = Status { state: TaskState::Submitted, message: None, timestamp: Some(now) };
-        let task = Task {
+    ) -> Result<Arc<TaskEntry>, TaskStoreFull> {
+        let status =
+            TaskStatus { state: TaskState::Submitted, message: None, timestamp: Some(now) };
+        let task = A2aTask {
             id: id.to_string(),
             context: context.clone(),
             status,
@@ -114,7 +115,7 @@ impl Tasks {
             history: Vec::new(),
             metadata: serde_json::Map::new(),
         };
-        let inner = Mutex::new(Inner {
+        let inner = Mutex::new(TaskEntryState {
             task,
             updates: Vec::new(),
             pending: None,
@@ -123,17 +124,18 @@ impl Tasks {
             waiting: None,
             touched: now,
         });
-        let entry = Arc::new(Entry { id, owner, context, inner, changed: watch::Sender::new(0) });
+        let entry =
+            Arc::new(TaskEntry { id, owner, context, inner, changed: watch::Sender::new(0) });
         let mut known = self.lock();
-        known.retain(|_, entry| !entry.may_go(Some(now)));
-        let owned = |other: &Entry| other.owner.is_some() && other.owner == entry.owner;
+        known.retain(|_, entry| !entry.is_removable(Some(now)));
+        let owned = |other: &TaskEntry| other.owner.is_some() && other.owner == entry.owner;
         while known.values().filter(|other| owned(other)).count() >= MAX_OWNED {
             let oldest = oldest_idle(known.values().filter(|other| owned(other)));
-            known.remove(&oldest.ok_or(NoRoom)?);
+            known.remove(&oldest.ok_or(TaskStoreFull)?);
         }
         while known.len() >= MAX_TASKS {
             let oldest = oldest_idle(known.values());
-            known.remove(&oldest.ok_or(NoRoom)?);
+            known.remove(&oldest.ok_or(TaskStoreFull)?);
         }
         known.insert(id, Arc::clone(&entry));
         Ok(entry)
@@ -145,68 +147,69 @@ impl Tasks {
         id: Uuid,
         owner: Option<&Principal>,
         now: Timestamp,
-    ) -> Option<Arc<Entry>> {
+    ) -> Option<Arc<TaskEntry>> {
         let entry = self.lock().get(&id).map(Arc::clone)?;
-        (entry.owner.as_ref() == owner && !entry.may_go(Some(now))).then_some(entry)
+        (entry.owner.as_ref() == owner && !entry.is_removable(Some(now))).then_some(entry)
     }
 
     /// All tasks of `owner` that are still known, the one that something happened to last first.
-    pub(super) fn list(&self, owner: Option<&Principal>, now: Timestamp) -> Vec<Listed> {
+    pub(super) fn list(&self, owner: Option<&Principal>, now: Timestamp) -> Vec<TaskListItem> {
         let known = self.lock();
         let own = known.values().filter(|entry| entry.owner.as_ref() == owner);
-        let own = own.filter(|entry| !entry.may_go(Some(now)));
-        let mut listed: Vec<Listed> = own.map(Listed::of).collect();
+        let own = own.filter(|entry| !entry.is_removable(Some(now)));
+        let mut listed: Vec<TaskListItem> = own.map(TaskListItem::of).collect();
         listed.sort_by_key(|task| std::cmp::Reverse((task.touched, task.id)));
         listed
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Uuid, Arc<Entry>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Uuid, Arc<TaskEntry>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Entry {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+impl TaskEntry {
+    fn lock(&self) -> MutexGuard<'_, TaskEntryState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether nothing happens to it, and nothing has for long when a time is given.
-    fn may_go(&self, now: Option<Timestamp>) -> bool {
+    fn is_removable(&self, now: Option<Timestamp>) -> bool {
         let inner = self.lock();
-        let is_old = now.is_none_or(|now| now.duration_since(inner.touched) > KEPT);
+        let is_old = now.is_none_or(|now| now.duration_since(inner.touched) > TASK_LIFETIME);
         inner.task.status.state.is_settled() && is_old
     }
 
     /// The task as it is now, and how many updates led to it.
-    pub(super) fn now(&self) -> (Task, usize) {
+    pub(super) fn snapshot(&self) -> (A2aTask, usize) {
         let inner = self.lock();
         (inner.task.clone(), inner.updates.len())
     }
 
     /// Takes a message: the first one, or the answer to a question, which is given back.
-    pub(super) fn hear(
+    pub(super) fn accept_message(
         &self,
         message: Message,
         now: Timestamp,
-    ) -> Result<Option<Pending>, NotWaiting> {
+    ) -> Result<Option<PendingQuestion>, TaskNotWaiting> {
         let mut inner = self.lock();
         let state = inner.task.status.state;
         let waits = matches!(state, TaskState::InputRequired | TaskState::AuthRequired);
         if !waits && !inner.task.history.is_empty() {
-            return Err(NotWaiting(state));
+            return Err(TaskNotWaiting(state));
         }
-        let status = Status { state: TaskState::Submitted, message: None, timestamp: Some(now) };
+        let status =
+            TaskStatus { state: TaskState::Submitted, message: None, timestamp: Some(now) };
         let before = std::mem::replace(&mut inner.task.status, status);
         inner.task.history.extend(before.message);
         inner.task.history.push(message);
-        let over = forgotten(&inner.task.history);
+        let over = count_dropped(&inner.task.history);
         inner.task.history.drain(..over);
         inner.touched = now;
         Ok(inner.pending.take())
     }
 
     /// What works on the task, so that it can be stopped.
-    pub(super) fn attach(&self, work: AbortHandle) {
+    pub(super) fn set_abort_handle(&self, work: AbortHandle) {
         let mut inner = self.lock();
         if inner.task.status.state.is_final() {
             work.abort();
@@ -216,13 +219,13 @@ impl Entry {
     }
 
     /// Something has happened. Behind the end of a task nothing does.
-    pub(super) fn put(&self, update: Update, now: Timestamp) {
+    pub(super) fn apply_update(&self, update: TaskUpdate, now: Timestamp) {
         let mut inner = self.lock();
         if inner.task.status.state.is_settled() {
             return;
         }
-        let is_last = matches!(&update, Update::Status(status) if status.state.is_settled());
-        inner.task.take(update.clone());
+        let is_last = matches!(&update, TaskUpdate::Status(status) if status.state.is_settled());
+        inner.task.apply_update(update.clone());
         inner.touched = now;
         if inner.updates.len() < MAX_UPDATES || is_last {
             inner.updates.push(update);
@@ -234,7 +237,7 @@ impl Entry {
 
     /// The task waits: this is what its question was about, and which of the inputs that it asks for
     /// are not secret.
-    pub(super) fn ask(&self, pending: Pending, open: Vec<String>) {
+    pub(super) fn set_question(&self, pending: PendingQuestion, open: Vec<String>) {
         let mut inner = self.lock();
         inner.pending = Some(pending);
         inner.open = open;
@@ -257,27 +260,27 @@ impl Entry {
 
     /// Lets a task that waits for a run of its own go on. False when it does not wait, or somebody else
     /// has let it go on.
-    pub(super) fn reopen(&self, now: Timestamp) -> bool {
+    pub(super) fn resume(&self, now: Timestamp) -> bool {
         let mut inner = self.lock();
         if inner.task.status.state != TaskState::AuthRequired {
             return false;
         }
-        let status = Status { state: TaskState::Working, message: None, timestamp: Some(now) };
+        let status = TaskStatus { state: TaskState::Working, message: None, timestamp: Some(now) };
         let before = std::mem::replace(&mut inner.task.status, status);
         inner.task.history.extend(before.message);
-        let over = forgotten(&inner.task.history);
+        let over = count_dropped(&inner.task.history);
         inner.task.history.drain(..over);
         inner.touched = now;
         true
     }
 
     /// Whether the task waits for a yes.
-    pub(super) fn asks_for_a_yes(&self) -> bool {
+    pub(super) fn asks_for_consent(&self) -> bool {
         self.lock().pending.as_ref().is_some_and(|pending| pending.missing.is_empty())
     }
 
     /// What else is told of the task.
-    pub(super) fn note(&self, name: &str, value: impl Into<serde_json::Value>) {
+    pub(super) fn set_metadata(&self, name: &str, value: impl Into<serde_json::Value>) {
         self.lock().task.metadata.insert(name.to_owned(), value.into());
     }
 
@@ -294,9 +297,9 @@ impl Entry {
             return Err(state);
         }
         let message = Some(message);
-        let status = Status { state: TaskState::Canceled, message, timestamp: Some(now) };
+        let status = TaskStatus { state: TaskState::Canceled, message, timestamp: Some(now) };
         inner.task.status = status.clone();
-        inner.updates.push(Update::Status(status));
+        inner.updates.push(TaskUpdate::Status(status));
         inner.pending = None;
         inner.touched = now;
         if let Some(work) = inner.work.take() {
@@ -310,7 +313,7 @@ impl Entry {
     }
 
     /// The update behind the first `seen`; none when nothing more happens by itself.
-    pub(super) async fn next(&self, seen: usize) -> Option<Update> {
+    pub(super) async fn next_update(&self, seen: usize) -> Option<TaskUpdate> {
         let mut changed = self.changed.subscribe();
         loop {
             changed.borrow_and_update();
@@ -328,22 +331,22 @@ impl Entry {
     }
 
     /// Waits until nothing more happens by itself.
-    pub(super) async fn settle(&self) {
-        let mut seen = self.now().1;
-        while self.next(seen).await.is_some() {
+    pub(super) async fn wait_until_settled(&self) {
+        let mut seen = self.snapshot().1;
+        while self.next_update(seen).await.is_some() {
             seen += 1;
         }
     }
 }
 
 /// The task that makes room: of those that nothing happens to, the one that was touched first.
-fn oldest_idle<'a>(entries: impl Iterator<Item = &'a Arc<Entry>>) -> Option<Uuid> {
-    let idle = entries.filter(|entry| entry.may_go(None));
+fn oldest_idle<'a>(entries: impl Iterator<Item = &'a Arc<TaskEntry>>) -> Option<Uuid> {
+    let idle = entries.filter(|entry| entry.is_removable(None));
     idle.min_by_key(|entry| entry.lock().touched).map(|entry| entry.id)
 }
 
 /// How many of the first messages of a history are not kept.
-fn forgotten(history: &[Message]) -> usize {
+fn count_dropped(history: &[Message]) -> usize {
     let mut bytes = 0;
     let kept = history.iter().rev().take(MAX_HISTORY).take_while(|message| {
         bytes += size(message);

@@ -15,33 +15,33 @@ use std::sync::Arc;
 use a2s::Document;
 use a2s::api::{
     AgentDelegation, AgentEvent, AgentQuestion, AgentRequest, AgentResponse, AgentRun, AgentStatus,
-    CapabilityRef, Consent, DelegationResult, GuardianDecision, NearMiss, SkippedCandidate,
+    CapabilityRef, ConsentSource, DelegationResult, GuardianDecision, NearMiss, SkippedCandidate,
 };
 use aos::message::Role;
 use serde_json::Value;
 use uuid::Uuid;
 
-use self::candidate_search::{Found, Task};
-use self::execute_candidate::{Attempt, Prepared, Preparing};
-use self::intent::Wish;
+use self::candidate_search::{CandidateSearchResult, SubTask};
+use self::execute_candidate::{AttemptResult, PrepareResult, PreparedRun};
+use self::intent::UserIntent;
 use crate::agent::{Agent, MAX_MESSAGE, MAX_SESSION};
 use crate::error::Error;
-use crate::guard::{Denied, GuardContext, GuardOutcome};
+use crate::guard::{GuardContext, GuardDenial, GuardOutcome};
 use crate::state_store::StateStore;
 
 /// A turn that is being taken.
-struct Turn<'a> {
+struct AgentTurn<'a> {
     agent: &'a Agent,
     store: &'a dyn StateStore,
-    tell: &'a mut (dyn FnMut(AgentEvent) + Send),
+    emit: &'a mut (dyn FnMut(AgentEvent) + Send),
     session: String,
     id: Uuid,
     /// The same, as guardians see it.
     turn: String,
     /// Why actions run without a question; none when they do not.
-    consent: Option<Consent>,
+    consent: Option<ConsentSource>,
     /// The same, once some have.
-    unconfirmed: Option<Consent>,
+    unconfirmed: Option<ConsentSource>,
     runs: Vec<AgentRun>,
     skipped: Vec<SkippedCandidate>,
     /// The capabilities that were chosen and not run.
@@ -52,14 +52,14 @@ struct Turn<'a> {
 }
 
 /// How a turn ends, before the guardians have read what is said.
-struct Ending {
+struct TurnOutcome {
     status: AgentStatus,
     message: String,
     question: Option<AgentQuestion>,
     nearest: Vec<NearMiss>,
 }
 
-impl Ending {
+impl TurnOutcome {
     fn new(status: AgentStatus, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), question: None, nearest: Vec::new() }
     }
@@ -69,24 +69,24 @@ impl Ending {
 ///
 /// # Errors
 /// The request cannot be used, or nobody answers who is needed.
-pub(crate) async fn take(
+pub(crate) async fn run_turn(
     agent: &Agent,
     request: AgentRequest,
     store: &dyn StateStore,
     tell: &mut (dyn FnMut(AgentEvent) + Send),
 ) -> Result<AgentResponse, Error> {
-    check(&request)?;
-    let session = request.session.clone().unwrap_or_else(|| agent.outside.new_id().to_string());
-    let given = request.consent.is_some().then_some(Consent::Given);
-    let consent = agent.consent_off.then_some(Consent::Off).or(given);
-    let mut turn = Turn { consent, ..Turn::new(agent, store, tell, session) };
-    let ending = turn.go(request).await?;
-    let answer = turn.answer(ending).await;
-    (turn.tell)(AgentEvent::Response(Box::new(answer.clone())));
+    check_request(&request)?;
+    let session = request.session.clone().unwrap_or_else(|| agent.clock.new_id().to_string());
+    let given = request.consent.is_some().then_some(ConsentSource::Given);
+    let consent = agent.consent_off.then_some(ConsentSource::Off).or(given);
+    let mut turn = AgentTurn { consent, ..AgentTurn::new(agent, store, tell, session) };
+    let ending = turn.run(request).await?;
+    let answer = turn.finish(ending).await;
+    (turn.emit)(AgentEvent::Response(Box::new(answer.clone())));
     Ok(answer)
 }
 
-fn check(request: &AgentRequest) -> Result<(), Error> {
+fn check_request(request: &AgentRequest) -> Result<(), Error> {
     let asked = request.pending.as_ref().is_some_and(|pending| !pending.missing.is_empty());
     let answers_by_name = asked && !request.inputs.is_empty();
     if request.message.trim().is_empty() && !answers_by_name {
@@ -102,7 +102,7 @@ fn check(request: &AgentRequest) -> Result<(), Error> {
     if pending.is_some_and(|pending| pending.query.len() > MAX_MESSAGE) {
         return Err(Error::BadRequest("`pending` has a query that nobody has sent".to_owned()));
     }
-    if request.consent == Some(Consent::Off) {
+    if request.consent == Some(ConsentSource::Off) {
         return Err(Error::BadRequest("`consent` is `given`, or is left out".to_owned()));
     }
     let is_session = |name: &String| {
@@ -117,35 +117,35 @@ fn check(request: &AgentRequest) -> Result<(), Error> {
 }
 
 /// Why a turn goes no further: it is over, or it cannot be taken.
-enum Stop {
-    Over(Box<Ending>),
+enum TurnStop {
+    Over(Box<TurnOutcome>),
     Error(Error),
 }
 
-impl From<Ending> for Stop {
-    fn from(ending: Ending) -> Self {
+impl From<TurnOutcome> for TurnStop {
+    fn from(ending: TurnOutcome) -> Self {
         Self::Over(Box::new(ending))
     }
 }
 
-impl<E: Into<Error>> From<E> for Stop {
+impl<E: Into<Error>> From<E> for TurnStop {
     fn from(error: E) -> Self {
         Self::Error(error.into())
     }
 }
 
-impl<'a> Turn<'a> {
+impl<'a> AgentTurn<'a> {
     fn new(
         agent: &'a Agent,
         store: &'a dyn StateStore,
         tell: &'a mut (dyn FnMut(AgentEvent) + Send),
         session: String,
     ) -> Self {
-        let id = agent.outside.new_id();
+        let id = agent.clock.new_id();
         Self {
             agent,
             store,
-            tell,
+            emit: tell,
             session,
             id,
             turn: id.to_string(),
@@ -160,52 +160,55 @@ impl<'a> Turn<'a> {
     }
 }
 
-impl Turn<'_> {
-    async fn go(&mut self, request: AgentRequest) -> Result<Ending, Error> {
-        match self.go_on(request).await {
+impl AgentTurn<'_> {
+    async fn run(&mut self, request: AgentRequest) -> Result<TurnOutcome, Error> {
+        match self.run_steps(request).await {
             Ok(ending) => Ok(ending),
-            Err(Stop::Over(ending)) => Ok(*ending),
-            Err(Stop::Error(error)) => Err(error),
+            Err(TurnStop::Over(ending)) => Ok(*ending),
+            Err(TurnStop::Error(error)) => Err(error),
         }
     }
 
-    async fn go_on(&mut self, mut request: AgentRequest) -> Result<Ending, Stop> {
-        let heard = self.hear(&mut request).await?;
+    async fn run_steps(&mut self, mut request: AgentRequest) -> Result<TurnOutcome, TurnStop> {
+        let heard = self.read_message(&mut request).await?;
         if request.pending.is_some() && parse_reply::is_refusal(&heard) {
-            return Ok(Ending::new(AgentStatus::Cancelled, "All right, nothing is run."));
+            return Ok(TurnOutcome::new(AgentStatus::Cancelled, "All right, nothing is run."));
         }
         let (strategy, filters) = (request.strategy.clone(), request.filters.clone());
-        let mut wish = Wish::of(heard, request);
-        self.understand(&mut wish).await;
-        let found = self.find(&wish, strategy, filters).await?;
-        let Found { tasks, nearest } =
-            found.map_err(|denial| denied("I may not use what I have found", &denial))?;
+        let mut wish = UserIntent::from_request(heard, request);
+        self.read_intents(&mut wish).await;
+        let found = self.find_candidates(&wish, strategy, filters).await?;
+        let CandidateSearchResult { tasks, nearest } =
+            found.map_err(|denial| denied_outcome("I may not use what I have found", &denial))?;
         if tasks.is_empty() {
             if let Some(ending) = self.delegate(&wish).await {
                 return Ok(ending);
             }
             let message = reply_text::nothing_fits(&nearest);
-            return Ok(Ending { nearest, ..Ending::new(AgentStatus::NothingFits, message) });
+            return Ok(TurnOutcome {
+                nearest,
+                ..TurnOutcome::new(AgentStatus::NothingFits, message)
+            });
         }
-        let tasks = self.chain(tasks, &wish).await?;
+        let tasks = self.propose_chain(tasks, &wish).await?;
         let prepared = self.prepare_all(tasks, &wish).await?;
-        self.confirm(&prepared, &wish)?;
+        self.check_consent(&prepared, &wish)?;
         let mut prepared = prepared.into_iter();
         while let Some((first, rest)) = prepared.next() {
-            match self.do_one(first, rest, &wish).await {
+            match self.run_task(first, rest, &wish).await {
                 Ok(()) => {}
                 // The answer to a question begins the turn anew, with all that it is for.
-                Err(Stop::Over(ending)) if ending.question.is_none() => {
+                Err(TurnStop::Over(ending)) if ending.question.is_none() => {
                     self.not_started = prepared.map(|(ready, _)| ready.pin().clone()).collect();
                     let message =
-                        reply_text::not_started(ending.message.clone(), &self.not_started);
-                    return Err(Ending { message, ..*ending }.into());
+                        reply_text::append_not_started(ending.message.clone(), &self.not_started);
+                    return Err(TurnOutcome { message, ..*ending }.into());
                 }
                 Err(stop) => return Err(stop),
             }
         }
-        let message = self.tell_results(&wish).await;
-        Ok(Ending::new(AgentStatus::Completed, message))
+        let message = self.describe_results(&wish).await;
+        Ok(TurnOutcome::new(AgentStatus::Completed, message))
     }
 
     /// The best candidate of each task, with all that it needs. Whatever is lacking is asked for
@@ -213,14 +216,14 @@ impl Turn<'_> {
     /// done twice.
     async fn prepare_all(
         &mut self,
-        tasks: Vec<Task>,
-        wish: &Wish,
-    ) -> Result<Vec<(Prepared, Task)>, Stop> {
+        tasks: Vec<SubTask>,
+        wish: &UserIntent,
+    ) -> Result<Vec<(PreparedRun, SubTask)>, TurnStop> {
         let mut prepared = Vec::with_capacity(tasks.len());
         for mut task in tasks {
             let before = self.skipped.len();
-            let ready = self.next(&mut task, wish).await?;
-            if before < self.skipped.len() && ready.reach.changes {
+            let ready = self.next_candidate(&mut task, wish).await?;
+            if before < self.skipped.len() && ready.effects.changes {
                 return Err(self.ask_consent(&ready, wish).into());
             }
             prepared.push((ready, task));
@@ -230,9 +233,13 @@ impl Turn<'_> {
 
     /// Asks for a yes to all actions that are not known to be read-only, unless the wish comes with
     /// one, or none is wanted.
-    fn confirm(&mut self, prepared: &[(Prepared, Task)], wish: &Wish) -> Result<(), Stop> {
+    fn check_consent(
+        &mut self,
+        prepared: &[(PreparedRun, SubTask)],
+        wish: &UserIntent,
+    ) -> Result<(), TurnStop> {
         let acting = prepared.iter().filter(|(prepared, _)| prepared.action.is_some());
-        let acting: Vec<&Prepared> = acting.map(|(prepared, _)| prepared).collect();
+        let acting: Vec<&PreparedRun> = acting.map(|(prepared, _)| prepared).collect();
         let Some(first) = acting.first() else { return Ok(()) };
         let actions: Vec<_> = acting.iter().filter_map(|it| it.action.clone()).collect();
         let digest = consent::digest(&actions);
@@ -241,7 +248,7 @@ impl Turn<'_> {
         }
         if self.consent.is_some() {
             let capabilities = actions.into_iter().map(|action| action.capability).collect();
-            self.go_unconfirmed(capabilities, None);
+            self.report_unconfirmed(capabilities, None);
             return Ok(());
         }
         let message = reply_text::actions(&actions);
@@ -253,89 +260,106 @@ impl Turn<'_> {
                 question.pending.inputs.entry(name).or_insert(value);
             }
         }
-        let ending = Ending::new(AgentStatus::InputRequired, message);
-        Err(Ending { question: Some(question), ..ending }.into())
+        let ending = TurnOutcome::new(AgentStatus::InputRequired, message);
+        Err(TurnOutcome { question: Some(question), ..ending }.into())
     }
 
     /// Says that actions are taken without a question.
-    fn go_unconfirmed(
+    fn report_unconfirmed(
         &mut self,
         capabilities: Vec<CapabilityRef>,
         delegation: Option<AgentDelegation>,
     ) {
         let Some(consent) = self.consent else { return };
         self.unconfirmed = Some(consent);
-        (self.tell)(AgentEvent::Unconfirmed { consent, capabilities, delegation });
+        (self.emit)(AgentEvent::Unconfirmed { consent, capabilities, delegation });
     }
 
     /// Runs the best candidate of a task, or the next that may take its place.
-    async fn do_one(&mut self, first: Prepared, mut rest: Task, wish: &Wish) -> Result<(), Stop> {
-        let reach = first.reach.clone();
+    async fn run_task(
+        &mut self,
+        first: PreparedRun,
+        mut rest: SubTask,
+        wish: &UserIntent,
+    ) -> Result<(), TurnStop> {
+        let reach = first.effects.clone();
         let mut ready = first;
         loop {
-            match self.attempt(ready).await? {
-                Attempt::Done => return Ok(()),
-                Attempt::Ended(status) => {
+            match self.run_candidate(ready).await? {
+                AttemptResult::Done => return Ok(()),
+                AttemptResult::Ended(status) => {
                     let message = match self.runs.last() {
-                        Some(run) if status == AgentStatus::Waiting => reply_text::waits(run),
-                        last => reply_text::failed(&self.skipped, last),
+                        Some(run) if status == AgentStatus::Waiting => {
+                            reply_text::describe_waiting_run(run)
+                        }
+                        last => reply_text::describe_failure(&self.skipped, last),
                     };
-                    return Err(Ending::new(status, message).into());
+                    return Err(TurnOutcome::new(status, message).into());
                 }
-                Attempt::PassedOver => {}
+                AttemptResult::Skipped => {}
             }
-            ready = self.next(&mut rest, wish).await?;
+            ready = self.next_candidate(&mut rest, wish).await?;
             // What was not meant at first may do more than was wanted. But a yes begins the turn
             // anew, and would repeat what was done.
             let is_unasked = ready.action.is_some() && self.consent.is_none();
-            if is_unasked || ready.reach.goes_beyond(&reach) {
+            if is_unasked || ready.effects.exceeds(&reach) {
                 let nothing_ran = self.runs.is_empty();
-                let ending =
-                    if nothing_ran { self.ask_consent(&ready, wish) } else { self.nothing_left() };
+                let ending = if nothing_ran {
+                    self.ask_consent(&ready, wish)
+                } else {
+                    self.no_candidate_left()
+                };
                 return Err(ending.into());
             }
         }
     }
 
     /// The next candidate that could be run as it is.
-    async fn next(&mut self, task: &mut Task, wish: &Wish) -> Result<Prepared, Stop> {
+    async fn next_candidate(
+        &mut self,
+        task: &mut SubTask,
+        wish: &UserIntent,
+    ) -> Result<PreparedRun, TurnStop> {
         match self.prepare_next(task, wish).await? {
-            Preparing::Ready(ready) => Ok(*ready),
-            Preparing::Asks(question) => Err(ask(*question).into()),
-            Preparing::Nothing => Err(self.nothing_left().into()),
+            PrepareResult::Ready(ready) => Ok(*ready),
+            PrepareResult::NeedsInput(question) => Err(question_outcome(*question).into()),
+            PrepareResult::NoCandidate => Err(self.no_candidate_left().into()),
         }
     }
 
-    fn nothing_left(&self) -> Ending {
-        Ending::new(AgentStatus::Failed, reply_text::failed(&self.skipped, None))
+    fn no_candidate_left(&self) -> TurnOutcome {
+        TurnOutcome::new(AgentStatus::Failed, reply_text::describe_failure(&self.skipped, None))
     }
 
     /// Asks whether this one may be used in the place of what was passed over.
-    fn ask_consent(&self, prepared: &Prepared, wish: &Wish) -> Ending {
+    fn ask_consent(&self, prepared: &PreparedRun, wish: &UserIntent) -> TurnOutcome {
         let message = reply_text::consent(&self.skipped, prepared);
         let question = prepared.question(wish);
-        Ending { question: Some(question), ..Ending::new(AgentStatus::InputRequired, message) }
+        TurnOutcome {
+            question: Some(question),
+            ..TurnOutcome::new(AgentStatus::InputRequired, message)
+        }
     }
 
     /// What somebody said, as far as it may be acted on. The wish that a question was about comes
     /// from the caller, too, so the guardians read it again.
-    async fn hear(&mut self, request: &mut AgentRequest) -> Result<String, Stop> {
+    async fn read_message(&mut self, request: &mut AgentRequest) -> Result<String, TurnStop> {
         let said = request.message.trim();
         let guard = &self.agent.guard;
         let guarded = match said {
             // Inputs that were asked for are no words.
             "" => GuardOutcome { decisions: Vec::new(), outcome: Ok(String::new()) },
-            _ => guard.message(self.scene("user"), Role::User, said.to_owned()).await,
+            _ => guard.check_message(self.guard_context("user"), Role::User, said.to_owned()).await,
         };
         let asks_for_a_yes = request.pending.as_ref().is_some_and(|it| it.missing.is_empty());
-        let guarded = guarded.without_a_new_yes(|used| {
+        let guarded = guarded.without_added_consent(|used| {
             asks_for_a_yes && parse_reply::is_consent(used) && !parse_reply::is_consent(said)
         });
         let message = guarded.outcome.as_ref().map_or(said, String::as_str).to_owned();
         let (mut outcome, mut decisions) = (guarded.outcome, guarded.decisions);
         if let (true, Some(pending)) = (outcome.is_ok(), &mut request.pending) {
             let wish = pending.query.clone();
-            let guarded = guard.message(self.scene("wish"), Role::User, wish).await;
+            let guarded = guard.check_message(self.guard_context("wish"), Role::User, wish).await;
             decisions.extend(guarded.decisions);
             match guarded.outcome {
                 Ok(wish) => pending.query = wish,
@@ -343,16 +367,16 @@ impl Turn<'_> {
             }
         }
         let (session, turn) = (self.session.clone(), self.id);
-        (self.tell)(AgentEvent::Heard { session, turn, message, decisions });
-        Ok(outcome.map_err(|denial| denied("I may not act on this", &denial))?)
+        (self.emit)(AgentEvent::Heard { session, turn, message, decisions });
+        Ok(outcome.map_err(|denial| denied_outcome("I may not act on this", &denial))?)
     }
 
-    fn scene<'s>(&'s self, step: &'s str) -> GuardContext<'s> {
+    fn guard_context<'s>(&'s self, step: &'s str) -> GuardContext<'s> {
         GuardContext { session: &self.session, turn: &self.turn, step }
     }
 
     /// Reads what is wanted: by the language model, where there is one that answers.
-    async fn understand(&mut self, wish: &mut Wish) {
+    async fn read_intents(&mut self, wish: &mut UserIntent) {
         let mut by = "patterns".to_owned();
         if let Some(model) = &self.agent.model {
             match model.read_intents(&wish.query).await {
@@ -360,35 +384,35 @@ impl Turn<'_> {
                     wish.set_intents(intents);
                     by = model.name().to_owned();
                 }
-                Err(error) => self.degraded(&error),
+                Err(error) => self.report_degraded(&error),
             }
         }
-        (self.tell)(AgentEvent::Understood { intents: wish.intents.clone(), interpreter: by });
+        (self.emit)(AgentEvent::Understood { intents: wish.intents.clone(), interpreter: by });
     }
 
-    fn degraded(&mut self, why: &impl ToString) {
-        (self.tell)(AgentEvent::Degraded { message: why.to_string() });
+    fn report_degraded(&mut self, why: &impl ToString) {
+        (self.emit)(AgentEvent::Degraded { message: why.to_string() });
     }
 
     /// What came of it, in words: the language model's, where there is one that answers.
-    async fn tell_results(&mut self, wish: &Wish) -> String {
-        let plain = reply_text::done(&self.runs);
+    async fn describe_results(&mut self, wish: &UserIntent) -> String {
+        let plain = reply_text::describe_runs(&self.runs);
         let Some(model) = &self.agent.model else { return plain };
         let results: Value = self.runs.iter().filter_map(|run| run.output.clone()).collect();
-        match model.phrase(&wish.query, &results).await {
+        match model.write_summary(&wish.query, &results).await {
             Ok(message) => message,
             Err(error) => {
-                self.degraded(&error);
+                self.report_degraded(&error);
                 plain
             }
         }
     }
 
     /// The answer, once the guardians have read it.
-    async fn answer(&mut self, ending: Ending) -> AgentResponse {
-        let Ending { mut status, message, mut question, nearest } = ending;
-        let scene = self.scene("agent");
-        let guarded = self.agent.guard.message(scene, Role::Agent, message).await;
+    async fn finish(&mut self, ending: TurnOutcome) -> AgentResponse {
+        let TurnOutcome { mut status, message, mut question, nearest } = ending;
+        let scene = self.guard_context("agent");
+        let guarded = self.agent.guard.check_message(scene, Role::Agent, message).await;
         let decisions: Vec<GuardianDecision> = guarded.decisions;
         let mut runs = std::mem::take(&mut self.runs);
         let mut delegated = self.delegated.take();
@@ -417,11 +441,14 @@ impl Turn<'_> {
     }
 }
 
-fn denied(what: &str, denial: &Denied) -> Ending {
-    Ending::new(AgentStatus::Denied, format!("{what}: {denial}"))
+fn denied_outcome(what: &str, denial: &GuardDenial) -> TurnOutcome {
+    TurnOutcome::new(AgentStatus::Denied, format!("{what}: {denial}"))
 }
 
-fn ask(question: AgentQuestion) -> Ending {
+fn question_outcome(question: AgentQuestion) -> TurnOutcome {
     let message = reply_text::question(&question);
-    Ending { question: Some(question), ..Ending::new(AgentStatus::InputRequired, message) }
+    TurnOutcome {
+        question: Some(question),
+        ..TurnOutcome::new(AgentStatus::InputRequired, message)
+    }
 }

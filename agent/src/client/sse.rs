@@ -6,10 +6,10 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use reqwest::Response;
 
-use super::{Client, Error};
+use super::{Error, ServiceClient};
 
 /// The events of one answer.
-pub(crate) struct Sse {
+pub(crate) struct SseStream {
     chunks: BoxStream<'static, reqwest::Result<Vec<u8>>>,
     /// What has come of the next block.
     buffer: Vec<u8>,
@@ -19,7 +19,7 @@ pub(crate) struct Sse {
 
 /// One event.
 #[derive(Debug)]
-pub(crate) struct Block {
+pub(crate) struct SseEvent {
     /// Its type, when it has one.
     pub(crate) event: Option<String>,
     /// Its data.
@@ -28,16 +28,16 @@ pub(crate) struct Block {
 
 /// What comes next.
 #[derive(Debug)]
-pub(crate) enum Next {
-    Block(Block),
+pub(crate) enum SseItem {
+    Event(SseEvent),
     /// The answer is at its end.
     End,
     /// The connection broke.
     Broken(reqwest::Error),
 }
 
-impl Sse {
-    pub(crate) fn of(response: Response) -> Self {
+impl SseStream {
+    pub(crate) fn from_response(response: Response) -> Self {
         let chunks = response.bytes_stream().map(|chunk| chunk.map(Vec::from)).boxed();
         Self { chunks, buffer: Vec::new(), searched: 0 }
     }
@@ -46,31 +46,31 @@ impl Sse {
     ///
     /// # Errors
     /// An event is too large.
-    pub(crate) async fn next(&mut self, client: &Client) -> Result<Next, Error> {
+    pub(crate) async fn next(&mut self, client: &ServiceClient) -> Result<SseItem, Error> {
         loop {
             while let Some(end) = find_blank_line(&self.buffer, self.searched) {
                 self.searched = 0;
                 let block: Vec<u8> = self.buffer.drain(..end).collect();
-                if let Some(block) = read(&block) {
-                    return Ok(Next::Block(block));
+                if let Some(block) = parse_event(&block) {
+                    return Ok(SseItem::Event(block));
                 }
             }
             // The last three bytes may be the beginning of an end.
             self.searched = self.buffer.len().saturating_sub(3);
             match self.chunks.next().await {
                 Some(Ok(chunk)) => self.buffer.extend_from_slice(&chunk),
-                Some(Err(error)) => return Ok(Next::Broken(error)),
-                None => return Ok(Next::End),
+                Some(Err(error)) => return Ok(SseItem::Broken(error)),
+                None => return Ok(SseItem::End),
             }
             // An answer of a service may be in an event.
-            if self.buffer.len() > client.most {
-                return Err(client.bad("sent an event that is too large"));
+            if self.buffer.len() > client.max_bytes {
+                return Err(client.bad_response("sent an event that is too large"));
             }
         }
     }
 }
 
-impl fmt::Debug for Sse {
+impl fmt::Debug for SseStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sse").field("waiting", &self.buffer.len()).finish_non_exhaustive()
     }
@@ -88,7 +88,7 @@ fn find_blank_line(buffer: &[u8], searched: usize) -> Option<usize> {
 }
 
 /// The event of one block; comments and empty blocks have none.
-fn read(block: &[u8]) -> Option<Block> {
+fn parse_event(block: &[u8]) -> Option<SseEvent> {
     let text = String::from_utf8_lossy(block);
     let fields = |name: &'static str| {
         text.lines()
@@ -99,7 +99,7 @@ fn read(block: &[u8]) -> Option<Block> {
     if data.is_empty() {
         return None;
     }
-    Some(Block { event: fields("event").next_back().map(str::to_owned), data: data.join("\n") })
+    Some(SseEvent { event: fields("event").next_back().map(str::to_owned), data: data.join("\n") })
 }
 
 #[cfg(test)]
@@ -110,7 +110,8 @@ mod tests {
     fn check(buffer: &str, expected: Option<&str>) {
         let end = find_blank_line(buffer.as_bytes(), 0);
         assert_eq!(end.map(|end| &buffer[..end]), expected, "{buffer:?}");
-        let data = end.and_then(|end| read(&buffer.as_bytes()[..end])).map(|block| block.data);
+        let data =
+            end.and_then(|end| parse_event(&buffer.as_bytes()[..end])).map(|block| block.data);
         assert_eq!(data.as_deref(), expected.map(|_| "1\n2"));
     }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use a2s::api::SearchRequest;
 use a2s::split_requests;
 
-use super::{Candidate, MAX_STEPS, MOST_CANDIDATES, Request};
+use super::{ChainCandidate, ChainRequest, MAX_CANDIDATES, MAX_STEPS};
 use crate::client::Error;
-use crate::registry::Registry;
+use crate::registry::RemoteRegistry;
 
 /// The requests that a sentence is made of, each with the capabilities that `registry` finds for it.
 ///
@@ -16,13 +16,16 @@ use crate::registry::Registry;
 ///
 /// # Errors
 /// When the registry refuses or does not answer.
-pub async fn gather(registry: &Registry, sentence: &str) -> Result<Vec<Request>, Error> {
+pub async fn collect_candidates(
+    registry: &RemoteRegistry,
+    sentence: &str,
+) -> Result<Vec<ChainRequest>, Error> {
     let texts: Vec<String> = split_requests(sentence).into_iter().map(str::to_owned).collect();
     if !(2..=MAX_STEPS).contains(&texts.len()) {
         return Ok(Vec::new());
     }
     let intents = texts.clone();
-    let limit = Some(MOST_CANDIDATES);
+    let limit = Some(MAX_CANDIDATES);
     let search = SearchRequest { intents, limit, ..SearchRequest::default() };
     let found = registry.search_all(&search).await?;
     let mut requests = Vec::with_capacity(texts.len());
@@ -32,9 +35,9 @@ pub async fn gather(registry: &Registry, sentence: &str) -> Result<Vec<Request>,
             let version = hit.version.to_string();
             let (document, _) = registry.document(&hit.name, &version, Some(hit.checksum)).await?;
             let document = Arc::new(document);
-            candidates.push(Candidate { document, similarity: hit.similarity });
+            candidates.push(ChainCandidate { document, similarity: hit.similarity });
         }
-        requests.push(Request { text, candidates });
+        requests.push(ChainRequest { text, candidates });
     }
     Ok(requests)
 }
@@ -47,10 +50,10 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::client::Client;
+    use crate::client::ServiceClient;
 
     /// A registry that finds a capability for everything, with this digest.
-    async fn registry(source: &'static str, checksum: Value) -> Registry {
+    async fn registry(source: &'static str, checksum: Value) -> RemoteRegistry {
         let hit = json!({
             "id": "GetJoke@1.0.0", "name": "GetJoke", "version": "1.0.0", "description": "Gives a joke",
             "checksum": checksum, "similarity": 0.9, "score": 0.9, "usage_count": 0,
@@ -69,7 +72,7 @@ mod tests {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, router).await });
-        Registry::new(Client::new(&url.parse().unwrap(), None).unwrap())
+        RemoteRegistry::new(ServiceClient::new(&url.parse().unwrap(), None).unwrap())
     }
 
     #[tokio::test]
@@ -77,12 +80,14 @@ mod tests {
         let source = include_str!("../../../capabilities/GetJoke.yaml");
         let sentence = "tell me a joke and tweet it";
         let digest = a2s::Document::open(source.as_bytes()).unwrap().digest();
-        let found = gather(&registry(source, json!(digest)).await, sentence).await.unwrap();
+        let found =
+            collect_candidates(&registry(source, json!(digest)).await, sentence).await.unwrap();
         let texts: Vec<_> = found.iter().map(|request| request.text.as_str()).collect();
         assert_eq!(texts, ["tell me a joke", "tweet it"]);
         assert!(found.iter().all(|request| request.candidates.len() == 1));
         let other = json!(a2s::Digest::of_bytes(b"another one"));
-        let refused = gather(&registry(source, other).await, sentence).await.unwrap_err();
+        let refused =
+            collect_candidates(&registry(source, other).await, sentence).await.unwrap_err();
         assert!(refused.to_string().contains("its data was changed"), "{refused}");
     }
 }

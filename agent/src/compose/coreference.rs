@@ -7,37 +7,39 @@ const PRONOUNS: [&str; 8] = ["it", "them", "this", "that", "these", "those", "it
 /// Those that stand before a thing that is pointed at.
 const DETERMINERS: [&str; 7] = ["the", "its", "their", "this", "that", "these", "those"];
 /// Words that a thing does not go on behind.
-const ENDS: [&str; 25] = [
+const THING_ENDS: [&str; 25] = [
     "in", "on", "at", "to", "for", "of", "with", "as", "by", "and", "or", "via", "from", "into",
     "about", "is", "are", "was", "saying", "that", "then", "please", "topic", "worth", "who",
 ];
 /// Who does something, behind which no thing stands either.
 const SUBJECTS: [&str; 8] = ["it", "they", "he", "she", "we", "i", "you", "there"];
 /// Words of a thing that is pointed at.
-const MOST_WORDS: usize = 3;
+const MAX_THING_WORDS: usize = 3;
 
 /// What a request points at.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct References {
+pub(super) struct Coreferences {
     /// The word that points at what came before as a whole: `it`.
     pub(super) pronoun: Option<String>,
     /// The things that are pointed at, as the words behind `the`, `its` and the like.
     pub(super) things: Vec<Vec<String>>,
 }
 
-impl References {
+impl Coreferences {
     /// What `text` points at, quoted texts left out.
-    pub(super) fn of(text: &str) -> Self {
-        let words = bare_words(text);
+    pub(super) fn from_text(text: &str) -> Self {
+        let words = unquoted_words(text);
         let mut references = Self::default();
         for (at, word) in words.iter().enumerate() {
             let next = words.get(at + 1).map_or("", String::as_str);
             let is_determiner = DETERMINERS.contains(&word.as_str());
-            let thing = if is_determiner { thing(&words[at + 1..]) } else { Vec::new() };
+            let thing = if is_determiner { leading_thing(&words[at + 1..]) } else { Vec::new() };
             // "That it rains" and "this evening" point at nothing that came before.
             let is_pronoun = PRONOUNS.contains(&word.as_str())
                 && match word.as_str() {
-                    "that" | "this" | "these" | "those" => next.is_empty() || ENDS.contains(&next),
+                    "that" | "this" | "these" | "those" => {
+                        next.is_empty() || THING_ENDS.contains(&next)
+                    }
                     "it" => !matches!(next, "is" | "will" | "rains" | "was"),
                     _ => true,
                 };
@@ -53,22 +55,22 @@ impl References {
 }
 
 /// The thing that these words begin with.
-fn thing(words: &[String]) -> Vec<String> {
+fn leading_thing(words: &[String]) -> Vec<String> {
     let goes_on =
-        |word: &&String| !ENDS.contains(&word.as_str()) && !SUBJECTS.contains(&word.as_str());
-    words.iter().take(MOST_WORDS).take_while(goes_on).cloned().collect()
+        |word: &&String| !THING_ENDS.contains(&word.as_str()) && !SUBJECTS.contains(&word.as_str());
+    words.iter().take(MAX_THING_WORDS).take_while(goes_on).cloned().collect()
 }
 
 /// The words of a phrase without what points: `capital` of "its capital".
-pub(super) fn named(text: &str) -> Option<Vec<String>> {
-    let words = bare_words(text);
+pub(super) fn named_thing(text: &str) -> Option<Vec<String>> {
+    let words = unquoted_words(text);
     let first = words.first().filter(|word| DETERMINERS.contains(&word.as_str()))?;
-    let thing = thing(words.get(1..)?);
+    let thing = leading_thing(words.get(1..)?);
     (!thing.is_empty() && !first.is_empty()).then_some(thing)
 }
 
 /// The words of a text in lower case, quoted texts left out.
-fn bare_words(text: &str) -> Vec<String> {
+fn unquoted_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut quote: Option<char> = None;
     for chunk in text.split_whitespace() {
@@ -96,10 +98,11 @@ fn bare_words(text: &str) -> Vec<String> {
 }
 
 /// Whether words name an output: all of its name, or what it is one of.
-pub(super) fn names(thing: &[String], output: &str) -> bool {
-    let name = word_similarity::of_name(output);
-    (1..=thing.len())
-        .any(|length| thing.get(..length).is_some_and(|thing| word_similarity::same(thing, &name)))
+pub(super) fn names_output(thing: &[String], output: &str) -> bool {
+    let name = word_similarity::words_of_name(output);
+    (1..=thing.len()).any(|length| {
+        thing.get(..length).is_some_and(|thing| word_similarity::are_same_words(thing, &name))
+    })
 }
 
 #[cfg(test)]
@@ -108,7 +111,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, pronoun: Option<&str>, things: &[&str]) {
-        let references = References::of(text);
+        let references = Coreferences::from_text(text);
         assert_eq!(references.pronoun.as_deref(), pronoun, "{text}");
         let found: Vec<String> = references.things.iter().map(|thing| thing.join(" ")).collect();
         assert_eq!(found, things, "{text}");
@@ -128,11 +131,11 @@ mod tests {
 
     #[test]
     fn a_thing_names_an_output_whole() {
-        let thing = |text: &str| named(text).unwrap();
-        assert!(names(&thing("its capital"), "capital"));
-        assert!(names(&thing("the temperatures today"), "temperature"));
-        assert!(!names(&thing("the capital letter"), "letter"));
-        assert!(!names(&thing("the wind"), "wind_speed"));
-        assert_eq!(named("Paris"), None);
+        let thing = |text: &str| named_thing(text).unwrap();
+        assert!(names_output(&thing("its capital"), "capital"));
+        assert!(names_output(&thing("the temperatures today"), "temperature"));
+        assert!(!names_output(&thing("the capital letter"), "letter"));
+        assert!(!names_output(&thing("the wind"), "wind_speed"));
+        assert_eq!(named_thing("Paris"), None);
     }
 }

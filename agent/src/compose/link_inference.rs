@@ -1,53 +1,55 @@
 //! Inference of links from outputs of earlier capabilities to inputs of later ones.
 
-use a2s::authoring::{ChainStep, Feed, Given};
-use a2s::{Found, InputField, Kinds, OutputField};
+use a2s::authoring::{ChainStep, InputBinding, OutputRef};
+use a2s::{ExtractedInput, InputField, JsonTypes, OutputField};
 use serde_json::Value;
 
-use super::coreference::{self, References};
-use super::{Link, Part, word_similarity};
+use super::coreference::{self, Coreferences};
+use super::{ChainMember, ProposalLink, word_similarity};
 
 /// Outputs that are made a text together.
-const MOST_PARTS: usize = 6;
+const MAX_TEXT_PARTS: usize = 6;
 /// What is as sure as this is a link.
-const SURE_ENOUGH: f64 = 0.6;
+const MIN_CONFIDENCE: f64 = 0.6;
 
 /// One later capability among those before it.
-pub(super) struct Judge<'j, 'r> {
-    pub(super) earlier: &'j [&'j Part<'r>],
-    pub(super) part: &'j Part<'r>,
+pub(super) struct LinkInference<'j, 'r> {
+    pub(super) earlier: &'j [&'j ChainMember<'r>],
+    pub(super) member: &'j ChainMember<'r>,
     /// What its own request says of its inputs.
-    pub(super) found: &'j [Found<'j>],
+    pub(super) found: &'j [ExtractedInput<'j>],
     /// What its request points at.
-    pub(super) refers: &'j References,
+    pub(super) coreferences: &'j Coreferences,
 }
 
 /// An output that may feed an input.
-struct Way {
-    feed: Feed,
+struct LinkHypothesis {
+    feed: InputBinding,
     from: usize,
     sure: f64,
     because: String,
 }
 
-impl Judge<'_, '_> {
+impl LinkInference<'_, '_> {
     /// The links to the inputs of the later capability, at most one to each.
-    pub(super) fn links(&self) -> Vec<(Feed, Link)> {
+    pub(super) fn infer_links(&self) -> Vec<(InputBinding, ProposalLink)> {
         let mut links = Vec::new();
-        for field in self.part.interface().inputs.iter().filter(|field| !field.secret) {
-            let Some(way) = self.way_to(field).filter(|way| way.sure >= SURE_ENOUGH) else {
+        for field in self.member.interface().inputs.iter().filter(|field| !field.secret) {
+            let Some(way) = self.find_link(field).filter(|way| way.sure >= MIN_CONFIDENCE) else {
                 continue;
             };
             let Some(from) = self.earlier.get(way.from) else { continue };
             let outputs = match &way.feed {
-                Feed::Output(given) => vec![given.output.clone()],
-                Feed::Text { parts, .. } => parts.iter().map(|p| p.output.clone()).collect(),
-                Feed::Shared { .. } => Vec::new(),
+                InputBinding::Output(given) => vec![given.output.clone()],
+                InputBinding::Text { parts, .. } => {
+                    parts.iter().map(|p| p.output.clone()).collect()
+                }
+                InputBinding::Shared { .. } => Vec::new(),
             };
-            let link = Link {
+            let link = ProposalLink {
                 from: from.name().clone(),
                 outputs,
-                to: self.part.name().clone(),
+                to: self.member.name().clone(),
                 input: field.name.clone(),
                 sure: way.sure,
                 because: way.because,
@@ -59,46 +61,50 @@ impl Judge<'_, '_> {
 
     /// Inputs that are the same as one of an earlier capability: of one name that says what it is,
     /// and of one type, where the request itself says nothing of them.
-    pub(super) fn shared(&self, steps: &[ChainStep<'_>]) -> Vec<(String, Feed)> {
+    pub(super) fn shared_inputs(&self, steps: &[ChainStep<'_>]) -> Vec<(String, InputBinding)> {
         let mut shared = Vec::new();
-        let open = self.part.interface().inputs.iter().filter(|field| {
-            field.required && !field.secret && self.said(field).is_none() && is_telling(&field.name)
+        let open = self.member.interface().inputs.iter().filter(|field| {
+            field.required
+                && !field.secret
+                && self.mention_of(field).is_none()
+                && is_specific_name(&field.name)
         });
         for field in open {
             let same = self.earlier.iter().enumerate().find(|(step, part)| {
                 part.interface().inputs.iter().any(|other| {
                     other.required
                         && !other.secret
-                        && word_similarity::of_name(&other.name)
-                            == word_similarity::of_name(&field.name)
-                        && kinds(&other.schema).meets(kinds(&field.schema))
-                        && !steps.get(*step).is_some_and(|s| s.feeds.contains_key(&other.name))
+                        && word_similarity::words_of_name(&other.name)
+                            == word_similarity::words_of_name(&field.name)
+                        && kinds(&other.schema).is_compatible_with(kinds(&field.schema))
+                        && !steps.get(*step).is_some_and(|s| s.bindings.contains_key(&other.name))
                 })
             });
             let Some((step, part)) = same else { continue };
-            let name = word_similarity::of_name(&field.name);
+            let name = word_similarity::words_of_name(&field.name);
             let mut inputs = part.interface().inputs.iter();
-            let Some(other) = inputs.find(|other| word_similarity::of_name(&other.name) == name)
+            let Some(other) =
+                inputs.find(|other| word_similarity::words_of_name(&other.name) == name)
             else {
                 continue;
             };
-            let feed = Feed::Shared { step, input: other.name.clone() };
+            let feed = InputBinding::Shared { step, input: other.name.clone() };
             shared.push((field.name.clone(), feed));
         }
         shared
     }
 
-    fn said(&self, field: &InputField) -> Option<&Found<'_>> {
+    fn mention_of(&self, field: &InputField) -> Option<&ExtractedInput<'_>> {
         self.found.iter().find(|found| found.name == field.name)
     }
 
-    fn way_to(&self, field: &InputField) -> Option<Way> {
-        if let Some(said) = self.said(field) {
+    fn find_link(&self, field: &InputField) -> Option<LinkHypothesis> {
+        if let Some(said) = self.mention_of(field) {
             if said.quoted {
-                return self.way_behind_own_words(field, said);
+                return self.link_after_quote(field, said);
             }
-            if let Some(thing) = coreference::named(said.text)
-                && let Some(way) = self.way_by_thing(field, &thing, said.text)
+            if let Some(thing) = coreference::named_thing(said.text)
+                && let Some(way) = self.link_by_thing(field, &thing, said.text)
             {
                 return Some(way);
             }
@@ -106,32 +112,32 @@ impl Judge<'_, '_> {
                 return None;
             }
             // A pattern says that the thing pointed at belongs here.
-            let way = self.way_by_pronoun(field, said.text);
-            return way.or_else(|| self.way_unsaid(field));
+            let way = self.link_by_pronoun(field, said.text);
+            return way.or_else(|| self.link_without_mention(field));
         }
-        self.way_unsaid(field)
+        self.link_without_mention(field)
     }
 
     /// Where the request says nothing of an input.
-    fn way_unsaid(&self, field: &InputField) -> Option<Way> {
+    fn link_without_mention(&self, field: &InputField) -> Option<LinkHypothesis> {
         let by_thing = || {
-            self.refers.things.iter().find_map(|thing| {
-                let way = self.way_by_thing(field, thing, &thing.join(" "))?;
+            self.coreferences.things.iter().find_map(|thing| {
+                let way = self.link_by_thing(field, thing, &thing.join(" "))?;
                 self.is_meant_for(field, thing).then_some(way)
             })
         };
         let by_pronoun = || {
-            let pronoun = self.refers.pronoun.as_deref()?;
-            self.is_content(field).then(|| self.way_to_content(field, false, 0.8, pronoun))?
+            let pronoun = self.coreferences.pronoun.as_deref()?;
+            self.is_content(field).then(|| self.link_to_content(field, false, 0.8, pronoun))?
         };
         let unsaid = || {
-            let silent = self.refers.pronoun.is_none() && self.is_content(field);
-            if !silent || !field.required || !self.part.changes() {
+            let silent = self.coreferences.pronoun.is_none() && self.is_content(field);
+            if !silent || !field.required || !self.member.changes() {
                 return None;
             }
             let from = self.source()?;
             let reads = self.earlier.get(from).is_some_and(|part| !part.changes());
-            let mut way = self.way_to_content(field, false, SURE_ENOUGH, "")?;
+            let mut way = self.link_to_content(field, false, MIN_CONFIDENCE, "")?;
             way.because = format!(
                 "nothing is said about `{}`, and {} comes right before",
                 field.name,
@@ -139,41 +145,51 @@ impl Judge<'_, '_> {
             );
             reads.then_some(way)
         };
-        by_thing().or_else(by_pronoun).or_else(|| self.way_by_name(field)).or_else(unsaid)
+        by_thing().or_else(by_pronoun).or_else(|| self.link_by_name(field)).or_else(unsaid)
     }
 
     /// A quoted text before what is pointed at: "tweet it saying 'Weather update:'".
-    fn way_behind_own_words(&self, field: &InputField, said: &Found<'_>) -> Option<Way> {
+    fn link_after_quote(
+        &self,
+        field: &InputField,
+        said: &ExtractedInput<'_>,
+    ) -> Option<LinkHypothesis> {
         said.value.as_ref().filter(|_| self.is_content(field))?;
-        if let Some(pronoun) = self.refers.pronoun.as_deref() {
-            return self.way_to_content(field, true, 0.75, pronoun);
+        if let Some(pronoun) = self.coreferences.pronoun.as_deref() {
+            return self.link_to_content(field, true, 0.75, pronoun);
         }
-        let named = |thing: &Vec<String>| self.way_by_thing(field, thing, &thing.join(" "));
-        let mut way = self.refers.things.iter().find_map(named)?;
+        let named = |thing: &Vec<String>| self.link_by_thing(field, thing, &thing.join(" "));
+        let mut way = self.coreferences.things.iter().find_map(named)?;
         let parts = match way.feed {
-            Feed::Output(given) => vec![given],
-            Feed::Text { parts, .. } => parts,
-            Feed::Shared { .. } => return None,
+            InputBinding::Output(given) => vec![given],
+            InputBinding::Text { parts, .. } => parts,
+            InputBinding::Shared { .. } => return None,
         };
-        way.feed = Feed::Text { own: true, parts };
+        way.feed = InputBinding::Text { own: true, parts };
         Some(way)
     }
 
     /// The one output that a thing names: "its capital", or what "the forecast" comes from.
-    fn way_by_thing(&self, field: &InputField, thing: &[String], told: &str) -> Option<Way> {
+    fn link_by_thing(
+        &self,
+        field: &InputField,
+        thing: &[String],
+        told: &str,
+    ) -> Option<LinkHypothesis> {
         let mut named =
-            self.outputs().filter(|(_, output)| coreference::names(thing, &output.name));
+            self.outputs().filter(|(_, output)| coreference::names_output(thing, &output.name));
         if let Some((from, output)) = named.next() {
             if named.next().is_some() {
                 return None;
             }
             let because = format!("\"{told}\" is the output `{}`", output.name);
-            return self.feed_with(field, from, output, 0.9, because);
+            return self.link_from_output(field, from, output, 0.9, because);
         }
-        let is_of = |part: &Part<'_>| {
+        let is_of = |part: &ChainMember<'_>| {
             let capability = part.document.capability();
-            let mut about = word_similarity::of_text(&capability.description);
-            about.extend(word_similarity::of_text(&a2s::split_name(capability.name.as_str())));
+            let mut about = word_similarity::words_of_text(&capability.description);
+            about
+                .extend(word_similarity::words_of_text(&a2s::split_name(capability.name.as_str())));
             thing.first().is_some_and(|word| about.contains(&word_similarity::singular(word)))
         };
         let mut of = (0..self.earlier.len()).filter(|at| is_of(self.earlier[*at]));
@@ -182,13 +198,13 @@ impl Judge<'_, '_> {
             return None;
         }
         let because = format!("\"{told}\" is what {} gives", self.earlier[from].name());
-        self.content_of(from, field, false, 0.8, because)
+        self.link_from_content(from, field, false, 0.8, because)
     }
 
     /// Whether a thing is what the later capability itself is about: "push the notification".
     fn part_is_about(&self, thing: &[String]) -> bool {
-        let capability = self.part.document.capability();
-        let about = word_similarity::of_text(&a2s::split_name(capability.name.as_str()));
+        let capability = self.member.document.capability();
+        let about = word_similarity::words_of_text(&a2s::split_name(capability.name.as_str()));
         thing.first().is_some_and(|word| about.contains(&word_similarity::singular(word)))
     }
 
@@ -199,22 +215,22 @@ impl Judge<'_, '_> {
             return true;
         }
         let has_words = |field: &&InputField| {
-            let name = word_similarity::of_name(&field.name);
+            let name = word_similarity::words_of_name(&field.name);
             thing.first().is_some_and(|word| {
                 name.iter().any(|other| {
                     word_similarity::singular(other) == word_similarity::singular(word)
                 })
             })
         };
-        let mut fields = self.part.interface().inputs.iter().filter(has_words);
+        let mut fields = self.member.interface().inputs.iter().filter(has_words);
         fields.next() == Some(field) && fields.next().is_none()
     }
 
     /// What a bare pronoun in the place of an input means.
-    fn way_by_pronoun(&self, field: &InputField, told: &str) -> Option<Way> {
-        let pronoun = self.refers.pronoun.as_deref()?;
+    fn link_by_pronoun(&self, field: &InputField, told: &str) -> Option<LinkHypothesis> {
+        let pronoun = self.coreferences.pronoun.as_deref()?;
         if self.is_content(field) {
-            return self.way_to_content(field, false, 0.85, pronoun);
+            return self.link_to_content(field, false, 0.85, pronoun);
         }
         // It is called by its name.
         let from = self.source()?;
@@ -230,40 +246,44 @@ impl Judge<'_, '_> {
             return None;
         }
         let because = format!("\"{pronoun}\" is called `{}`", output.name);
-        self.feed_with(field, from, output, 0.65, because)
+        self.link_from_output(field, from, output, 0.65, because)
     }
 
     /// An output of the same name and type.
-    fn way_by_name(&self, field: &InputField) -> Option<Way> {
-        let name = word_similarity::of_name(&field.name);
-        let mut same =
-            self.outputs().filter(|(_, output)| word_similarity::of_name(&output.name) == name);
+    fn link_by_name(&self, field: &InputField) -> Option<LinkHypothesis> {
+        let name = word_similarity::words_of_name(&field.name);
+        let mut same = self
+            .outputs()
+            .filter(|(_, output)| word_similarity::words_of_name(&output.name) == name);
         let (from, output) = same.next()?;
         let typed = kinds(&field.schema).is_known() && kinds(&output.schema).is_known();
-        let sure = match (is_telling(&field.name), typed, field.required) {
+        let sure = match (is_specific_name(&field.name), typed, field.required) {
             (true, true, _) => 0.9,
             (true, false, true) => 0.7,
-            (false, _, true) if alike(field, output) => 0.7,
+            (false, _, true) if share_words(field, output) => 0.7,
             _ => return None,
         };
         if same.next().is_some() {
             return None;
         }
         let because = format!("`{}` is given and taken under one name", field.name);
-        self.feed_with(field, from, output, sure, because)
+        self.link_from_output(field, from, output, sure, because)
     }
 
     /// Whether an input takes the text that the capability is about: the likeliest one of those
     /// with such a name.
     fn is_content(&self, field: &InputField) -> bool {
         let rank = |field: &InputField| {
-            let name = word_similarity::of_name(&field.name);
-            let place =
-                word_similarity::CONTENT.iter().position(|word| name.iter().any(|n| n == word));
-            place.filter(|_| field.required && kinds(&field.schema).meets(Kinds::STRING))
+            let name = word_similarity::words_of_name(&field.name);
+            let place = word_similarity::CONTENT_INPUTS
+                .iter()
+                .position(|word| name.iter().any(|n| n == word));
+            place.filter(|_| {
+                field.required && kinds(&field.schema).is_compatible_with(JsonTypes::STRING)
+            })
         };
         let own = rank(field);
-        let inputs = self.part.interface().inputs.iter().filter(|field| !field.secret);
+        let inputs = self.member.interface().inputs.iter().filter(|field| !field.secret);
         own.is_some() && inputs.filter_map(rank).min() == own
     }
 
@@ -273,64 +293,82 @@ impl Judge<'_, '_> {
         reads.or_else(|| self.earlier.len().checked_sub(1))
     }
 
-    fn way_to_content(&self, field: &InputField, own: bool, sure: f64, told: &str) -> Option<Way> {
+    fn link_to_content(
+        &self,
+        field: &InputField,
+        own: bool,
+        sure: f64,
+        told: &str,
+    ) -> Option<LinkHypothesis> {
         let from = self.source()?;
         let because = format!("\"{told}\" is what {} gives", self.earlier[from].name());
-        self.content_of(from, field, own, sure, because)
+        self.link_from_content(from, field, own, sure, because)
     }
 
     /// What a capability has to say, as a text.
-    fn content_of(
+    fn link_from_content(
         &self,
         from: usize,
         field: &InputField,
         own: bool,
         sure: f64,
         because: String,
-    ) -> Option<Way> {
+    ) -> Option<LinkHypothesis> {
         let outputs = &self.earlier.get(from)?.interface().outputs;
-        let main = word_similarity::MAIN.iter().find_map(|name| {
+        let main = word_similarity::MAIN_OUTPUTS.iter().find_map(|name| {
             outputs.iter().find(|output| output.name == *name && is_text(&output.schema))
         });
         let only = || Some(outputs.first()?).filter(|o| outputs.len() == 1 && is_text(&o.schema));
         if let Some(output) = main.or_else(only) {
             if own {
-                let parts = vec![Given { step: from, output: output.name.clone() }];
-                return Some(Way { feed: Feed::Text { own, parts }, from, sure, because });
+                let parts = vec![OutputRef { step: from, output: output.name.clone() }];
+                return Some(LinkHypothesis {
+                    feed: InputBinding::Text { own, parts },
+                    from,
+                    sure,
+                    because,
+                });
             }
-            return self.feed_with(field, from, output, sure, because);
+            return self.link_from_output(field, from, output, sure, because);
         }
-        let parts: Vec<Given> = outputs
+        let parts: Vec<OutputRef> = outputs
             .iter()
             .filter(|output| is_showable(output))
-            .take(MOST_PARTS)
-            .map(|output| Given { step: from, output: output.name.clone() })
+            .take(MAX_TEXT_PARTS)
+            .map(|output| OutputRef { step: from, output: output.name.clone() })
             .collect();
-        let is_text = !parts.is_empty() && kinds(&field.schema).meets(Kinds::STRING);
+        let is_text =
+            !parts.is_empty() && kinds(&field.schema).is_compatible_with(JsonTypes::STRING);
         // Several outputs are less surely what is meant than one that is a text.
-        let sure = (sure - 0.1).max(SURE_ENOUGH);
-        is_text.then_some(Way { feed: Feed::Text { own, parts }, from, sure, because })
+        let sure = (sure - 0.1).max(MIN_CONFIDENCE);
+        is_text.then_some(LinkHypothesis {
+            feed: InputBinding::Text { own, parts },
+            from,
+            sure,
+            because,
+        })
     }
 
     /// One output for an input, when their types meet; a number becomes a text where one is taken.
-    fn feed_with(
+    fn link_from_output(
         &self,
         field: &InputField,
         from: usize,
         output: &OutputField,
         sure: f64,
         because: String,
-    ) -> Option<Way> {
-        let given = Given { step: from, output: output.name.clone() };
+    ) -> Option<LinkHypothesis> {
+        let given = OutputRef { step: from, output: output.name.clone() };
         let (gives, takes) = (kinds(&output.schema), kinds(&field.schema));
-        if gives.meets(takes) {
+        if gives.is_compatible_with(takes) {
             let sure = if items_meet(&output.schema, &field.schema)? { sure } else { sure - 0.1 };
-            return Some(Way { feed: Feed::Output(given), from, sure, because });
+            return Some(LinkHypothesis { feed: InputBinding::Output(given), from, sure, because });
         }
-        let becomes_text = takes.meets(Kinds::STRING)
-            && (gives.meets(Kinds::SCALAR) || (self.is_content(field) && is_showable(output)));
-        let feed = Feed::Text { own: false, parts: vec![given] };
-        becomes_text.then_some(Way { feed, from, sure, because })
+        let becomes_text = takes.is_compatible_with(JsonTypes::STRING)
+            && (gives.is_compatible_with(JsonTypes::SCALAR)
+                || (self.is_content(field) && is_showable(output)));
+        let feed = InputBinding::Text { own: false, parts: vec![given] };
+        becomes_text.then_some(LinkHypothesis { feed, from, sure, because })
     }
 
     fn outputs(&self) -> impl Iterator<Item = (usize, &OutputField)> {
@@ -339,24 +377,25 @@ impl Judge<'_, '_> {
     }
 }
 
-fn kinds(schema: &Value) -> Kinds {
-    Kinds::of_schema(schema)
+fn kinds(schema: &Value) -> JsonTypes {
+    JsonTypes::from_schema(schema)
 }
 
 /// Whether an output is a text and nothing else, as far as is known.
 fn is_text(schema: &Value) -> bool {
     let kinds = kinds(schema);
-    kinds.is_known() && kinds.meets(Kinds::STRING)
+    kinds.is_known() && kinds.is_compatible_with(JsonTypes::STRING)
 }
 
 /// Whether an output reads well inside a text: a scalar or a list of them, and no id.
 fn is_showable(output: &OutputField) -> bool {
-    let name = word_similarity::of_name(&output.name);
+    let name = word_similarity::words_of_name(&output.name);
     let is_id = name.last().is_some_and(|word| word == "id");
     let is_scalar = |schema: &Value| {
         let kinds = kinds(schema);
         // Of what comes from other capabilities often nothing is known.
-        kinds.meets(Kinds::SCALAR) && (!kinds.is_known() || !kinds.meets(Kinds::OBJECT))
+        kinds.is_compatible_with(JsonTypes::SCALAR)
+            && (!kinds.is_known() || !kinds.is_compatible_with(JsonTypes::OBJECT))
     };
     let items = output.schema.get("items");
     !is_id && (is_scalar(&output.schema) || items.is_some_and(is_scalar))
@@ -365,29 +404,35 @@ fn is_showable(output: &OutputField) -> bool {
 /// Whether the items of two lists meet; not known when one side does not say. None when they
 /// surely do not.
 fn items_meet(gives: &Value, takes: &Value) -> Option<bool> {
-    if !kinds(gives).meets(Kinds::ARRAY) || !kinds(takes).meets(Kinds::ARRAY) {
+    if !kinds(gives).is_compatible_with(JsonTypes::ARRAY)
+        || !kinds(takes).is_compatible_with(JsonTypes::ARRAY)
+    {
         return Some(kinds(gives).is_known() && kinds(takes).is_known());
     }
     match (gives.get("items").map(kinds), takes.get("items").map(kinds)) {
-        (Some(gives), Some(takes)) => gives.meets(takes).then_some(true),
+        (Some(gives), Some(takes)) => gives.is_compatible_with(takes).then_some(true),
         // Objects are taken by who says so.
-        (Some(gives), None) => (!gives.is_known() || !gives.meets(Kinds::OBJECT)).then_some(false),
+        (Some(gives), None) => {
+            (!gives.is_known() || !gives.is_compatible_with(JsonTypes::OBJECT)).then_some(false)
+        }
         (None, _) => Some(false),
     }
 }
 
 /// Whether a name says what its value is.
-fn is_telling(name: &str) -> bool {
-    let words = word_similarity::of_name(name);
+fn is_specific_name(name: &str) -> bool {
+    let words = word_similarity::words_of_name(name);
     words.len() > 1
-        || words.first().is_some_and(|word| !word_similarity::GENERIC.contains(&word.as_str()))
+        || words
+            .first()
+            .is_some_and(|word| !word_similarity::GENERIC_NAMES.contains(&word.as_str()))
 }
 
 /// Whether what is said about an input and an output has a word in common.
-fn alike(field: &InputField, output: &OutputField) -> bool {
+fn share_words(field: &InputField, output: &OutputField) -> bool {
     let about = |text: Option<&String>, schema: &Value| {
         let text = text.map(String::as_str).or_else(|| schema.get("description")?.as_str());
-        word_similarity::of_text(text.unwrap_or_default())
+        word_similarity::words_of_text(text.unwrap_or_default())
     };
     let given = about(output.description.as_ref(), &output.schema);
     let taken = about(field.description.as_ref(), &field.schema);

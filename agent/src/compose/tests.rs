@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
-use a2s::{Shelf, split_requests};
+use a2s::{DependencyIndex, split_requests};
 use proptest::prelude::*;
 
 use super::*;
@@ -22,29 +22,31 @@ fn shipped() -> &'static BTreeMap<String, Arc<Document>> {
     })
 }
 
-fn shelf() -> Shelf {
-    let mut shelf = Shelf::default();
-    shipped().values().for_each(|document| shelf.add(document));
+fn shelf() -> DependencyIndex {
+    let mut shelf = DependencyIndex::default();
+    shipped().values().for_each(|document| shelf.add_document(document));
     shelf
 }
 
-fn requests(sentence: &str, candidates: &[&[&str]]) -> Vec<Request> {
+fn requests(sentence: &str, candidates: &[&[&str]]) -> Vec<ChainRequest> {
     let texts = split_requests(sentence);
     assert_eq!(texts.len(), candidates.len(), "{texts:?}");
     let found = |names: &[&str]| {
         let similarity = |at: usize| 0.9 - 0.05 * f64::from(u32::try_from(at).unwrap());
-        let named = names.iter().enumerate().map(|(at, name)| Candidate {
+        let named = names.iter().enumerate().map(|(at, name)| ChainCandidate {
             document: Arc::clone(&shipped()[*name]),
             similarity: similarity(at),
         });
         named.collect()
     };
     let texts = texts.into_iter().zip(candidates);
-    texts.map(|(text, names)| Request { text: text.to_owned(), candidates: found(names) }).collect()
+    texts
+        .map(|(text, names)| ChainRequest { text: text.to_owned(), candidates: found(names) })
+        .collect()
 }
 
 fn told(proposal: &ChainProposal) -> Vec<String> {
-    let link = |link: &Link| {
+    let link = |link: &ProposalLink| {
         format!("{}.{} -> {}.{}", link.from, link.outputs.join("+"), link.to, link.input)
     };
     proposal.links.iter().map(link).collect()
@@ -158,7 +160,7 @@ fn a_proposal_is_a_document_that_says_what_it_does_and_why() {
     let requests = requests(sentence, &[&["GetCityWeather"], &["PostTweet"]]);
     let proposal = compose(&requests, "Jane Smith").remove(0);
     let interface = proposal.document.interface();
-    let inputs = a2s::read_inputs(sentence, &interface.inputs);
+    let inputs = a2s::extract_values(sentence, &interface.inputs);
     assert_eq!(
         serde_json::Value::Object(inputs),
         serde_json::json!({"city": "Paris", "text": "Weather update:"}),
@@ -178,7 +180,7 @@ fn a_proposal_is_a_document_that_says_what_it_does_and_why() {
         shipped()["GetCityWeather"].digest(),
         "the content that was looked at is the one that runs"
     );
-    assert_eq!(shelf().link(proposal.document.capability()), []);
+    assert_eq!(shelf().check_dependencies(proposal.document.capability()), []);
 }
 
 #[test]
@@ -242,8 +244,11 @@ execution:
     Arc::new(compilation.document.unwrap_or_else(|| panic!("{:#?}", compilation.diagnostics)))
 }
 
-fn asked(text: &str, document: Arc<Document>) -> Request {
-    Request { text: text.to_owned(), candidates: vec![Candidate { document, similarity: 0.9 }] }
+fn asked(text: &str, document: Arc<Document>) -> ChainRequest {
+    ChainRequest {
+        text: text.to_owned(),
+        candidates: vec![ChainCandidate { document, similarity: 0.9 }],
+    }
 }
 
 #[test]
@@ -279,16 +284,16 @@ fn what_is_said_of_an_input_makes_it_one_of_its_own() {
     assert_eq!(inputs("post it in Rome"), 2);
 }
 
-fn part<'r>(text: &'r str, document: &'r Document) -> Part<'r> {
-    Part { text, document }
+fn part<'r>(text: &'r str, document: &'r Document) -> ChainMember<'r> {
+    ChainMember { text, document }
 }
 
 /// What feeds the inputs of a part, as a judge sees it.
-fn judged(earlier: &[&Part<'_>], part: &Part<'_>) -> Vec<String> {
-    let found = find_inputs(part.text, &part.interface().inputs);
-    let refers = References::of(part.text);
-    let judge = Judge { earlier, part, found: &found, refers: &refers };
-    let links = judge.links().into_iter();
+fn judged(earlier: &[&ChainMember<'_>], part: &ChainMember<'_>) -> Vec<String> {
+    let found = extract_inputs(part.text, &part.interface().inputs);
+    let refers = Coreferences::from_text(part.text);
+    let judge = LinkInference { earlier, member: part, found: &found, coreferences: &refers };
+    let links = judge.infer_links().into_iter();
     links.map(|(_, link)| format!("{} -> {}", link.outputs.join("+"), link.input)).collect()
 }
 
@@ -336,9 +341,14 @@ fn inputs_are_the_same_when_their_types_are() {
     let shared = |kind| {
         let second = look("LookAgain", kind);
         let (earlier, later) = (part("look around", &first), part("look again", &second));
-        let refers = References::default();
-        let judge = Judge { earlier: &[&earlier], part: &later, found: &[], refers: &refers };
-        judge.shared(&[ChainStep { document: &first, feeds: BTreeMap::new() }]).len()
+        let refers = Coreferences::default();
+        let judge = LinkInference {
+            earlier: &[&earlier],
+            member: &later,
+            found: &[],
+            coreferences: &refers,
+        };
+        judge.shared_inputs(&[ChainStep { document: &first, bindings: BTreeMap::new() }]).len()
     };
     assert_eq!(shared("string"), 1);
     assert_eq!(shared("integer"), 0);
@@ -376,12 +386,12 @@ proptest! {
         picks in proptest::collection::vec((0..41_usize, 0..41_usize, 0..WAYS.len()), 2..5),
     ) {
         let documents: Vec<_> = shipped().values().collect();
-        let requests: Vec<Request> = picks
+        let requests: Vec<ChainRequest> = picks
             .iter()
-            .map(|(one, other, way)| Request {
+            .map(|(one, other, way)| ChainRequest {
                 text: WAYS[*way].to_owned(),
                 candidates: [one, other]
-                    .map(|at| Candidate { document: Arc::clone(documents[at % documents.len()]), similarity: 0.8 })
+                    .map(|at| ChainCandidate { document: Arc::clone(documents[at % documents.len()]), similarity: 0.8 })
                     .to_vec(),
             })
             .collect();
@@ -389,7 +399,7 @@ proptest! {
         for proposal in compose(&requests, "Jane Smith") {
             let read = Document::open(proposal.text.as_bytes());
             prop_assert_eq!(read.as_ref(), Ok(&proposal.document));
-            let remarks = shelf.link(proposal.document.capability());
+            let remarks = shelf.check_dependencies(proposal.document.capability());
             prop_assert!(remarks.iter().all(|remark| !remark.is_error()), "{:?}", remarks);
             prop_assert!(proposal.description.chars().count() <= 200);
             let names: BTreeSet<_> = proposal.capabilities.iter().map(|pin| &pin.name).collect();

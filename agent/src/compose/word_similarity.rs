@@ -1,7 +1,7 @@
 //! Words of names and descriptions, so far that two can be compared.
 
 /// Names that say nothing of what a value is about: that two are equal means little.
-pub(super) const GENERIC: [&str; 44] = [
+pub(super) const GENERIC_NAMES: [&str; 44] = [
     "body",
     "code",
     "content",
@@ -48,7 +48,7 @@ pub(super) const GENERIC: [&str; 44] = [
     "year",
 ];
 /// Names of inputs that take any text.
-pub(super) const CONTENT: [&str; 11] = [
+pub(super) const CONTENT_INPUTS: [&str; 11] = [
     "text",
     "message",
     "content",
@@ -62,7 +62,7 @@ pub(super) const CONTENT: [&str; 11] = [
     "post",
 ];
 /// Names of outputs that are what a capability has to say, the likeliest first.
-pub(super) const MAIN: [&str; 14] = [
+pub(super) const MAIN_OUTPUTS: [&str; 14] = [
     "text",
     "summary",
     "message",
@@ -79,13 +79,13 @@ pub(super) const MAIN: [&str; 14] = [
     "description",
 ];
 /// Verbs that capabilities begin with which change something.
-pub(super) const CHANGING: [&str; 24] = [
+pub(super) const CHANGING_VERBS: [&str; 24] = [
     "post", "send", "share", "publish", "notify", "push", "announce", "tweet", "write", "create",
     "update", "delete", "remove", "add", "set", "upload", "reach", "warn", "alert", "order",
     "book", "buy", "pay", "save",
 ];
 /// Words that say nothing of what something is about.
-const EMPTY: [&str; 46] = [
+const STOP_WORDS: [&str; 46] = [
     "a", "an", "the", "of", "in", "on", "at", "for", "to", "from", "by", "with", "and", "or", "as",
     "its", "is", "are", "be", "it", "that", "this", "one", "two", "such", "what", "which", "how",
     "whose", "each", "all", "any", "get", "gets", "list", "lists", "find", "finds", "name",
@@ -93,15 +93,15 @@ const EMPTY: [&str; 46] = [
 ];
 
 /// The words of an identifier in lower case.
-pub(super) fn of_name(name: &str) -> Vec<String> {
+pub(super) fn words_of_name(name: &str) -> Vec<String> {
     a2s::split_name(name).to_lowercase().split(' ').map(str::to_owned).collect()
 }
 
 /// The words of a text that say what it is about, in the singular.
-pub(super) fn of_text(text: &str) -> Vec<String> {
+pub(super) fn words_of_text(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !c.is_alphanumeric());
     let words = words.filter(|word| word.len() > 1).map(str::to_lowercase);
-    words.filter(|word| !EMPTY.contains(&word.as_str())).map(|word| singular(&word)).collect()
+    words.filter(|word| !STOP_WORDS.contains(&word.as_str())).map(|word| singular(&word)).collect()
 }
 
 /// A word in the singular, as far as its ending tells: good enough to compare two.
@@ -118,7 +118,7 @@ pub(super) fn singular(word: &str) -> String {
 }
 
 /// Whether two lists of words are the same but for singular and plural.
-pub(super) fn same(one: &[String], other: &[String]) -> bool {
+pub(super) fn are_same_words(one: &[String], other: &[String]) -> bool {
     one.len() == other.len()
         && one.iter().zip(other).all(|(one, other)| singular(one) == singular(other))
 }
@@ -138,7 +138,7 @@ mod tests {
         ] {
             assert_eq!(singular(plural), one);
         }
-        assert!(same(&of_name("cityNames"), &of_name("city_name")));
-        assert_eq!(of_text("Name of the cities, such as Oslo"), ["city", "oslo"]);
+        assert!(are_same_words(&words_of_name("cityNames"), &words_of_name("city_name")));
+        assert_eq!(words_of_text("Name of the cities, such as Oslo"), ["city", "oslo"]);
     }
 }

@@ -7,27 +7,27 @@ use serde_json::json;
 /// The inputs of a capability whose values guardians are not shown: all but those that are known to
 /// be no secret.
 #[derive(Debug, Clone)]
-pub(crate) struct Hidden {
+pub(crate) struct RedactedInputs {
     open: Vec<String>,
 }
 
-impl Hidden {
+impl RedactedInputs {
     /// All but those with these names.
-    pub(crate) fn but(open: Vec<String>) -> Self {
+    pub(crate) fn all_except(open: Vec<String>) -> Self {
         Self { open }
     }
 
     /// Leaves a word in the place of each hidden value.
-    pub(crate) fn hide(&self, inputs: &mut Object) {
-        for (_, value) in inputs.iter_mut().filter(|(name, _)| self.hides(name)) {
+    pub(crate) fn redact(&self, inputs: &mut Object) {
+        for (_, value) in inputs.iter_mut().filter(|(name, _)| self.is_redacted(name)) {
             *value = json!(HIDDEN);
         }
     }
 
     /// Puts the values of `before` back where that word still stands: guardians may put another value
     /// in the place of a hidden one, and move none.
-    pub(crate) fn reveal(&self, inputs: &mut Object, before: &Object) {
-        for (name, value) in inputs.iter_mut().filter(|(name, _)| self.hides(name)) {
+    pub(crate) fn restore(&self, inputs: &mut Object, before: &Object) {
+        for (name, value) in inputs.iter_mut().filter(|(name, _)| self.is_redacted(name)) {
             if *value == HIDDEN
                 && let Some(hidden) = before.get(name)
             {
@@ -36,7 +36,7 @@ impl Hidden {
         }
     }
 
-    fn hides(&self, name: &str) -> bool {
+    fn is_redacted(&self, name: &str) -> bool {
         !self.open.iter().any(|open| open == name)
     }
 }
@@ -54,17 +54,17 @@ mod tests {
 
     #[test]
     fn guardians_see_no_secret_and_cannot_move_one() {
-        let hidden = Hidden::but(vec!["city".to_owned(), "day".to_owned()]);
+        let hidden = RedactedInputs::all_except(vec!["city".to_owned(), "day".to_owned()]);
         let before = object(json!({"pin": 1234, "key": "k", "city": "Bern"}));
         let mut inputs = before.clone();
-        hidden.hide(&mut inputs);
+        hidden.redact(&mut inputs);
         assert_eq!(inputs, object(json!({"pin": HIDDEN, "key": HIDDEN, "city": "Bern"})));
-        hidden.reveal(&mut inputs, &before);
+        hidden.restore(&mut inputs, &before);
         assert_eq!(inputs, before);
         // Another value in its place stays; a value is put where it came from, and nowhere else.
         let wanted = object(json!({"pin": 1, "city": HIDDEN, "day": HIDDEN, "other": HIDDEN}));
         let mut inputs = wanted.clone();
-        hidden.reveal(&mut inputs, &before);
+        hidden.restore(&mut inputs, &before);
         assert_eq!(inputs, wanted);
     }
 }

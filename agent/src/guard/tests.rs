@@ -59,14 +59,14 @@ async fn a_message_is_used_as_the_guardian_wants_it() {
         assert_eq!(question["params"]["context"]["session"]["id"], "s");
         modify(question, |params| params["message"]["content"][0]["text"] = json!("Rome"))
     });
-    let guarded = changed.await.message(SCENE, Role::User, "Paris".to_owned()).await;
+    let guarded = changed.await.check_message(SCENE, Role::User, "Paris".to_owned()).await;
     assert_eq!(guarded.outcome, Ok("Rome".to_owned()));
     assert_eq!(guarded.decisions[0].decision, "modify");
     assert_eq!(guarded.decisions[0].guardian.as_deref(), Some("stand-in"));
 
     let denied = guard(|_| json!({"decision": "deny", "message": "No.", "reasonCode": ["why"]}));
-    let guarded = denied.await.message(SCENE, Role::Agent, "Paris".to_owned()).await;
-    assert_eq!(guarded.outcome, Err(Denied { message: "No.".to_owned(), decided: true }));
+    let guarded = denied.await.check_message(SCENE, Role::Agent, "Paris".to_owned()).await;
+    assert_eq!(guarded.outcome, Err(GuardDenial { message: "No.".to_owned(), decided: true }));
     assert_eq!(guarded.decisions[0].reason_codes, ["why"]);
 }
 
@@ -78,7 +78,7 @@ async fn what_cannot_be_followed_is_a_denial() {
                 json!([{"kind": "file", "file": {"uri": "https://pictures.example/1.png"}}]);
         })
     });
-    let guarded = picture.await.message(SCENE, Role::User, "Paris".to_owned()).await;
+    let guarded = picture.await.check_message(SCENE, Role::User, "Paris".to_owned()).await;
     assert!(guarded.outcome.is_err_and(|denial| !denial.decided));
     assert_eq!(guarded.decisions[0].decision, "deny");
 
@@ -87,7 +87,7 @@ async fn what_cannot_be_followed_is_a_denial() {
             params["knowledgeStep"]["results"][0]["id"] = json!("Three@1.0.0")
         })
     });
-    let guarded = invented.await.knowledge(SCENE, "numbers", hits()).await;
+    let guarded = invented.await.check_search_hits(SCENE, "numbers", hits()).await;
     let denial = guarded.outcome.unwrap_err();
     assert!(denial.message.contains("`Three@1.0.0`"), "{denial}");
 }
@@ -106,7 +106,7 @@ async fn hits_are_taken_away_and_told_otherwise() {
             results[0]["content"] = json!("Counts to two");
         })
     });
-    let kept = guarding.await.knowledge(SCENE, "numbers", hits()).await.outcome.unwrap();
+    let kept = guarding.await.check_search_hits(SCENE, "numbers", hits()).await.outcome.unwrap();
     assert_eq!(kept.len(), 1);
     assert_eq!((kept[0].name.as_str(), kept[0].description.as_str()), ("Two", "Counts to two"));
 }
@@ -119,13 +119,14 @@ async fn an_mcp_message_is_used_as_the_guardian_wants_it() {
     });
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"arguments": {"city": "Paris"}}});
     let Value::Object(message) = message else { return };
-    let used = guarding.await.mcp(SCENE, message).await.outcome.unwrap();
+    let used = guarding.await.check_mcp(SCENE, message).await.outcome.unwrap();
     assert_eq!(used["params"]["arguments"]["city"], "Rome");
 }
 
 #[tokio::test]
 async fn an_a2a_message_is_asked_about_with_both_its_ends() {
-    const PEER: Direction<'static> = Direction::Asks { name: "Hotel", url: "http://hotel.test/" };
+    const PEER: MessageDirection<'static> =
+        MessageDirection::OutboundRequest { name: "Hotel", url: "http://hotel.test/" };
     let message = || -> Object { serde_json::from_value(json!({"params": {"id": "1"}})).unwrap() };
     let changed = guard(|question| {
         assert_eq!(question["method"], "tasks/cancel");
@@ -138,17 +139,19 @@ async fn an_a2a_message_is_asked_about_with_both_its_ends() {
         modify(question, |params| params["payload"]["params"]["id"] = json!("2"))
     });
     let changed = changed.await;
-    let asked = changed.a2a(A2aMethod::TaskCancel, PEER, message(), |_| Ok(())).await;
+    let asked = changed.check_a2a(A2aMethod::TaskCancel, PEER, message(), |_| Ok(())).await;
     assert_eq!(asked.outcome.unwrap()["params"]["id"], "2");
     assert_eq!(asked.decisions[0].hook, "tasks/cancel");
 
     let unfit = |_: &Object| Err("it is another request".to_owned());
-    let asked = changed.a2a(A2aMethod::TaskCancel, PEER, message(), unfit).await;
+    let asked = changed.check_a2a(A2aMethod::TaskCancel, PEER, message(), unfit).await;
     let denial = asked.outcome.unwrap_err();
     assert!(!denial.decided && denial.message.contains("another request"), "{denial}");
 
     let denied = guard(|_| json!({"decision": "deny", "message": "No.", "reasonCode": []})).await;
-    let asked = denied.a2a(A2aMethod::TaskGet, Direction::Answers, message(), |_| Ok(())).await;
+    let asked = denied
+        .check_a2a(A2aMethod::TaskGet, MessageDirection::OutboundResponse, message(), |_| Ok(()))
+        .await;
     assert_eq!(asked.outcome.unwrap_err().message, "No.");
     assert_eq!(asked.decisions[0].hook, "task/get");
 }

@@ -22,9 +22,9 @@ use utoipa_axum::routes;
 use super::App;
 use crate::a2a::agent_card;
 use crate::a2a::described::{AgentCard, JsonRpcRequest, JsonRpcResponse};
-use crate::a2a::rpc::{Fault, Kind};
-use crate::a2a::wire_versions::Version;
-use crate::a2a_server::Answer;
+use crate::a2a::rpc::{Kind, RpcError};
+use crate::a2a::wire_versions::A2aVersion;
+use crate::a2a_server::RpcResponse;
 use crate::error::Error;
 use crate::requester::Requester;
 
@@ -75,13 +75,13 @@ async fn get_agent_card(State(app): State<App>, headers: HeaderMap) -> Result<Re
     let endpoint = endpoint(app.public_url(), &headers)?;
     // Version 0.3 knew no header (A2A 1.0, section 3.6.2).
     let version = match headers.get(VERSION).map(|version| version.to_str().unwrap_or("?")) {
-        None => Version::V0_3,
-        Some(text) if text.trim().is_empty() => Version::V0_3,
-        Some(text) => Version::of(text)
+        None => A2aVersion::V0_3,
+        Some(text) if text.trim().is_empty() => A2aVersion::V0_3,
+        Some(text) => A2aVersion::from_text(text)
             .ok_or_else(|| Error::BadRequest("`A2A-Version` is `0.3` or `1.0`".to_owned()))?,
     };
-    let (skills, has_more) = app.desk().skills().await?;
-    let card = agent_card::write(&endpoint, &skills, has_more, version).to_string();
+    let (skills, has_more) = app.a2a_server().skills().await?;
+    let card = agent_card::write_card(&endpoint, &skills, has_more, version).to_string();
     let tag = format!("\"{}\"", Digest::of_bytes(card.as_bytes()).to_hex());
     let head = [
         (CONTENT_TYPE, "application/json".to_owned()),
@@ -141,13 +141,13 @@ async fn call_a2a(
 ) -> Response {
     let Ok(body) = body else {
         let text = format!("the request did not come whole, or has more than {MAX_BODY} bytes");
-        return Json(Fault::new(Kind::Request, text).answer(&Value::Null)).into_response();
+        return Json(RpcError::new(Kind::Request, text).to_response(&Value::Null)).into_response();
     };
     // A header that is no text names no version.
     let version = headers.get(VERSION).map(|version| version.to_str().unwrap_or("?"));
-    match app.desk().acting_for(&requester).answer(&body, version).await {
-        Answer::One(answer) => Json(answer).into_response(),
-        Answer::Stream(answers) => {
+    match app.a2a_server().acting_for(&requester).handle_request(&body, version).await {
+        RpcResponse::Single(answer) => Json(answer).into_response(),
+        RpcResponse::Stream(answers) => {
             let events = answers.map(|answer| Ok::<_, Infallible>(event(&answer)));
             Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
         }

@@ -20,20 +20,20 @@ use rmcp::transport::{StreamableHttpClientTransport, Transport, stdio_pipes};
 use rmcp::{RoleClient, RoleServer};
 
 use super::MAX_MESSAGE;
-use crate::client::Client;
+use crate::client::ServiceClient;
 
 #[cfg(test)]
 mod tests;
 
 /// How many messages of the client may be under way to the server; further ones wait to be read.
-const MOST_UNDER_WAY: usize = 1_024;
+const MAX_PENDING_MESSAGES: usize = 1_024;
 
 /// How long a client that says nothing more waits for answers: what is piped in is answered, and one
 /// that has gone does not keep the server at work.
-const ANSWERING: Duration = Duration::from_secs(5);
+const RESPONSE_GRACE: Duration = Duration::from_secs(5);
 
 /// How long the server has to hear that the conversation is over.
-const CLOSING: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why the bridge ended before its client did.
 #[derive(Debug, thiserror::Error)]
@@ -51,18 +51,18 @@ pub enum BridgeError {
 ///
 /// # Errors
 /// When the other side of either ends first.
-pub async fn bridge(client: &Client) -> Result<(), BridgeError> {
+pub async fn bridge(client: &ServiceClient) -> Result<(), BridgeError> {
     let (input, output) = stdio_pipes();
     let near =
         AsyncRwTransport::<RoleServer, _, _>::new(input, output).with_max_line_length(MAX_MESSAGE);
     let far = StreamableHttpClientTransport::with_client(client.http(), config(client));
-    join(near, far, ANSWERING).await
+    join(near, far, RESPONSE_GRACE).await
 }
 
-fn config(client: &Client) -> StreamableHttpClientTransportConfig {
+fn config(client: &ServiceClient) -> StreamableHttpClientTransportConfig {
     let mut config = StreamableHttpClientTransportConfig::with_uri(client.path(&["mcp"]).as_str());
-    config.auth_header = client.token().map(|token| token.reveal().to_owned());
-    config.max_concurrent_requests = MOST_UNDER_WAY;
+    config.auth_header = client.token().map(|token| token.expose_secret().to_owned());
+    config.max_concurrent_requests = MAX_PENDING_MESSAGES;
     config
 }
 
@@ -82,7 +82,7 @@ async fn join(
             break Ok(());
         }
         let answer = tokio::select! {
-            message = near.receive(), if speaks && under_way.len() < MOST_UNDER_WAY => {
+            message = near.receive(), if speaks && under_way.len() < MAX_PENDING_MESSAGES => {
                 let Some(message) = message else {
                     speaks = false;
                     patience.as_mut().reset(tokio::time::Instant::now() + answering);
@@ -101,7 +101,7 @@ async fn join(
                 continue;
             }
             () = &mut patience, if !speaks => break Ok(()),
-            Some(told) = under_way.next() => match undelivered(told) {
+            Some(told) = under_way.next() => match delivery_error(told) {
                 Some(answer) => answer,
                 None => continue,
             },
@@ -110,7 +110,7 @@ async fn join(
                 None => {
                     // What failed is told first.
                     while let Some(Some(told)) = under_way.next().now_or_never() {
-                        if let Some(answer) = undelivered(told) {
+                        if let Some(answer) = delivery_error(told) {
                             let _ = near.send(answer).await;
                         }
                     }
@@ -129,7 +129,7 @@ async fn join(
     };
     // The server learns that the session is over, and stops what runs for it. A conversation that
     // has hardly begun cannot be closed, so nobody waits for that.
-    let _ = tokio::time::timeout(CLOSING, far.close()).await;
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, far.close()).await;
     ended
 }
 
@@ -141,7 +141,7 @@ fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
 }
 
 /// What the client is told of a request that did not reach the server.
-fn undelivered<E: Display>(
+fn delivery_error<E: Display>(
     (id, sent): (Option<RequestId>, Option<Result<(), E>>),
 ) -> Option<ServerJsonRpcMessage> {
     let error = sent?.err()?;

@@ -5,35 +5,35 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use a2s::api::CapabilityRef;
-use a2s::{Action, CapabilityName, Digest, Document, InputField, Interface};
+use a2s::{CapabilityInterface, CapabilityName, Digest, Document, InputField, StepAction};
 use semver::Version;
 
-use super::tool_result::Refusal;
-use crate::registry::Registry;
+use super::tool_result::ToolError;
+use crate::registry::RemoteRegistry;
 
 /// How many capabilities are remembered. Above it, all are forgotten: it is only a memory.
-const MOST: usize = 2_000;
+const MAX_CACHED: usize = 2_000;
 
 /// What a document tells of a capability.
 #[derive(Debug)]
-pub(super) struct Fact {
+pub(super) struct CapabilityInfo {
     pub(super) name: CapabilityName,
     pub(super) version: Version,
     pub(super) digest: Digest,
     pub(super) description: String,
-    pub(super) interface: Interface,
+    pub(super) interface: CapabilityInterface,
     /// Whether no task of its own changes anything.
     pub(super) own_read_only: bool,
     /// Whether each of its own tasks may be done twice.
     pub(super) own_idempotent: bool,
 }
 
-impl Fact {
-    fn of(document: &Document) -> Self {
+impl CapabilityInfo {
+    fn from_document(document: &Document) -> Self {
         let capability = document.capability();
         let (mut own_read_only, mut own_idempotent) = (true, true);
         capability.for_each_step(|step| {
-            if let Action::Task { task, .. } = &step.action {
+            if let StepAction::Task { task, .. } = &step.action {
                 own_read_only &= task.is_read_only();
                 own_idempotent &= task.is_idempotent();
             }
@@ -71,47 +71,47 @@ impl Fact {
 
 /// What is known. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Facts(Arc<Mutex<BTreeMap<Digest, Arc<Fact>>>>);
+pub(super) struct CapabilityCache(Arc<Mutex<BTreeMap<Digest, Arc<CapabilityInfo>>>>);
 
-impl Facts {
+impl CapabilityCache {
     /// What is known of a version, or of the newest in a range; asks the registry for its document
     /// unless the content is known already.
     pub(super) async fn find(
         &self,
-        registry: &Registry,
+        registry: &RemoteRegistry,
         name: &CapabilityName,
         version: Option<&str>,
         digest: Option<Digest>,
-    ) -> Result<Arc<Fact>, Refusal> {
+    ) -> Result<Arc<CapabilityInfo>, ToolError> {
         if let Some(known) = digest.and_then(|digest| self.known(digest))
             && known.name == *name
             && version.is_none_or(|version| version == known.version.to_string())
         {
             return Ok(known);
         }
-        let (document, _) = registry.document(name, version.unwrap_or(ANY), digest).await?;
-        let fact = Arc::new(Fact::of(&document));
+        let (document, _) = registry.document(name, version.unwrap_or(LATEST), digest).await?;
+        let fact = Arc::new(CapabilityInfo::from_document(&document));
         self.remember(&fact);
         Ok(fact)
     }
 
     /// The same of an exact version.
-    pub(super) async fn of_pin(
+    pub(super) async fn find_pinned(
         &self,
-        registry: &Registry,
+        registry: &RemoteRegistry,
         pin: &CapabilityRef,
-    ) -> Result<Arc<Fact>, Refusal> {
+    ) -> Result<Arc<CapabilityInfo>, ToolError> {
         let version = pin.version.to_string();
         self.find(registry, &pin.name, Some(&version), Some(pin.checksum)).await
     }
 
-    fn known(&self, digest: Digest) -> Option<Arc<Fact>> {
+    fn known(&self, digest: Digest) -> Option<Arc<CapabilityInfo>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned()
     }
 
-    fn remember(&self, fact: &Arc<Fact>) {
+    fn remember(&self, fact: &Arc<CapabilityInfo>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST {
+        if known.len() >= MAX_CACHED {
             known.clear();
         }
         known.insert(fact.digest, Arc::clone(fact));
@@ -119,4 +119,4 @@ impl Facts {
 }
 
 /// The newest version.
-pub(super) const ANY: &str = "latest";
+pub(super) const LATEST: &str = "latest";

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use a2s::{InputField, one_line};
+use a2s::{InputField, to_single_line};
 use rmcp::RoleServer;
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
@@ -15,18 +15,18 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use serde_json::{Map, Value, json};
 
-use super::guard_messages::Exchange;
-use super::tool_result::Refusal;
+use super::guard_messages::GuardedExchange;
+use super::tool_result::ToolError;
 
 /// How long a person has for an answer.
-const PATIENCE: Duration = Duration::from_secs(5 * 60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// The longest description of a field, in characters.
 const MAX_WORDS: usize = 500;
 
 /// Whoever can be asked.
-pub(super) struct Person<'a> {
+pub(super) struct ElicitationSession<'a> {
     context: &'a RequestContext<RoleServer>,
-    exchange: &'a Exchange<'a>,
+    exchange: &'a GuardedExchange<'a>,
     /// What has been answered to earlier questions of this call.
     answers: InputResponses,
     /// How often it was asked while the call waits.
@@ -34,23 +34,23 @@ pub(super) struct Person<'a> {
 }
 
 /// What came of a question.
-pub(super) enum Asked {
+pub(super) enum ElicitationOutcome {
     Answer(ElicitResult),
     /// The client asks, and calls again with the answer.
-    Later(Box<InputRequiredResult>),
+    InputRequired(Box<InputRequiredResult>),
 }
 
-impl<'a> Person<'a> {
+impl<'a> ElicitationSession<'a> {
     pub(super) fn new(
         context: &'a RequestContext<RoleServer>,
-        exchange: &'a Exchange<'a>,
+        exchange: &'a GuardedExchange<'a>,
         answers: Option<InputResponses>,
     ) -> Self {
         Self { context, exchange, answers: answers.unwrap_or_default(), asked: 0 }
     }
 
     /// Whether the client can show forms.
-    pub(super) fn can_be_asked(&self) -> bool {
+    pub(super) fn supports_forms(&self) -> bool {
         let elicitation = self.context.client_capabilities().and_then(|can| can.elicitation);
         // Before there were kinds of it, forms were the only one.
         elicitation.is_some_and(|can| can.form.is_some() || can.url.is_none())
@@ -64,27 +64,30 @@ impl<'a> Person<'a> {
         message: String,
         schema: ElicitationSchema,
         state: Option<String>,
-    ) -> Result<Asked, Refusal> {
+    ) -> Result<ElicitationOutcome, ToolError> {
         if let Some(answer) = self.answers.get(key) {
             let answer = serde_json::from_value(answer.clone());
-            return answer.map(Asked::Answer).map_err(|error| {
+            return answer.map(ElicitationOutcome::Answer).map_err(|error| {
                 let message = format!("the answer to `{key}` is not understood: {error}");
-                Refusal::of_caller(message, "Answer with `action` and `content`.")
+                ToolError::for_caller(message, "Answer with `action` and `content`.")
             });
         }
         let params: Result<ElicitRequestParams, _> = serde_json::from_value(json!({
             "mode": "form", "message": message, "requestedSchema": schema,
         }));
         let params = params.map_err(|error| {
-            Refusal::of_caller(format!("the user cannot be asked: {error}"), "Ask the user.")
+            ToolError::for_caller(format!("the user cannot be asked: {error}"), "Ask the user.")
         })?;
         let version = self.context.protocol_version();
         if version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28) {
             let question = InputRequest::Elicitation(ElicitRequest::new(params));
             let questions = BTreeMap::from([(key.to_owned(), question)]);
-            return Ok(Asked::Later(Box::new(InputRequiredResult::new(Some(questions), state))));
+            return Ok(ElicitationOutcome::InputRequired(Box::new(InputRequiredResult::new(
+                Some(questions),
+                state,
+            ))));
         }
-        self.ask_now(key, params).await.map(Asked::Answer)
+        self.ask_now(key, params).await.map(ElicitationOutcome::Answer)
     }
 
     /// Asks while the call waits.
@@ -92,21 +95,21 @@ impl<'a> Person<'a> {
         &mut self,
         key: &str,
         params: ElicitRequestParams,
-    ) -> Result<ElicitResult, Refusal> {
+    ) -> Result<ElicitResult, ToolError> {
         self.asked += 1;
         let id = RequestId::String(key.into());
-        let exchange = self.exchange.within(self.asked, id, "elicitation/create");
-        let params = exchange.request(params, None).await;
+        let exchange = self.exchange.nested(self.asked, id, "elicitation/create");
+        let params = exchange.check_request(params, None).await;
         let params =
-            params.map_err(|words| Refusal::of_guardian("the question to the user", &words))?;
+            params.map_err(|words| ToolError::from_denial("the question to the user", &words))?;
         let peer = &self.context.peer;
-        let answer = peer.create_elicitation_with_timeout(params, Some(PATIENCE)).await;
+        let answer = peer.create_elicitation_with_timeout(params, Some(ANSWER_TIMEOUT)).await;
         let answer = answer.map_err(|error| {
             let message = format!("the user was asked, and no answer came: {error}");
-            Refusal::of_caller(message, "Ask the user yourself, then call it again.")
+            ToolError::for_caller(message, "Ask the user yourself, then call it again.")
         })?;
-        let used = exchange.answer(answer).await;
-        used.map_err(|words| Refusal::of_guardian("the answer of the user", &words))
+        let used = exchange.check_result(answer).await;
+        used.map_err(|words| ToolError::from_denial("the answer of the user", &words))
     }
 }
 
@@ -117,14 +120,14 @@ pub(super) fn form(fields: &[InputField]) -> Option<ElicitationSchema> {
         if field.secret {
             return None;
         }
-        properties.insert(field.name.clone(), plain(field)?);
+        properties.insert(field.name.clone(), to_form_field(field)?);
     }
     let names = fields.iter().map(|field| field.name.clone()).collect();
     Some(ElicitationSchema::new(properties).with_required(names))
 }
 
 /// The schema of a field as forms know them: text, number, yes or no, or one of some texts.
-fn plain(field: &InputField) -> Option<PrimitiveSchemaDefinition> {
+fn to_form_field(field: &InputField) -> Option<PrimitiveSchemaDefinition> {
     let schema = field.schema.as_object()?;
     let mut plain = JsonObject::new();
     let choices = schema.get("enum").and_then(Value::as_array);
@@ -146,7 +149,7 @@ fn plain(field: &InputField) -> Option<PrimitiveSchemaDefinition> {
     }
     plain.insert("title".to_owned(), json!(field.name));
     if let Some(description) = &field.description {
-        plain.insert("description".to_owned(), json!(one_line(description, MAX_WORDS)));
+        plain.insert("description".to_owned(), json!(to_single_line(description, MAX_WORDS)));
     }
     serde_json::from_value(Value::Object(plain)).ok()
 }
@@ -157,7 +160,10 @@ pub(super) fn yes_or_no() -> ElicitationSchema {
 }
 
 /// What was written into the fields that were asked for.
-pub(super) fn filled(answer: &ElicitResult, fields: &[InputField]) -> Option<Map<String, Value>> {
+pub(super) fn filled_values(
+    answer: &ElicitResult,
+    fields: &[InputField],
+) -> Option<Map<String, Value>> {
     if answer.action != ElicitationAction::Accept {
         return None;
     }
@@ -169,6 +175,6 @@ pub(super) fn filled(answer: &ElicitResult, fields: &[InputField]) -> Option<Map
 }
 
 /// Whether a person has said yes.
-pub(super) fn is_yes(answer: &ElicitResult) -> bool {
+pub(super) fn is_accepted(answer: &ElicitResult) -> bool {
     answer.action == ElicitationAction::Accept
 }

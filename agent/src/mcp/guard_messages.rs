@@ -3,32 +3,32 @@
 
 use std::collections::BTreeSet;
 
-use a2s::one_line;
+use a2s::to_single_line;
 use rmcp::model::{ElicitResult, JsonObject, RequestId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::elicitation::is_yes;
+use super::elicitation::is_accepted;
 use super::run_tool::CONFIRM;
-use super::server::Shared;
-use crate::guard::{Guard, GuardContext, Hidden, NOBODY_ELSE};
+use super::server::McpServerState;
+use crate::guard::{ADDED_CONSENT, Guard, GuardContext, RedactedInputs};
 
 /// The longest words of a guardian that are told.
 const MAX_WORDS: usize = 500;
 
 /// The inputs of a capability in a request.
 #[derive(Debug, Clone)]
-pub(super) struct Inputs {
+pub(super) struct RequestInputs {
     /// The members of `params` that lead to them.
-    pub(super) way: &'static [&'static str],
+    pub(super) path: &'static [&'static str],
     /// Which of them guardians are not shown.
-    pub(super) hidden: Hidden,
+    pub(super) hidden: RedactedInputs,
 }
 
 /// A message and its answer, as the guardians see them.
-pub(super) struct Exchange<'a> {
-    pub(super) shared: &'a Shared,
+pub(super) struct GuardedExchange<'a> {
+    pub(super) shared: &'a McpServerState,
     /// The guardians of the caller.
     pub(super) guard: &'a Guard,
     pub(super) session: &'a str,
@@ -40,10 +40,10 @@ pub(super) struct Exchange<'a> {
     prefix: String,
 }
 
-impl<'a> Exchange<'a> {
+impl<'a> GuardedExchange<'a> {
     /// A message that begins a turn.
     pub(super) fn new(
-        shared: &'a Shared,
+        shared: &'a McpServerState,
         guard: &'a Guard,
         session: &'a str,
         id: RequestId,
@@ -55,7 +55,7 @@ impl<'a> Exchange<'a> {
 
     /// A request to the client within the same turn, the `number`th. `id` stands for the one that it
     /// gets when it is sent.
-    pub(super) fn within(&self, number: usize, id: RequestId, method: &'static str) -> Self {
+    pub(super) fn nested(&self, number: usize, id: RequestId, method: &'static str) -> Self {
         let prefix = format!("ask-{number}-");
         let Self { shared, guard, session, .. } = *self;
         let turn = self.turn.clone();
@@ -67,10 +67,10 @@ impl<'a> Exchange<'a> {
     ///
     /// # Errors
     /// The words of the guardian that forbids it, or why what it wants cannot be done.
-    pub(super) async fn request<P: Serialize + DeserializeOwned>(
+    pub(super) async fn check_request<P: Serialize + DeserializeOwned>(
         &self,
         params: P,
-        inputs: Option<&Inputs>,
+        inputs: Option<&RequestInputs>,
     ) -> Result<P, String> {
         let before = json!(params);
         let mut shown = before.clone();
@@ -91,14 +91,14 @@ impl<'a> Exchange<'a> {
         if let Some(inputs) = inputs {
             inputs.reveal(&mut params, &before);
         }
-        wanted(&before, params)
+        accept_change(&before, params)
     }
 
     /// The answer that is sent: as it is, or as the guardians want it.
     ///
     /// # Errors
     /// The words of the guardian that forbids it, or why what it wants cannot be done.
-    pub(super) async fn answer<R: Serialize + DeserializeOwned>(
+    pub(super) async fn check_result<R: Serialize + DeserializeOwned>(
         &self,
         result: R,
     ) -> Result<R, String> {
@@ -106,14 +106,14 @@ impl<'a> Exchange<'a> {
         let message =
             object([("jsonrpc", json!("2.0")), ("id", json!(self.id)), ("result", before.clone())]);
         let Some(mut message) = self.ask("result", message).await? else { return Ok(result) };
-        wanted(&before, message.remove("result").unwrap_or_default())
+        accept_change(&before, message.remove("result").unwrap_or_default())
     }
 
     /// What the guardians want in the place of a message; none when it may stay as it is.
     async fn ask(&self, step: &str, message: JsonObject) -> Result<Option<JsonObject>, String> {
         let step = format!("{}{step}", self.prefix);
         let scene = GuardContext { session: self.session, turn: &self.turn, step: &step };
-        let guarded = self.guard.mcp(scene, message.clone()).await;
+        let guarded = self.guard.check_mcp(scene, message.clone()).await;
         let used = guarded.outcome.map_err(|denial| denial.message)?;
         if used == message {
             return Ok(None);
@@ -132,22 +132,26 @@ fn object<const N: usize>(members: [(&str, Value); N]) -> JsonObject {
 
 /// What the guardians want in the place of `before`, unless it cannot be used, or says yes in a
 /// person's place.
-fn wanted<T: Serialize + DeserializeOwned>(before: &Value, wanted: Value) -> Result<T, String> {
+fn accept_change<T: Serialize + DeserializeOwned>(
+    before: &Value,
+    wanted: Value,
+) -> Result<T, String> {
     let wanted: T = serde_json::from_value(wanted).map_err(|error| {
-        let error = one_line(&error.to_string(), MAX_WORDS);
+        let error = to_single_line(&error.to_string(), MAX_WORDS);
         format!("what the guardian wants instead cannot be used: {error}")
     })?;
-    match yeses(&json!(wanted)).is_subset(&yeses(before)) {
+    match confirmed_questions(&json!(wanted)).is_subset(&confirmed_questions(before)) {
         true => Ok(wanted),
-        false => Err(NOBODY_ELSE.to_owned()),
+        false => Err(ADDED_CONSENT.to_owned()),
     }
 }
 
 /// The questions that a message says yes to: those whose answers come with a call, and the one that
 /// it is the answer to, which needs no name.
-fn yeses(message: &Value) -> BTreeSet<&str> {
+fn confirmed_questions(message: &Value) -> BTreeSet<&str> {
     // However an answer is written, it is read as it is where it counts.
-    let says_yes = |answer: &Value| ElicitResult::deserialize(answer).is_ok_and(|it| is_yes(&it));
+    let says_yes =
+        |answer: &Value| ElicitResult::deserialize(answer).is_ok_and(|it| is_accepted(&it));
     let answers = message.get("inputResponses").and_then(Value::as_object);
     let answers = answers.into_iter().flatten().filter(|(_, answer)| says_yes(answer));
     // A client without forms says yes by an argument.
@@ -156,24 +160,24 @@ fn yeses(message: &Value) -> BTreeSet<&str> {
     answers.chain(says_yes(message).then_some("")).chain(confirmed).collect()
 }
 
-impl Inputs {
+impl RequestInputs {
     fn hide(&self, params: &mut Value) {
         if let Some(inputs) = self.of_mut(params) {
-            self.hidden.hide(inputs);
+            self.hidden.redact(inputs);
         }
     }
 
     fn reveal(&self, params: &mut Value, before: &Value) {
-        let before = self.way.iter().try_fold(before, |value, name| value.get(*name));
+        let before = self.path.iter().try_fold(before, |value, name| value.get(*name));
         if let (Some(inputs), Some(before)) =
             (self.of_mut(params), before.and_then(Value::as_object))
         {
-            self.hidden.reveal(inputs, before);
+            self.hidden.restore(inputs, before);
         }
     }
 
     fn of_mut<'v>(&self, params: &'v mut Value) -> Option<&'v mut JsonObject> {
-        let found = self.way.iter().try_fold(params, |value, name| value.get_mut(*name));
+        let found = self.path.iter().try_fold(params, |value, name| value.get_mut(*name));
         found.and_then(Value::as_object_mut)
     }
 }
@@ -188,7 +192,8 @@ mod tests {
     fn no_yes_is_added_however_it_is_written() {
         let call = |answers: Value| json!({"name": "t", "inputResponses": answers});
         let check = |before: &Value, after: Value, is_used: bool| {
-            let used = wanted::<CallToolRequestParams>(&call(before.clone()), call(after.clone()));
+            let used =
+                accept_change::<CallToolRequestParams>(&call(before.clone()), call(after.clone()));
             assert_eq!(used.is_ok(), is_used, "{before} {after}");
         };
         let (yes, no) = (json!({"action": "accept"}), json!({"action": "decline"}));
@@ -204,14 +209,14 @@ mod tests {
         }
 
         let confirmed = |digest: &str| json!({"name": "t", "arguments": {CONFIRM: digest}});
-        let with = |before: &Value, after| wanted::<CallToolRequestParams>(before, after);
+        let with = |before: &Value, after| accept_change::<CallToolRequestParams>(before, after);
         assert!(with(&confirmed("a"), confirmed("a")).is_ok());
         assert!(with(&confirmed("a"), json!({"name": "t", "arguments": {}})).is_ok());
         assert!(with(&confirmed("a"), confirmed("b")).is_err());
         assert!(with(&json!({"name": "t"}), confirmed("a")).is_err());
 
-        assert!(wanted::<ElicitResult>(&yes, no.clone()).is_ok());
-        assert!(wanted::<ElicitResult>(&no, no.clone()).is_ok());
-        assert!(wanted::<ElicitResult>(&no, yes).is_err());
+        assert!(accept_change::<ElicitResult>(&yes, no.clone()).is_ok());
+        assert!(accept_change::<ElicitResult>(&no, no.clone()).is_ok());
+        assert!(accept_change::<ElicitResult>(&no, yes).is_err());
     }
 }

@@ -10,9 +10,9 @@ use rmcp::model::{
 use semver::Version;
 use serde_json::{Value, json};
 
-use super::server::Caller;
+use super::server::McpCaller;
 use crate::client::Error as ClientError;
-use crate::registry::Registry;
+use crate::registry::RemoteRegistry;
 
 /// What the addresses of documents begin with.
 const PREFIX: &str = "a2s://capabilities/";
@@ -30,14 +30,14 @@ pub(super) fn uri_of(name: &str, version: &Version) -> String {
 
 /// A page of documents: the newest version of each capability, in order of name.
 pub(super) async fn list(
-    caller: &Caller,
+    caller: &McpCaller,
     cursor: Option<&str>,
 ) -> Result<ListResourcesResult, ErrorData> {
     if cursor.is_some_and(|cursor| CapabilityName::new(cursor).is_err()) {
         return Err(ErrorData::invalid_params("the cursor is none of this server's", None));
     }
     let page =
-        Registry::new(caller.clients.registry.clone()).list(cursor).await.map_err(refused)?;
+        RemoteRegistry::new(caller.clients.registry.clone()).list(cursor).await.map_err(refused)?;
     let resources = page.capabilities.into_iter().map(|capability| {
         Resource::new(
             uri_of(capability.name.as_str(), &capability.version),
@@ -60,13 +60,13 @@ pub(super) fn template() -> ResourceTemplate {
 }
 
 /// The document at an address, as it was published.
-pub(super) async fn read(caller: &Caller, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+pub(super) async fn read(caller: &McpCaller, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let unknown =
         || ErrorData::resource_not_found("there is no such document", Some(json!({ "uri": uri })));
     let (name, version) =
         uri.strip_prefix(PREFIX).and_then(|rest| rest.split_once('@')).ok_or_else(unknown)?;
     let name = CapabilityName::new(name).map_err(|_| unknown())?;
-    let registry = Registry::new(caller.clients.registry.clone());
+    let registry = RemoteRegistry::new(caller.clients.registry.clone());
     let (_, source) =
         registry.document(&name, version, None).await.map_err(|error| match &error {
             ClientError::Refused { problem } if problem.status < 500 => unknown(),
@@ -122,7 +122,7 @@ pub(super) fn fill_prompt(request: &GetPromptRequestParams) -> Result<GetPromptR
 
 /// Names and versions that begin with what was typed.
 pub(super) async fn complete(
-    caller: &Caller,
+    caller: &McpCaller,
     request: &CompleteRequestParams,
 ) -> Result<CompleteResult, ErrorData> {
     let is_document = match &request.r#ref {
@@ -150,8 +150,8 @@ pub(super) async fn complete(
     info.map(CompleteResult::new).map_err(|error| ErrorData::internal_error(error, None))
 }
 
-async fn names(caller: &Caller, typed: &str) -> Result<Vec<String>, ClientError> {
-    let registry = Registry::new(caller.clients.registry.clone());
+async fn names(caller: &McpCaller, typed: &str) -> Result<Vec<String>, ClientError> {
+    let registry = RemoteRegistry::new(caller.clients.registry.clone());
     let typed = typed.to_ascii_lowercase();
     let mut names = Vec::new();
     let mut after = None;
@@ -167,9 +167,9 @@ async fn names(caller: &Caller, typed: &str) -> Result<Vec<String>, ClientError>
     Ok(names)
 }
 
-async fn versions(caller: &Caller, name: &str, typed: &str) -> Result<Vec<String>, ClientError> {
+async fn versions(caller: &McpCaller, name: &str, typed: &str) -> Result<Vec<String>, ClientError> {
     let Ok(name) = CapabilityName::new(name) else { return Ok(Vec::new()) };
-    match Registry::new(caller.clients.registry.clone()).versions(&name).await {
+    match RemoteRegistry::new(caller.clients.registry.clone()).versions(&name).await {
         Ok(known) => {
             let versions = known.versions.iter().map(|version| version.version.to_string());
             Ok(versions.filter(|version| version.starts_with(typed)).collect())

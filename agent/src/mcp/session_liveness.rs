@@ -33,21 +33,21 @@ const WITHOUT_SESSIONS: &str = "2026-07-28";
 
 /// The sessions, and who of them is there.
 #[derive(Clone)]
-pub(super) struct Presence {
+pub(super) struct SessionLiveness {
     manager: Arc<LocalSessionManager>,
     limits: Limits,
-    sessions: Arc<Mutex<BTreeMap<String, Arc<Session>>>>,
+    sessions: Arc<Mutex<BTreeMap<String, Arc<LiveSession>>>>,
     /// The party that opened each session, and how many requests came in it. The first says that the
     /// client is ready.
-    owners: Arc<Mutex<BTreeMap<String, (Owner, usize)>>>,
+    owners: Arc<Mutex<BTreeMap<String, (SessionOwner, usize)>>>,
 }
 
 /// The principal that opened a session; none for a caller without a known token.
-type Owner = Option<Principal>;
+type SessionOwner = Option<Principal>;
 
 /// One session.
 #[derive(Debug, Default)]
-pub(super) struct Session {
+pub(super) struct LiveSession {
     /// Answers that are being read.
     connections: AtomicUsize,
     /// Calls under way.
@@ -57,52 +57,52 @@ pub(super) struct Session {
 
 /// A call that is under way; dropping it ends it.
 #[derive(Debug)]
-pub(super) struct CallUnderWay(Arc<Session>);
+pub(super) struct ActiveCall(Arc<LiveSession>);
 
-impl Session {
+impl LiveSession {
     /// Counts a call; none when there are `most` already.
-    pub(super) fn begin(self: &Arc<Self>, most: usize) -> Option<CallUnderWay> {
+    pub(super) fn begin_call(self: &Arc<Self>, most: usize) -> Option<ActiveCall> {
         let begun = self.calls.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |calls| {
             (calls < most).then_some(calls + 1)
         });
-        begun.ok().map(|_| CallUnderWay(Arc::clone(self)))
+        begun.ok().map(|_| ActiveCall(Arc::clone(self)))
     }
 
     /// Ends when nobody reads any more.
-    pub(super) async fn is_gone(&self) {
+    pub(super) async fn wait_until_gone(&self) {
         self.gone.cancelled().await;
     }
 }
 
-impl Drop for CallUnderWay {
+impl Drop for ActiveCall {
     fn drop(&mut self) {
         self.0.calls.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Presence {
+impl SessionLiveness {
     pub(super) fn new(manager: Arc<LocalSessionManager>, limits: Limits) -> Self {
         Self { manager, limits, sessions: Arc::default(), owners: Arc::default() }
     }
 
-    fn sessions(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Session>>> {
+    fn sessions(&self) -> MutexGuard<'_, BTreeMap<String, Arc<LiveSession>>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a connection of a session.
-    fn enter(&self, id: &str) -> Connection {
+    fn connect(&self, id: &str) -> SessionConnection {
         let mut sessions = self.sessions();
         let session = Arc::clone(sessions.entry(id.to_owned()).or_default());
         session.connections.fetch_add(1, Ordering::Relaxed);
-        Connection { presence: self.clone(), id: id.to_owned(), session }
+        SessionConnection { liveness: self.clone(), id: id.to_owned(), session }
     }
 
-    fn owners(&self) -> MutexGuard<'_, BTreeMap<String, (Owner, usize)>> {
+    fn owners(&self) -> MutexGuard<'_, BTreeMap<String, (SessionOwner, usize)>> {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether `owner` may open one more session.
-    async fn has_room(&self, owner: &Owner) -> bool {
+    async fn has_room(&self, owner: &SessionOwner) -> bool {
         let known = self.manager.sessions.read().await;
         let mut owners = self.owners();
         owners.retain(|id, _| known.contains_key(id.as_str()));
@@ -111,7 +111,7 @@ impl Presence {
     }
 
     /// Whether a session is known, and was opened by `owner`; then the request is counted.
-    async fn belongs(&self, id: &str, owner: &Owner) -> bool {
+    async fn is_owned_by(&self, id: &str, owner: &SessionOwner) -> bool {
         let is_known = self.manager.sessions.read().await.contains_key(id);
         match self.owners().get_mut(id) {
             Some((opener, requests)) if is_known && opener == owner => {
@@ -123,7 +123,7 @@ impl Presence {
     }
 
     /// Ends a session that has just been opened, if it is one too many.
-    async fn keeps(&self, opened: &HeaderMap, owner: Owner) -> bool {
+    async fn admit_session(&self, opened: &HeaderMap, owner: SessionOwner) -> bool {
         let Some(id) = header(opened, SESSION) else { return true };
         let known = self.manager.sessions.read().await.len();
         // Counting and taking a place hold the same lock.
@@ -138,7 +138,7 @@ impl Presence {
             has_room
         };
         if is_taken {
-            self.expect_use(id.to_owned());
+            self.close_if_unused(id.to_owned());
             return true;
         }
         // One that cannot be ended ends by itself: nothing is ever said in it.
@@ -147,19 +147,19 @@ impl Presence {
     }
 
     /// Ends a session in which nothing is asked for a while after it was opened.
-    fn expect_use(&self, id: String) {
+    fn close_if_unused(&self, id: String) {
         let presence = self.clone();
         tokio::spawn(async move {
             tokio::time::sleep(presence.limits.unused).await;
             let is_used = presence.owners().get(&id).is_some_and(|(_, requests)| *requests > 1);
             if !is_used {
-                presence.leave(&id);
+                presence.remove(&id);
                 let _ = presence.manager.close_session(&id.into()).await;
             }
         });
     }
 
-    fn leave(&self, id: &str) {
+    fn remove(&self, id: &str) {
         self.owners().remove(id);
         if let Some(session) = self.sessions().remove(id) {
             session.gone.cancel();
@@ -168,18 +168,18 @@ impl Presence {
 }
 
 /// An answer that somebody reads.
-struct Connection {
-    presence: Presence,
+struct SessionConnection {
+    liveness: SessionLiveness,
     id: String,
-    session: Arc<Session>,
+    session: Arc<LiveSession>,
 }
 
-impl Drop for Connection {
+impl Drop for SessionConnection {
     fn drop(&mut self) {
         if self.session.connections.fetch_sub(1, Ordering::Relaxed) > 1 {
             return;
         }
-        let (presence, id) = (self.presence.clone(), std::mem::take(&mut self.id));
+        let (presence, id) = (self.liveness.clone(), std::mem::take(&mut self.id));
         let session = Arc::clone(&self.session);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
@@ -200,8 +200,8 @@ impl Drop for Connection {
 }
 
 /// Counts sessions and connections. Calls find their [`Session`] among the extensions of a request.
-pub(super) async fn watch(
-    State(presence): State<Presence>,
+pub(super) async fn track_session(
+    State(presence): State<SessionLiveness>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -215,15 +215,19 @@ pub(super) async fn watch(
         }
         let response = next.run(request).await;
         // `initialize` opens one whatever version it names, and several may have come at once.
-        return if presence.keeps(response.headers(), owner).await { response } else { too_many() };
+        return if presence.admit_session(response.headers(), owner).await {
+            response
+        } else {
+            too_many()
+        };
     };
-    if !presence.belongs(&id, &owner).await {
+    if !presence.is_owned_by(&id, &owner).await {
         // The transport says that there is no such session, whether there is one or not.
         request.headers_mut().insert(SESSION, HeaderValue::from_static(NO_SUCH));
         return next.run(request).await;
     }
     if request.method() == Method::DELETE {
-        presence.leave(&id);
+        presence.remove(&id);
         let response = next.run(request).await;
         // The transport answers 202, which the official SDK for Python reports as a failure. The session
         // has ended, and there is nothing to read.
@@ -233,12 +237,12 @@ pub(super) async fn watch(
             response
         };
     }
-    let connection = presence.enter(&id);
+    let connection = presence.connect(&id);
     request.extensions_mut().insert(Arc::clone(&connection.session));
     let (head, body) = next.run(request).await.into_parts();
     let body = body.into_data_stream().map(move |chunk| {
         // It lives as long as the stream.
-        let _: &Connection = &connection;
+        let _: &SessionConnection = &connection;
         chunk
     });
     Response::from_parts(head, Body::from_stream(body))
@@ -263,11 +267,11 @@ mod tests {
 
     #[test]
     fn calls_are_counted_while_they_are_under_way() {
-        let session = Arc::new(Session::default());
-        let first = session.begin(2).unwrap();
-        let _second = session.begin(2).unwrap();
-        assert!(session.begin(2).is_none());
+        let session = Arc::new(LiveSession::default());
+        let first = session.begin_call(2).unwrap();
+        let _second = session.begin_call(2).unwrap();
+        assert!(session.begin_call(2).is_none());
         drop(first);
-        assert!(session.begin(2).is_some());
+        assert!(session.begin_call(2).is_some());
     }
 }

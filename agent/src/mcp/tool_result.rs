@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use a2s::api::{NextAction, Problem, RunError};
-use a2s::one_line;
+use a2s::to_single_line;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -13,11 +13,11 @@ use crate::client::Error as ClientError;
 /// The member of `_meta` that has the error of a result as programs read it.
 const ERROR: &str = "a2s/error";
 /// The longest message of a refusal, in characters.
-const MAX_WORDS: usize = 2_000;
+const MAX_MESSAGE_CHARS: usize = 2_000;
 
 /// Why a call did not do what was wanted, and what whoever called does next.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Refusal {
+pub(super) struct ToolError {
     /// The code, when registry or executor has one for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) code: Option<String>,
@@ -31,9 +31,9 @@ pub(super) struct Refusal {
     pub(super) details: Box<Value>,
 }
 
-impl Refusal {
+impl ToolError {
     /// Something in the call is to be changed.
-    pub(super) fn of_caller(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(super) fn for_caller(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             code: None,
             message: message.into(),
@@ -44,7 +44,7 @@ impl Refusal {
     }
 
     /// A guardian has said no; `words` are its own.
-    pub(super) fn of_guardian(what: &str, words: &str) -> Self {
+    pub(super) fn from_denial(what: &str, words: &str) -> Self {
         Self {
             code: None,
             message: format!("the guardian does not allow {what}: {words}"),
@@ -58,7 +58,7 @@ impl Refusal {
         Self { details: Box::new(details), ..self }
     }
 
-    fn of_problem(problem: Problem) -> Self {
+    fn from_problem(problem: Problem) -> Self {
         let next = match problem.status {
             401 | 403 => NextAction::AskOperator,
             429 | 502 | 503 | 504 => NextAction::Repeat,
@@ -73,7 +73,7 @@ impl Refusal {
             ),
             _ => problem.hint,
         };
-        let message = one_line(&problem.detail, MAX_WORDS);
+        let message = to_single_line(&problem.detail, MAX_MESSAGE_CHARS);
         Self { code: Some(problem.code), message, hint, next, details: Box::default() }
     }
 
@@ -86,7 +86,7 @@ impl Refusal {
         if let Some(hint) = &self.hint {
             write_line(&mut text, format_args!("What to do: {hint}"));
         }
-        write_line(&mut text, format_args!("{}", in_words(self.next)));
+        write_line(&mut text, format_args!("{}", describe_next_action(self.next)));
         if !self.details.is_null() {
             write_line(&mut text, format_args!("{}", self.details));
         }
@@ -98,11 +98,11 @@ impl Refusal {
     }
 }
 
-impl From<ClientError> for Refusal {
+impl From<ClientError> for ToolError {
     fn from(error: ClientError) -> Self {
-        let message = one_line(&error.to_string(), MAX_WORDS);
+        let message = to_single_line(&error.to_string(), MAX_MESSAGE_CHARS);
         match error {
-            ClientError::Refused { problem } => Self::of_problem(*problem),
+            ClientError::Refused { problem } => Self::from_problem(*problem),
             ClientError::Unreachable { .. } => Self {
                 code: None,
                 message,
@@ -110,7 +110,7 @@ impl From<ClientError> for Refusal {
                 next: NextAction::Repeat,
                 details: Box::default(),
             },
-            ClientError::BadAnswer { .. } => Self {
+            ClientError::BadResponse { .. } => Self {
                 code: None,
                 message,
                 hint: Some("Choose another capability, or tell the user.".to_owned()),
@@ -122,7 +122,7 @@ impl From<ClientError> for Refusal {
 }
 
 /// What a model does next, in words.
-pub(super) fn in_words(next: NextAction) -> &'static str {
+pub(super) fn describe_next_action(next: NextAction) -> &'static str {
     match next {
         NextAction::Repeat => "Next: call it again in a while; that is safe.",
         NextAction::CheckService => {
@@ -149,7 +149,7 @@ pub(super) fn in_words(next: NextAction) -> &'static str {
 }
 
 /// Structured content, and the same as text behind `preface`.
-pub(super) fn told(preface: &str, value: &impl Serialize) -> CallToolResult {
+pub(super) fn structured_result(preface: &str, value: &impl Serialize) -> CallToolResult {
     let value = json!(value);
     let text = format!("{preface}\n{value}");
     let mut result = CallToolResult::structured(value);
@@ -159,7 +159,7 @@ pub(super) fn told(preface: &str, value: &impl Serialize) -> CallToolResult {
 
 /// Structured content which came from services, and the same as text between marks that nobody
 /// outside could know.
-pub(super) fn told_as_data(
+pub(super) fn service_data_result(
     preface: &str,
     value: &impl Serialize,
     from: &str,
@@ -177,14 +177,17 @@ pub(super) fn told_as_data(
 }
 
 /// The error of a run, for a model: the executor's own words, and what to do next.
-pub(super) fn failure_in_words(error: &RunError) -> String {
-    let mut text = format!("{}: {}", error.code, one_line(&error.message, MAX_WORDS));
+pub(super) fn describe_run_error(error: &RunError) -> String {
+    let mut text = format!("{}: {}", error.code, to_single_line(&error.message, MAX_MESSAGE_CHARS));
     if let Some(step) = &error.step {
         write_line(&mut text, format_args!("Step: {step}"));
     }
-    write_line(&mut text, format_args!("What to do: {}", one_line(&error.hint, MAX_WORDS)));
+    write_line(
+        &mut text,
+        format_args!("What to do: {}", to_single_line(&error.hint, MAX_MESSAGE_CHARS)),
+    );
     let next = error.next.unwrap_or(NextAction::ChooseAnother);
-    write_line(&mut text, format_args!("{}", in_words(next)));
+    write_line(&mut text, format_args!("{}", describe_next_action(next)));
     if !error.repeat_safe {
         write_line(
             &mut text,

@@ -13,7 +13,7 @@ use super::tool_result::object;
 
 /// One of the five tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Own {
+pub(super) enum BuiltInTool {
     Search,
     Describe,
     Plan,
@@ -21,7 +21,7 @@ pub(super) enum Own {
     Verify,
 }
 
-impl Own {
+impl BuiltInTool {
     const ALL: [Self; 5] = [Self::Search, Self::Describe, Self::Plan, Self::Execute, Self::Verify];
 
     pub(super) fn name(self) -> &'static str {
@@ -93,11 +93,11 @@ impl Own {
 
     fn tool(self) -> Tool {
         let (input, output) = match self {
-            Self::Search => schemas::<SearchArgs, Found>(),
-            Self::Describe => schemas::<DescribeArgs, Described>(),
-            Self::Plan => schemas::<PlanArgs, Planned>(),
-            Self::Execute => schemas::<ExecuteArgs, Ran>(),
-            Self::Verify => schemas::<VerifyArgs, Verified>(),
+            Self::Search => schemas::<SearchToolArgs, SearchToolResult>(),
+            Self::Describe => schemas::<DescribeArgs, DescribeToolResult>(),
+            Self::Plan => schemas::<PlanArgs, PlanToolResult>(),
+            Self::Execute => schemas::<ExecuteArgs, ExecuteToolResult>(),
+            Self::Verify => schemas::<VerifyArgs, VerifyToolResult>(),
         };
         let annotations = self.annotations();
         let title = annotations.title.clone().unwrap_or_default();
@@ -109,17 +109,17 @@ impl Own {
 }
 
 /// The five tools.
-pub(super) fn own() -> &'static [Tool] {
+pub(super) fn built_in_tools() -> &'static [Tool] {
     static OWN: LazyLock<Vec<Tool>> =
-        LazyLock::new(|| Own::ALL.into_iter().map(Own::tool).collect());
+        LazyLock::new(|| BuiltInTool::ALL.into_iter().map(BuiltInTool::tool).collect());
     &OWN
 }
 
-trait Titled {
+trait TitledAnnotations {
     fn titled(self, title: &str) -> Self;
 }
 
-impl Titled for ToolAnnotations {
+impl TitledAnnotations for ToolAnnotations {
     fn titled(mut self, title: &str) -> Self {
         self.title = Some(title.to_owned());
         self
@@ -130,13 +130,13 @@ fn schemas<I: JsonSchema + 'static, O: JsonSchema + 'static>() -> (JsonObject, J
     // Both are objects: the types are structs.
     let input = schema_for_input::<I>().map(|schema| (*schema).clone()).unwrap_or_default();
     let schemas = [input, (*schema_for_output::<O>()).clone()];
-    let [input, output] = schemas.map(|schema| object(plain(Value::Object(schema))));
+    let [input, output] = schemas.map(|schema| object(simplify_schema(Value::Object(schema))));
     (input, output)
 }
 
 /// A schema without what some clients and models stumble over: an absent member is left out and not
 /// null, and numbers have no sizes of Rust.
-fn plain(schema: Value) -> Value {
+fn simplify_schema(schema: Value) -> Value {
     match schema {
         Value::Object(members) => {
             let mut kept = JsonObject::new();
@@ -152,13 +152,13 @@ fn plain(schema: Value) -> Value {
                     {
                         continue;
                     }
-                    (_, value) => plain(value),
+                    (_, value) => simplify_schema(value),
                 };
                 kept.insert(name, value);
             }
             Value::Object(kept)
         }
-        Value::Array(items) => Value::Array(items.into_iter().map(plain).collect()),
+        Value::Array(items) => Value::Array(items.into_iter().map(simplify_schema).collect()),
         other => other,
     }
 }
@@ -166,7 +166,7 @@ fn plain(schema: Value) -> Value {
 /// Arguments of `search_capabilities`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SearchArgs {
+pub(super) struct SearchToolArgs {
     /// What is to be done, in the user's words
     pub(super) intent: String,
     /// How many hits at most: 1 to 20, 5 when absent
@@ -249,9 +249,9 @@ pub(super) struct VerifyArgs {
 
 /// What `search_capabilities` answers.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Found {
+pub(super) struct SearchToolResult {
     /// What fits, best first
-    pub(super) capabilities: Vec<SearchHit>,
+    pub(super) capabilities: Vec<ToolSearchHit>,
     /// Pass as `cursor` for more hits
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next: Option<String>,
@@ -260,12 +260,12 @@ pub(super) struct Found {
     pub(super) message: Option<String>,
     /// What was nearest then. These are no hits: do not run one without asking the user
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) nearest: Vec<NearMiss>,
+    pub(super) nearest: Vec<ToolNearMiss>,
 }
 
 /// A capability that fits.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct SearchHit {
+pub(super) struct ToolSearchHit {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) checksum: String,
@@ -274,7 +274,7 @@ pub(super) struct SearchHit {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) deprecated: Option<String>,
     /// What it takes
-    pub(super) inputs: Vec<Input>,
+    pub(super) inputs: Vec<ToolInput>,
     /// How near it is to the intent, 0 to 1
     pub(super) similarity: f64,
     /// The share of runs that succeeded
@@ -287,7 +287,7 @@ pub(super) struct SearchHit {
 
 /// A capability that does not fit, but less badly than others.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct NearMiss {
+pub(super) struct ToolNearMiss {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) description: String,
@@ -297,7 +297,7 @@ pub(super) struct NearMiss {
 
 /// An input of a capability.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Input {
+pub(super) struct ToolInput {
     pub(super) name: String,
     pub(super) required: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -312,7 +312,7 @@ pub(super) struct Input {
     pub(super) secret: bool,
 }
 
-impl From<&InputField> for Input {
+impl From<&InputField> for ToolInput {
     fn from(field: &InputField) -> Self {
         Self {
             name: field.name.clone(),
@@ -327,7 +327,7 @@ impl From<&InputField> for Input {
 
 /// What `describe_capability` answers.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Described {
+pub(super) struct DescribeToolResult {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) checksum: String,
@@ -356,18 +356,18 @@ pub(super) struct Described {
     pub(super) document: String,
 }
 
-pub(super) fn word(complexity: Complexity) -> String {
+pub(super) fn complexity_name(complexity: Complexity) -> String {
     complexity.as_str().to_owned()
 }
 
 /// What `plan_capability` answers.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Planned {
+pub(super) struct PlanToolResult {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) checksum: String,
     /// Inputs that a run needs and nobody has given
-    pub(super) missing: Vec<Input>,
+    pub(super) missing: Vec<ToolInput>,
     /// Credentials that a run needs and that the operator has not stored: host and scheme
     pub(super) missing_credentials: Vec<String>,
     /// The hosts that requests go to
@@ -386,7 +386,7 @@ pub(super) struct Planned {
 
 /// What `execute_capability` answers, and every capability that is a tool of its own.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Ran {
+pub(super) struct ExecuteToolResult {
     /// Id of the run
     pub(super) run: String,
     /// `succeeded`, `failed`, `denied`, `cancelled`, `waiting` or `running`
@@ -399,12 +399,12 @@ pub(super) struct Ran {
     pub(super) output: Option<Value>,
     /// Why it did not succeed
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) error: Option<Failure>,
+    pub(super) error: Option<ToolRunError>,
 }
 
 /// Why a run did not succeed.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Failure {
+pub(super) struct ToolRunError {
     /// The code: `A2S321`
     pub(super) code: String,
     pub(super) message: String,
@@ -423,7 +423,7 @@ pub(super) struct Failure {
 
 /// What `verify_capability` answers.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Verified {
+pub(super) struct VerifyToolResult {
     pub(super) valid: bool,
     pub(super) name: String,
     pub(super) version: String,

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use reqwest::header::HeaderMap;
 
-use super::{BuildError, FailMode, Failure, GuardianClient, Outcome, Verdict, VerdictSource};
+use super::{
+    BuildError, FailMode, GuardianClient, GuardianError, GuardianOutcome, Verdict, VerdictSource,
+};
 use crate::message::Request;
 
 /// Guardians that all have to agree, each with a name for records.
@@ -24,19 +26,19 @@ use crate::message::Request;
 /// ```
 #[derive(Clone, Debug)]
 pub struct GuardianChain {
-    first: Named,
-    others: Vec<Named>,
+    first: NamedGuardian,
+    others: Vec<NamedGuardian>,
 }
 
 #[derive(Clone, Debug)]
-struct Named {
+struct NamedGuardian {
     name: String,
     client: GuardianClient,
 }
 
-impl Named {
-    fn apart(&self) -> Result<Self, BuildError> {
-        Ok(Self { name: self.name.clone(), client: self.client.apart()? })
+impl NamedGuardian {
+    fn with_own_pool(&self) -> Result<Self, BuildError> {
+        Ok(Self { name: self.name.clone(), client: self.client.with_own_pool()? })
     }
 }
 
@@ -47,19 +49,19 @@ pub struct ChainVerdict {
     pub verdict: Verdict,
     /// What each that was asked has said, in order: never empty, and the last is the one that denied
     /// if one did. Each [`Outcome::origin`] tells a guardian that failed.
-    pub outcomes: Vec<(String, Outcome)>,
+    pub outcomes: Vec<(String, GuardianOutcome)>,
 }
 
 impl GuardianChain {
     /// One guardian, by a name for records.
     pub fn new(name: impl Into<String>, client: GuardianClient) -> Self {
-        Self { first: Named { name: name.into(), client }, others: Vec::new() }
+        Self { first: NamedGuardian { name: name.into(), client }, others: Vec::new() }
     }
 
     /// These and then one more.
     #[must_use]
     pub fn and(mut self, name: impl Into<String>, client: GuardianClient) -> Self {
-        self.others.push(Named { name: name.into(), client });
+        self.others.push(NamedGuardian { name: name.into(), client });
         self
     }
 
@@ -67,9 +69,10 @@ impl GuardianChain {
     ///
     /// # Errors
     /// The HTTP client of one cannot be made.
-    pub fn apart(&self) -> Result<Self, BuildError> {
-        let others = self.others.iter().map(Named::apart).collect::<Result<_, _>>()?;
-        Ok(Self { first: self.first.apart()?, others })
+    pub fn with_own_pools(&self) -> Result<Self, BuildError> {
+        let others =
+            self.others.iter().map(NamedGuardian::with_own_pool).collect::<Result<_, _>>()?;
+        Ok(Self { first: self.first.with_own_pool()?, others })
     }
 
     /// Their names, in the order in which they are asked.
@@ -91,13 +94,13 @@ impl GuardianChain {
 
     /// The same with headers for this question alone, such as those of a trace.
     pub async fn ask_with(&self, question: &Request, headers: &HeaderMap) -> ChainVerdict {
-        self.ask_following(question, headers, |_| Ok(())).await
+        self.ask_and_apply(question, headers, |_| Ok(())).await
     }
 
     /// The same for an agent that cannot do just anything: `follow` does what a modification wants,
     /// before the next guardian is asked, or says why that cannot be done. Then the modification
     /// cannot be used ([`Failure::Modification`]), which is a denial whatever the fail mode.
-    pub async fn ask_following(
+    pub async fn ask_and_apply(
         &self,
         question: &Request,
         headers: &HeaderMap,
@@ -111,8 +114,8 @@ impl GuardianChain {
             if let Verdict::Modify(modified) = &outcome.verdict
                 && let Err(reason) = follow(modified)
             {
-                let failure = Failure::Modification(reason);
-                outcome = Outcome::of_failure(failure, FailMode::Closed);
+                let failure = GuardianError::Modification(reason);
+                outcome = GuardianOutcome::from_failure(failure, FailMode::Closed);
             }
             let verdict = outcome.verdict.clone();
             outcomes.push((name.to_owned(), outcome));
@@ -130,17 +133,18 @@ impl GuardianChain {
 impl ChainVerdict {
     /// The same as one outcome, for callers who record one: a denial as it was said, and otherwise
     /// what those have said who changed the step, or who failed and let it pass.
-    pub fn into_outcome(self) -> Outcome {
+    pub fn into_outcome(self) -> GuardianOutcome {
         let Self { verdict, mut outcomes } = self;
         if (outcomes.len() == 1 || verdict == Verdict::Deny)
             && let Some((_, outcome)) = outcomes.pop()
         {
-            return Outcome { verdict, ..outcome };
+            return GuardianOutcome { verdict, ..outcome };
         }
-        let has_failed = |outcome: &Outcome| outcome.origin != VerdictSource::Guardian;
+        let has_failed = |outcome: &GuardianOutcome| outcome.origin != VerdictSource::Guardian;
         let origin = outcomes.iter().map(|(_, outcome)| outcome).find(|o| has_failed(o));
         let origin = origin.map_or(VerdictSource::Guardian, |outcome| outcome.origin.clone());
-        let tells = |outcome: &Outcome| has_failed(outcome) || outcome.verdict != Verdict::Allow;
+        let tells =
+            |outcome: &GuardianOutcome| has_failed(outcome) || outcome.verdict != Verdict::Allow;
         let telling: Vec<_> = outcomes.iter().filter(|(_, outcome)| tells(outcome)).collect();
         // Where nobody has anything to tell, the last has allowed what all have.
         let telling =
@@ -151,7 +155,7 @@ impl ChainVerdict {
             telling.iter().filter_map(|(_, outcome)| outcome.reasoning.as_deref()).collect();
         let codes = telling.iter().flat_map(|(_, outcome)| &outcome.reason_codes);
         let mut seen = BTreeSet::new();
-        Outcome {
+        GuardianOutcome {
             verdict,
             message: messages.join(" "),
             reasoning: (!reasonings.is_empty()).then(|| reasonings.join(" ")),

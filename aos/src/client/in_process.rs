@@ -50,8 +50,8 @@ pub type VerdictFuture<'a> = Pin<Box<dyn Future<Output = Vec<u8>> + Send + 'a>>;
 /// ```
 ///
 /// [`GuardianClient::in_process`]: super::GuardianClient::in_process
-pub trait InProcess: fmt::Debug + Send + Sync {
+pub trait InProcessGuardian: fmt::Debug + Send + Sync {
     /// Judge a message. It may take as long as it likes; the client waits no longer than its
     /// timeout, and then drops the future.
-    fn answer(&self, message: Vec<u8>) -> VerdictFuture<'_>;
+    fn respond(&self, message: Vec<u8>) -> VerdictFuture<'_>;
 }

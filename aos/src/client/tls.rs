@@ -7,9 +7,9 @@ use super::BuildError;
 /// A certificate of the agent and its key, for guardians that ask for one (mutual TLS). The key is
 /// never printed.
 #[derive(Clone)]
-pub struct Identity(pub(super) reqwest::Identity);
+pub struct ClientIdentity(pub(super) reqwest::Identity);
 
-impl Identity {
+impl ClientIdentity {
     /// A certificate, those that vouch for it, and its key, in PEM.
     ///
     /// # Errors
@@ -20,7 +20,7 @@ impl Identity {
     }
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for ClientIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Identity(…)")
     }
@@ -38,7 +38,7 @@ impl TrustRoots {
     pub fn from_pem(pem: &[u8]) -> Result<Self, BuildError> {
         match reqwest::Certificate::from_pem_bundle(pem) {
             Ok(certificates) if !certificates.is_empty() => Ok(Self(certificates)),
-            Ok(_) | Err(_) => Err(BuildError::Authorities),
+            Ok(_) | Err(_) => Err(BuildError::TrustRoots),
         }
     }
 }

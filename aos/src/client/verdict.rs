@@ -4,7 +4,7 @@ use crate::message::{ErrorObject, Object, Request, code};
 
 /// What came of a question: all that a journal needs except how long it took.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct GuardianOutcome {
     /// What to do.
     pub verdict: Verdict,
     /// The decision explained to people.
@@ -48,9 +48,9 @@ pub enum VerdictSource {
     /// The guardian decided.
     Guardian,
     /// No usable decision, so the step is denied.
-    FailedClosed(Failure),
+    FailedClosed(GuardianError),
     /// The guardian was silent, and the configuration lets the step go on.
-    FailedOpen(Failure),
+    FailedOpen(GuardianError),
 }
 
 /// What happens when the guardian cannot be asked.
@@ -65,7 +65,7 @@ pub enum FailMode {
 
 /// Why there is no usable decision.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum GuardianError {
     /// No answer in time.
     #[error("the guardian did not answer in time")]
     Timeout,
@@ -120,13 +120,13 @@ pub enum Failure {
     Unusable(String),
 }
 
-impl Failure {
+impl GuardianError {
     /// Whether [`FailMode::Open`] lets the step go on.
     ///
     /// Yes where the guardian was silent or broken. No where it has spoken and cannot be followed,
     /// or where the step itself can bring the failure about: a step too large for the guardian, or
     /// one that makes its answer too large, would otherwise be a way around it.
-    pub const fn may_fail_open(&self) -> bool {
+    pub const fn can_fail_open(&self) -> bool {
         match self {
             Self::Timeout
             | Self::NotConnected(_)
@@ -147,7 +147,7 @@ impl Failure {
 
     /// Whether the guardian is away and has surely not judged the question, so that it may be asked again:
     /// no connection could be made, or a proxy before it had none (HTTP status 503).
-    pub const fn is_away(&self) -> bool {
+    pub const fn is_unavailable(&self) -> bool {
         matches!(self, Self::NotConnected(_) | Self::Status(503))
     }
 
@@ -169,7 +169,7 @@ impl Failure {
         }
     }
 
-    pub(super) fn of_transport(error: &reqwest::Error) -> Self {
+    pub(super) fn from_transport(error: &reqwest::Error) -> Self {
         if error.is_timeout() {
             return Self::Timeout;
         }
@@ -185,7 +185,7 @@ impl Failure {
         }
     }
 
-    pub(super) fn of_error(error: ErrorObject) -> Self {
+    pub(super) fn from_error_object(error: ErrorObject) -> Self {
         let (code, message) = (error.code, error.message);
         match code {
             code::PARSE_ERROR
@@ -197,11 +197,11 @@ impl Failure {
     }
 }
 
-impl Outcome {
+impl GuardianOutcome {
     /// The verdict where there is no usable decision. This is the only place where a failure can
     /// become an allow.
-    pub(super) fn of_failure(failure: Failure, mode: FailMode) -> Self {
-        let is_open = mode == FailMode::Open && failure.may_fail_open();
+    pub(super) fn from_failure(failure: GuardianError, mode: FailMode) -> Self {
+        let is_open = mode == FailMode::Open && failure.can_fail_open();
         Self {
             verdict: if is_open { Verdict::Allow } else { Verdict::Deny },
             message: failure.to_string(),

@@ -59,18 +59,18 @@ pub fn parse_json(bytes: &[u8], limits: Limits) -> Result<Value, SyntaxError> {
         return Err(SyntaxError::TooLong { limit: limits.bytes });
     }
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let value = Bounded { depth: limits.depth }
+    let value = BoundedJsonVisitor { depth: limits.depth }
         .deserialize(&mut reader)
         .and_then(|value| reader.end().map(|()| value));
     value.map_err(|error| SyntaxError::Json(error.to_string()))
 }
 
 /// Reads a [`Value`] at most `depth` levels deep.
-struct Bounded {
+struct BoundedJsonVisitor {
     depth: usize,
 }
 
-impl<'de> DeserializeSeed<'de> for Bounded {
+impl<'de> DeserializeSeed<'de> for BoundedJsonVisitor {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
@@ -78,7 +78,7 @@ impl<'de> DeserializeSeed<'de> for Bounded {
     }
 }
 
-impl<'de> Visitor<'de> for Bounded {
+impl<'de> Visitor<'de> for BoundedJsonVisitor {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -140,7 +140,7 @@ impl<'de> Visitor<'de> for Bounded {
     }
 }
 
-impl Bounded {
+impl BoundedJsonVisitor {
     fn inner_depth<E: de::Error>(&self) -> Result<usize, E> {
         self.depth.checked_sub(1).ok_or_else(|| de::Error::custom("nested too deeply"))
     }
@@ -148,31 +148,31 @@ impl Bounded {
 
 /// A member that is missing or has the wrong type, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invalid {
+pub struct InvalidMember {
     /// Innermost first: it grows as the error travels outwards, so that a good message costs nothing.
-    segments: Vec<Segment>,
+    segments: Vec<MemberPathSegment>,
     reason: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Segment {
+enum MemberPathSegment {
     Member(String),
     Item(usize),
 }
 
-impl Invalid {
+impl InvalidMember {
     pub(crate) fn new(reason: impl Into<String>) -> Self {
         Self { segments: Vec::new(), reason: reason.into() }
     }
 
     /// The same fault seen from one level further out.
     pub(crate) fn in_member(mut self, name: &str) -> Self {
-        self.segments.push(Segment::Member(name.to_owned()));
+        self.segments.push(MemberPathSegment::Member(name.to_owned()));
         self
     }
 
     fn in_item(mut self, index: usize) -> Self {
-        self.segments.push(Segment::Item(index));
+        self.segments.push(MemberPathSegment::Item(index));
         self
     }
 
@@ -186,19 +186,19 @@ impl Invalid {
         let mut path = String::new();
         for segment in self.segments.iter().rev() {
             match segment {
-                Segment::Member(name) if path.is_empty() => path.push_str(name),
-                Segment::Member(name) => {
+                MemberPathSegment::Member(name) if path.is_empty() => path.push_str(name),
+                MemberPathSegment::Member(name) => {
                     path.push('.');
                     path.push_str(name);
                 }
-                Segment::Item(index) => path.extend(["[", &index.to_string(), "]"]),
+                MemberPathSegment::Item(index) => path.extend(["[", &index.to_string(), "]"]),
             }
         }
         path
     }
 }
 
-impl fmt::Display for Invalid {
+impl fmt::Display for InvalidMember {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path();
         if path.is_empty() {
@@ -209,27 +209,27 @@ impl fmt::Display for Invalid {
     }
 }
 
-impl std::error::Error for Invalid {}
+impl std::error::Error for InvalidMember {}
 
 /// A type that is read from one JSON value.
-pub(crate) trait Read: Sized {
-    fn read(value: Value) -> Result<Self, Invalid>;
+pub(crate) trait ReadJson: Sized {
+    fn read(value: Value) -> Result<Self, InvalidMember>;
 }
 
 /// The members of one object, taken one by one.
-pub(crate) struct Members(Object);
+pub(crate) struct ObjectMembers(Object);
 
-impl From<Object> for Members {
+impl From<Object> for ObjectMembers {
     fn from(object: Object) -> Self {
         Self(object)
     }
 }
 
-impl Members {
-    pub(crate) fn of(value: Value) -> Result<Self, Invalid> {
+impl ObjectMembers {
+    pub(crate) fn from_value(value: Value) -> Result<Self, InvalidMember> {
         match value {
             Value::Object(members) => Ok(Self(members)),
-            other => Err(expected("an object", &other)),
+            other => Err(type_error("an object", &other)),
         }
     }
 
@@ -242,16 +242,16 @@ impl Members {
     }
 
     /// A member that has to be there.
-    pub(crate) fn required<T: Read>(&mut self, name: &str) -> Result<T, Invalid> {
+    pub(crate) fn required<T: ReadJson>(&mut self, name: &str) -> Result<T, InvalidMember> {
         let value = self.0.shift_remove(name);
         value
-            .ok_or_else(|| Invalid::new("is missing"))
+            .ok_or_else(|| InvalidMember::new("is missing"))
             .and_then(T::read)
             .map_err(|e| e.in_member(name))
     }
 
     /// A member that may be absent. `null` counts as absent: most writers of optional members send it.
-    pub(crate) fn optional<T: Read>(&mut self, name: &str) -> Result<Option<T>, Invalid> {
+    pub(crate) fn optional<T: ReadJson>(&mut self, name: &str) -> Result<Option<T>, InvalidMember> {
         match self.0.shift_remove(name) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => T::read(value).map(Some).map_err(|e| e.in_member(name)),
@@ -259,13 +259,13 @@ impl Members {
     }
 
     /// What was not taken.
-    pub(crate) fn rest(self) -> Object {
+    pub(crate) fn into_remaining(self) -> Object {
         self.0
     }
 }
 
 /// The fault of a value of the wrong type.
-pub(crate) fn expected(what: &str, found: &Value) -> Invalid {
+pub(crate) fn type_error(what: &str, found: &Value) -> InvalidMember {
     let found = match found {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
@@ -274,66 +274,67 @@ pub(crate) fn expected(what: &str, found: &Value) -> Invalid {
         Value::Array(_) => "an array",
         Value::Object(_) => "an object",
     };
-    Invalid::new(format!("must be {what}, found {found}"))
+    InvalidMember::new(format!("must be {what}, found {found}"))
 }
 
-impl Read for Value {
-    fn read(value: Value) -> Result<Self, Invalid> {
+impl ReadJson for Value {
+    fn read(value: Value) -> Result<Self, InvalidMember> {
         Ok(value)
     }
 }
 
-impl Read for String {
-    fn read(value: Value) -> Result<Self, Invalid> {
+impl ReadJson for String {
+    fn read(value: Value) -> Result<Self, InvalidMember> {
         match value {
             Value::String(text) => Ok(text),
-            other => Err(expected("a string", &other)),
+            other => Err(type_error("a string", &other)),
         }
     }
 }
 
-impl Read for bool {
-    fn read(value: Value) -> Result<Self, Invalid> {
-        value.as_bool().ok_or_else(|| expected("a boolean", &value))
+impl ReadJson for bool {
+    fn read(value: Value) -> Result<Self, InvalidMember> {
+        value.as_bool().ok_or_else(|| type_error("a boolean", &value))
     }
 }
 
-impl Read for i64 {
-    fn read(value: Value) -> Result<Self, Invalid> {
-        value.as_i64().ok_or_else(|| Invalid::new("must be an integer"))
+impl ReadJson for i64 {
+    fn read(value: Value) -> Result<Self, InvalidMember> {
+        value.as_i64().ok_or_else(|| InvalidMember::new("must be an integer"))
     }
 }
 
-impl Read for Object {
-    fn read(value: Value) -> Result<Self, Invalid> {
+impl ReadJson for Object {
+    fn read(value: Value) -> Result<Self, InvalidMember> {
         match value {
             Value::Object(object) => Ok(object),
-            other => Err(expected("an object", &other)),
+            other => Err(type_error("an object", &other)),
         }
     }
 }
 
-impl<T: Read> Read for Vec<T> {
-    fn read(value: Value) -> Result<Self, Invalid> {
-        let Value::Array(items) = value else { return Err(expected("an array", &value)) };
+impl<T: ReadJson> ReadJson for Vec<T> {
+    fn read(value: Value) -> Result<Self, InvalidMember> {
+        let Value::Array(items) = value else { return Err(type_error("an array", &value)) };
         let read = |(index, item)| T::read(item).map_err(|e| e.in_item(index));
         items.into_iter().enumerate().map(read).collect()
     }
 }
 
 /// For members that have to be there and may be `null`.
-impl<T: Read> Read for Option<T> {
-    fn read(value: Value) -> Result<Self, Invalid> {
+impl<T: ReadJson> ReadJson for Option<T> {
+    fn read(value: Value) -> Result<Self, InvalidMember> {
         if value.is_null() { Ok(None) } else { T::read(value).map(Some) }
     }
 }
 
 /// An instant. The texts ask for ISO 8601 with "UTC recommended", so a time without an offset is
 /// read as UTC; what is printed always ends in `Z`. A date alone is no instant.
-impl Read for jiff::Timestamp {
-    fn read(value: Value) -> Result<Self, Invalid> {
+impl ReadJson for jiff::Timestamp {
+    fn read(value: Value) -> Result<Self, InvalidMember> {
         let text = String::read(value)?;
-        let no_time = || Invalid::new("must be an ISO 8601 time such as 2025-01-24T15:30:45Z");
+        let no_time =
+            || InvalidMember::new("must be an ISO 8601 time such as 2025-01-24T15:30:45Z");
         if let Ok(timestamp) = text.parse() {
             return Ok(timestamp);
         }
@@ -348,12 +349,12 @@ impl Read for jiff::Timestamp {
 
 /// How much of an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub(crate) enum WriteExtent {
     Whole,
     WithoutContext,
 }
 
-impl Extent {
+impl WriteExtent {
     /// Whether a member of this name is written.
     pub(crate) fn includes(self, name: &str) -> bool {
         self == Self::Whole || name != "context"
@@ -361,14 +362,14 @@ impl Extent {
 }
 
 /// A type that is one JSON object.
-pub(crate) trait Write {
-    fn write<M: SerializeMap>(&self, map: &mut M, extent: Extent) -> Result<(), M::Error>;
+pub(crate) trait WriteJson {
+    fn write<M: SerializeMap>(&self, map: &mut M, extent: WriteExtent) -> Result<(), M::Error>;
 }
 
 pub(crate) fn serialize<S: Serializer>(
-    object: &impl Write,
+    object: &impl WriteJson,
     serializer: S,
-    extent: Extent,
+    extent: WriteExtent,
 ) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(None)?;
     object.write(&mut map, extent)?;
@@ -434,23 +435,23 @@ macro_rules! objects {
             }
         }
 
-        impl $crate::message::codec::Read for $object {
-            fn read(value: serde_json::Value) -> Result<Self, $crate::message::Invalid> {
-                let mut members = $crate::message::codec::Members::of(value)?;
+        impl $crate::message::codec::ReadJson for $object {
+            fn read(value: serde_json::Value) -> Result<Self, $crate::message::InvalidMember> {
+                let mut members = $crate::message::codec::ObjectMembers::from_value(value)?;
                 Ok(Self {
                     $($($rfield: members.required($rname)?,)+)?
                     $($($sfield: members.optional($sname)?.unwrap_or_default(),)+)?
                     $($($ofield: members.optional($oname)?,)+)?
-                    extra: members.rest(),
+                    extra: members.into_remaining(),
                 })
             }
         }
 
-        impl $crate::message::codec::Write for $object {
+        impl $crate::message::codec::WriteJson for $object {
             fn write<M: serde::ser::SerializeMap>(
                 &self,
                 map: &mut M,
-                extent: $crate::message::codec::Extent,
+                extent: $crate::message::codec::WriteExtent,
             ) -> Result<(), M::Error> {
                 $($(if extent.includes($rname) {
                     map.serialize_entry($rname, &self.$rfield)?;
@@ -468,8 +469,8 @@ macro_rules! objects {
 
         impl serde::Serialize for $object {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                use $crate::message::codec::{Extent, serialize};
-                serialize(self, serializer, Extent::Whole)
+                use $crate::message::codec::{WriteExtent, serialize};
+                serialize(self, serializer, WriteExtent::Whole)
             }
         }
     )+ };
@@ -502,12 +503,12 @@ macro_rules! words {
             }
         }
 
-        impl $crate::message::codec::Read for $set {
-            fn read(value: serde_json::Value) -> Result<Self, $crate::message::Invalid> {
+        impl $crate::message::codec::ReadJson for $set {
+            fn read(value: serde_json::Value) -> Result<Self, $crate::message::InvalidMember> {
                 let known = Self::ALL.iter().copied();
                 known.clone().find(|word| value == word.as_str()).ok_or_else(|| {
                     let known: Vec<_> = known.map(Self::as_str).collect();
-                    $crate::message::Invalid::new(format!("must be one of {}", known.join(", ")))
+                    $crate::message::InvalidMember::new(format!("must be one of {}", known.join(", ")))
                 })
             }
         }

@@ -5,12 +5,13 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::codec::{
-    Invalid, Members, Object, Read, expected, objects, write_extra, write_optional,
+    InvalidMember, Object, ObjectMembers, ReadJson, objects, type_error, write_extra,
+    write_optional,
 };
 
 /// One piece of content.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Part {
+pub enum ContentPart {
     /// Plain text.
     Text(TextPart),
     /// A file, or where it is.
@@ -46,7 +47,7 @@ pub struct FilePart {
 #[derive(Clone, Debug, PartialEq)]
 pub struct DataPart {
     /// The data.
-    pub data: Data,
+    pub data: DataContent,
     /// Anything else about it.
     pub metadata: Option<Object>,
     /// Members that the text does not name, as they came.
@@ -55,7 +56,7 @@ pub struct DataPart {
 
 /// What a [`DataPart`] holds.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Data {
+pub enum DataContent {
     /// An object: the form to send.
     Object(Object),
     /// An array. The text allows it and the schema does not: read it, do not send it.
@@ -125,7 +126,7 @@ objects! {
 
 /// What an answer cites (text 3.7).
 #[derive(Clone, Debug, PartialEq)]
-pub enum Source {
+pub enum CitationSource {
     /// A file.
     File(FileSource),
     /// A web page.
@@ -149,106 +150,106 @@ impl FilePart {
 impl DataPart {
     /// Data without metadata.
     pub fn new(data: Object) -> Self {
-        Self { data: Data::Object(data), metadata: None, extra: Object::new() }
+        Self { data: DataContent::Object(data), metadata: None, extra: Object::new() }
     }
 }
 
 /// Take `kind`, which decides between the types of a union and which some writers leave out.
-fn take_kind(members: &mut Members, word: &str) -> Result<(), Invalid> {
+fn take_kind(members: &mut ObjectMembers, word: &str) -> Result<(), InvalidMember> {
     match members.optional::<String>("kind")? {
         Some(kind) if kind != word => {
-            Err(Invalid::new(format!("must be {word:?}, found {kind:?}")).in_member("kind"))
+            Err(InvalidMember::new(format!("must be {word:?}, found {kind:?}")).in_member("kind"))
         }
         _ => Ok(()),
     }
 }
 
-impl Read for Part {
-    fn read(value: Value) -> Result<Self, Invalid> {
+impl ReadJson for ContentPart {
+    fn read(value: Value) -> Result<Self, InvalidMember> {
         let kind = match value.get("kind") {
             Some(Value::String(kind)) => kind.as_str(),
             Some(Value::Null) | None => ["text", "file", "data"]
                 .into_iter()
                 .find(|name| value.get(name).is_some())
                 .ok_or_else(|| {
-                    Invalid::new("must be a part: an object with kind text, file or data")
+                    InvalidMember::new("must be a part: an object with kind text, file or data")
                 })?,
-            Some(other) => return Err(expected("a string", other).in_member("kind")),
+            Some(other) => return Err(type_error("a string", other).in_member("kind")),
         };
         match kind {
             "text" => TextPart::read(value).map(Self::Text),
             "file" => FilePart::read(value).map(Self::File),
             "data" => DataPart::read(value).map(Self::Data),
-            _ => Err(Invalid::new("must be one of text, file, data").in_member("kind")),
+            _ => Err(InvalidMember::new("must be one of text, file, data").in_member("kind")),
         }
     }
 }
 
-impl Read for TextPart {
-    fn read(value: Value) -> Result<Self, Invalid> {
-        let mut members = Members::of(value)?;
+impl ReadJson for TextPart {
+    fn read(value: Value) -> Result<Self, InvalidMember> {
+        let mut members = ObjectMembers::from_value(value)?;
         take_kind(&mut members, "text")?;
         Ok(Self {
             text: members.required("text")?,
             metadata: members.optional("metadata")?,
-            extra: members.rest(),
+            extra: members.into_remaining(),
         })
     }
 }
 
-impl Read for FilePart {
-    fn read(value: Value) -> Result<Self, Invalid> {
-        let mut members = Members::of(value)?;
+impl ReadJson for FilePart {
+    fn read(value: Value) -> Result<Self, InvalidMember> {
+        let mut members = ObjectMembers::from_value(value)?;
         take_kind(&mut members, "file")?;
         Ok(Self {
             file: members.required("file")?,
             metadata: members.optional("metadata")?,
-            extra: members.rest(),
+            extra: members.into_remaining(),
         })
     }
 }
 
-impl Read for DataPart {
-    fn read(value: Value) -> Result<Self, Invalid> {
-        let mut members = Members::of(value)?;
+impl ReadJson for DataPart {
+    fn read(value: Value) -> Result<Self, InvalidMember> {
+        let mut members = ObjectMembers::from_value(value)?;
         take_kind(&mut members, "data")?;
         Ok(Self {
             data: members.required("data")?,
             metadata: members.optional("metadata")?,
-            extra: members.rest(),
+            extra: members.into_remaining(),
         })
     }
 }
 
-impl Read for Data {
-    fn read(value: Value) -> Result<Self, Invalid> {
+impl ReadJson for DataContent {
+    fn read(value: Value) -> Result<Self, InvalidMember> {
         match value {
             Value::Object(object) => Ok(Self::Object(object)),
             Value::Array(items) => Ok(Self::Array(items)),
-            other => Err(expected("an object", &other)),
+            other => Err(type_error("an object", &other)),
         }
     }
 }
 
-impl Read for FileContent {
-    fn read(value: Value) -> Result<Self, Invalid> {
+impl ReadJson for FileContent {
+    fn read(value: Value) -> Result<Self, InvalidMember> {
         match (value.get("bytes").is_some(), value.get("uri").is_some()) {
             (true, false) => FileWithBytes::read(value).map(Self::Bytes),
             (false, true) => FileWithUri::read(value).map(Self::Uri),
-            _ => Err(Invalid::new("must have either bytes or uri")),
+            _ => Err(InvalidMember::new("must have either bytes or uri")),
         }
     }
 }
 
-impl Read for Source {
-    fn read(value: Value) -> Result<Self, Invalid> {
-        let mut members = Members::of(value)?;
+impl ReadJson for CitationSource {
+    fn read(value: Value) -> Result<Self, InvalidMember> {
+        let mut members = ObjectMembers::from_value(value)?;
         let kind: String = members.required("kind")?;
-        let rest = Value::Object(members.rest());
+        let rest = Value::Object(members.into_remaining());
         match kind.as_str() {
             "file" => FileSource::read(rest).map(Self::File),
             "site" => SiteSource::read(rest).map(Self::Site),
-            _ => Err(Invalid::new("must be one of file, site").in_member("kind")),
+            _ => Err(InvalidMember::new("must be one of file, site").in_member("kind")),
         }
     }
 }
@@ -287,7 +288,7 @@ impl Serialize for DataPart {
     }
 }
 
-impl Serialize for Part {
+impl Serialize for ContentPart {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Text(part) => part.serialize(serializer),
@@ -297,7 +298,7 @@ impl Serialize for Part {
     }
 }
 
-impl Serialize for Data {
+impl Serialize for DataContent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Object(object) => object.serialize(serializer),
@@ -315,17 +316,17 @@ impl Serialize for FileContent {
     }
 }
 
-impl Serialize for Source {
+impl Serialize for CitationSource {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct Tagged<'a, T> {
+        struct TaggedSource<'a, T> {
             kind: &'static str,
             #[serde(flatten)]
             source: &'a T,
         }
         match self {
-            Self::File(source) => Tagged { kind: "file", source }.serialize(serializer),
-            Self::Site(source) => Tagged { kind: "site", source }.serialize(serializer),
+            Self::File(source) => TaggedSource { kind: "file", source }.serialize(serializer),
+            Self::Site(source) => TaggedSource { kind: "site", source }.serialize(serializer),
         }
     }
 }

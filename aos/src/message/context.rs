@@ -7,7 +7,9 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::codec::{Invalid, Members, Object, Read, objects, words, write_optional};
+use super::codec::{
+    InvalidMember, Object, ObjectMembers, ReadJson, objects, words, write_optional,
+};
 
 /// The context of one step (text 3.8).
 #[derive(Clone, Debug, PartialEq)]
@@ -52,9 +54,9 @@ impl StepContext {
 
 const CONTEXT_MEMBERS: [&str; 6] = ["agent", "session", "turnId", "stepId", "timestamp", "user"];
 
-impl Read for StepContext {
-    fn read(value: Value) -> Result<Self, Invalid> {
-        let mut members = Members::of(value)?;
+impl ReadJson for StepContext {
+    fn read(value: Value) -> Result<Self, InvalidMember> {
+        let mut members = ObjectMembers::from_value(value)?;
         Ok(Self {
             agent: members.required("agent")?,
             session: members.required("session")?,
@@ -62,12 +64,12 @@ impl Read for StepContext {
             step_id: members.required("stepId")?,
             timestamp: members.required("timestamp")?,
             user: members.optional("user")?,
-            extra: read_object_members(members.rest())?,
+            extra: read_object_members(members.into_remaining())?,
         })
     }
 }
 
-fn read_object_members(rest: Object) -> Result<BTreeMap<String, Object>, Invalid> {
+fn read_object_members(rest: Object) -> Result<BTreeMap<String, Object>, InvalidMember> {
     let mut extra = BTreeMap::new();
     for (name, value) in rest {
         if value.is_null() {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::codec::{Invalid, SyntaxError};
-use super::{Body, ErrorObject, Id, Response};
+use super::codec::{InvalidMember, SyntaxError};
+use super::{ErrorObject, RequestId, Response, ResponseBody};
 
 /// The error codes of JSON-RPC 2.0 (text 6.1).
 pub mod code {
@@ -33,7 +33,7 @@ pub enum RequestError {
     MethodNotFound(String),
     /// The params do not fit the method.
     #[error("{0}")]
-    InvalidParams(Invalid),
+    InvalidParams(InvalidMember),
 }
 
 impl RequestError {
@@ -77,17 +77,17 @@ impl ErrorObject {
 /// A message that is no request, with the id to answer it under.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
-pub struct Rejection {
+pub struct RequestRejection {
     /// The id, if it could be read.
-    pub id: Option<Id>,
+    pub id: Option<RequestId>,
     /// What is wrong.
     pub error: RequestError,
 }
 
-impl Rejection {
+impl RequestRejection {
     /// The response that says so.
     pub fn to_response(&self) -> Response {
         let error = ErrorObject::standard(self.error.code(), self.error.data());
-        Response { id: self.id.clone(), body: Body::Error(error) }
+        Response { id: self.id.clone(), body: ResponseBody::Error(error) }
     }
 }

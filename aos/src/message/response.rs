@@ -6,24 +6,25 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::codec::{
-    self, Invalid, Limits, Members, Object, Read, SyntaxError, objects, words, write_optional,
+    self, InvalidMember, Limits, Object, ObjectMembers, ReadJson, SyntaxError, objects, words,
+    write_optional,
 };
-use super::{Id, Request};
+use super::{Request, RequestId};
 
 /// One answer of a guardian.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Response {
     /// The id of the question; `None` (written as `null`) if it could not be read.
-    pub id: Option<Id>,
+    pub id: Option<RequestId>,
     /// What was answered.
-    pub body: Body,
+    pub body: ResponseBody,
 }
 
 /// What was answered.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Body {
+pub enum ResponseBody {
     /// A decision on a step.
-    Decision(Answer),
+    Decision(DecisionResponse),
     /// The answer to a ping.
     Pong(Pong),
     /// The question could not be judged.
@@ -32,7 +33,7 @@ pub enum Body {
 
 /// A decision and its reasons (text 5.1.1).
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct DecisionResponse {
     /// What is to happen.
     pub decision: Decision,
     /// The decision explained to people.
@@ -67,7 +68,7 @@ impl Decision {
     }
 }
 
-impl Answer {
+impl DecisionResponse {
     /// A decision with its explanation and nothing else.
     pub fn new(decision: Decision, message: impl Into<String>) -> Self {
         Self {
@@ -128,15 +129,15 @@ impl Serialize for Response {
         map.serialize_entry("jsonrpc", "2.0")?;
         map.serialize_entry("id", &self.id)?;
         match &self.body {
-            Body::Decision(answer) => map.serialize_entry("result", answer)?,
-            Body::Pong(pong) => map.serialize_entry("result", pong)?,
-            Body::Error(error) => map.serialize_entry("error", error)?,
+            ResponseBody::Decision(answer) => map.serialize_entry("result", answer)?,
+            ResponseBody::Pong(pong) => map.serialize_entry("result", pong)?,
+            ResponseBody::Error(error) => map.serialize_entry("error", error)?,
         }
         map.end()
     }
 }
 
-impl Serialize for Answer {
+impl Serialize for DecisionResponse {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("decision", self.decision.as_str())?;
@@ -170,7 +171,7 @@ pub enum ResponseError {
     UnusableModification(String),
     /// Something else in it breaks the rules.
     #[error("{0}")]
-    Invalid(Invalid),
+    Invalid(InvalidMember),
 }
 
 impl Response {
@@ -182,27 +183,26 @@ impl Response {
         let Value::Object(mut envelope) = codec::parse_json(bytes, limits)? else {
             return Err(ResponseError::NotAResponse("not an object".to_owned()));
         };
-        let id = envelope.get("id").and_then(Id::from_value);
+        let id = envelope.get("id").and_then(RequestId::from_value);
         match (envelope.remove("result"), envelope.remove("error")) {
             (None | Some(Value::Null), Some(error)) => {
                 let error = ErrorObject::read(error)
                     .map_err(|e| ResponseError::Invalid(e.in_member("error")))?;
-                Ok(Self { id, body: Body::Error(error) })
+                Ok(Self { id, body: ResponseBody::Error(error) })
             }
             (Some(result), None | Some(Value::Null)) => {
                 let body = read_result(result)?;
-                let is_deny =
-                    matches!(&body, Body::Decision(answer) if answer.decision == Decision::Deny);
+                let is_deny = matches!(&body, ResponseBody::Decision(answer) if answer.decision == Decision::Deny);
                 if !is_deny && envelope.get("jsonrpc").is_none_or(|version| version != "2.0") {
                     return Err(ResponseError::Invalid(
-                        Invalid::new("must be \"2.0\"").in_member("jsonrpc"),
+                        InvalidMember::new("must be \"2.0\"").in_member("jsonrpc"),
                     ));
                 }
                 Ok(Self { id, body })
             }
             (None, None) => Err(ResponseError::NotAResponse("neither result nor error".to_owned())),
             (Some(_), Some(_)) => {
-                Err(ResponseError::Invalid(Invalid::new("both result and error are there")))
+                Err(ResponseError::Invalid(InvalidMember::new("both result and error are there")))
             }
         }
     }
@@ -213,17 +213,19 @@ impl Response {
     }
 }
 
-fn read_result(result: Value) -> Result<Body, ResponseError> {
-    let in_result = |e: Invalid| ResponseError::Invalid(e.in_member("result"));
-    let mut members = Members::of(result).map_err(in_result)?;
+fn read_result(result: Value) -> Result<ResponseBody, ResponseError> {
+    let in_result = |e: InvalidMember| ResponseError::Invalid(e.in_member("result"));
+    let mut members = ObjectMembers::from_value(result).map_err(in_result)?;
     if members.contains("status") && !members.contains("decision") {
-        return Pong::read(Value::Object(members.rest())).map(Body::Pong).map_err(in_result);
+        return Pong::read(Value::Object(members.into_remaining()))
+            .map(ResponseBody::Pong)
+            .map_err(in_result);
     }
     let said: Value = members.optional("decision").map_err(in_result)?.unwrap_or_default();
     // The exact words of the protocol. One page of the texts spells `deny` as `block`.
     let decision = match said.as_str() {
         Some("deny" | "block") => {
-            return Ok(Body::Decision(Answer {
+            return Ok(ResponseBody::Decision(DecisionResponse {
                 decision: Decision::Deny,
                 message: members.optional("message").unwrap_or_default().unwrap_or_default(),
                 reasoning: members.optional("reasoning").unwrap_or_default(),
@@ -235,7 +237,7 @@ fn read_result(result: Value) -> Result<Body, ResponseError> {
         Some("modify") => Decision::Modify(Box::new(read_modification(&mut members)?)),
         _ => return Err(ResponseError::UnknownDecision(said.to_string())),
     };
-    Ok(Body::Decision(Answer {
+    Ok(ResponseBody::Decision(DecisionResponse {
         decision,
         message: members.required("message").map_err(in_result)?,
         reasoning: members.optional("reasoning").map_err(in_result)?,
@@ -244,7 +246,7 @@ fn read_result(result: Value) -> Result<Body, ResponseError> {
     }))
 }
 
-fn read_modification(members: &mut Members) -> Result<Request, ResponseError> {
+fn read_modification(members: &mut ObjectMembers) -> Result<Request, ResponseError> {
     let modified: Option<Value> = members
         .optional("modifiedRequest")
         .map_err(|e| ResponseError::UnusableModification(e.to_string()))?;
@@ -255,7 +257,7 @@ fn read_modification(members: &mut Members) -> Result<Request, ResponseError> {
 }
 
 /// `reasonCode` is an array. A single string is read as an array of one.
-fn read_reason_codes(members: &mut Members) -> Result<Vec<String>, Invalid> {
+fn read_reason_codes(members: &mut ObjectMembers) -> Result<Vec<String>, InvalidMember> {
     match members.optional("reasonCode")? {
         None => Ok(Vec::new()),
         Some(Value::String(code)) => Ok(vec![code]),

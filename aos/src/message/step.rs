@@ -6,9 +6,10 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::codec::{
-    self, Invalid, Members, Object, Read, Write, objects, words, write_extra, write_optional,
+    self, InvalidMember, Object, ObjectMembers, ReadJson, WriteJson, objects, words, write_extra,
+    write_optional,
 };
-use super::content::{Part, Source, TextPart};
+use super::content::{CitationSource, ContentPart, TextPart};
 use super::context::StepContext;
 
 objects! {
@@ -45,7 +46,7 @@ objects! {
             /// The event behind it.
             event "event": AgentTriggerEvent,
             /// What the agent would be given.
-            content "content": Vec<Part>,
+            content "content": Vec<ContentPart>,
         }
         optional {
             /// Anything else about it.
@@ -89,7 +90,7 @@ objects! {
         }
         optional {
             /// What an answer of the agent cites.
-            citations "citations": Vec<Source>,
+            citations "citations": Vec<CitationSource>,
             /// Why the agent does this.
             reasoning "reasoning": String,
         }
@@ -103,7 +104,7 @@ objects! {
             /// Whose it is.
             role "role": Role,
             /// What it says.
-            content "content": Vec<Part>,
+            content "content": Vec<ContentPart>,
         }
         optional {
             /// Anything else about it.
@@ -334,25 +335,24 @@ impl ToolCallResultStep {
 
 /// Schema and hooks nest the result under `toolCallResult`, the text has it flat: read both, write
 /// it nested. A message with both must say the same twice.
-impl Read for ToolCallResultStep {
-    fn read(value: Value) -> Result<Self, Invalid> {
-        let mut members = Members::of(value)?;
+impl ReadJson for ToolCallResultStep {
+    fn read(value: Value) -> Result<Self, InvalidMember> {
+        let mut members = ObjectMembers::from_value(value)?;
         let (execution_id, result) = match members.optional::<Object>("toolCallResult")? {
             Some(nested) => {
                 for name in ["executionId", "result"] {
                     if members.get(name).is_some_and(|flat| Some(flat) != nested.get(name)) {
-                        return Err(
-                            Invalid::new("differs from the one in toolCallResult").in_member(name)
-                        );
+                        return Err(InvalidMember::new("differs from the one in toolCallResult")
+                            .in_member(name));
                     }
                 }
-                read_execution(&mut Members::from(nested))
+                read_execution(&mut ObjectMembers::from(nested))
                     .map_err(|e| e.in_member("toolCallResult"))?
             }
             None if members.contains("executionId") || members.contains("result") => {
                 read_execution(&mut members)?
             }
-            None => return Err(Invalid::new("is missing").in_member("toolCallResult")),
+            None => return Err(InvalidMember::new("is missing").in_member("toolCallResult")),
         };
         Ok(Self {
             context: members.required("context")?,
@@ -360,24 +360,28 @@ impl Read for ToolCallResultStep {
             result,
             reasoning: members.optional("reasoning")?,
             tool_id: members.optional("toolId")?,
-            extra: members.rest(),
+            extra: members.into_remaining(),
         })
     }
 }
 
-fn read_execution(members: &mut Members) -> Result<(String, ToolResult), Invalid> {
+fn read_execution(members: &mut ObjectMembers) -> Result<(String, ToolResult), InvalidMember> {
     Ok((members.required("executionId")?, members.required("result")?))
 }
 
-impl Write for ToolCallResultStep {
-    fn write<M: SerializeMap>(&self, map: &mut M, extent: codec::Extent) -> Result<(), M::Error> {
+impl WriteJson for ToolCallResultStep {
+    fn write<M: SerializeMap>(
+        &self,
+        map: &mut M,
+        extent: codec::WriteExtent,
+    ) -> Result<(), M::Error> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
-        struct Nested<'a> {
+        struct NestedResult<'a> {
             execution_id: &'a str,
             result: &'a ToolResult,
         }
-        let nested = Nested { execution_id: &self.execution_id, result: &self.result };
+        let nested = NestedResult { execution_id: &self.execution_id, result: &self.result };
         if extent.includes("context") {
             map.serialize_entry("context", &self.context)?;
         }
@@ -391,7 +395,7 @@ impl Write for ToolCallResultStep {
 
 impl Serialize for ToolCallResultStep {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        codec::serialize(self, serializer, codec::Extent::Whole)
+        codec::serialize(self, serializer, codec::WriteExtent::Whole)
     }
 }
 
@@ -438,9 +442,9 @@ impl McpStep {
 }
 
 /// The text wraps the MCP message in `message`; the hooks page shows it bare as the params.
-impl Read for McpStep {
-    fn read(value: Value) -> Result<Self, Invalid> {
-        let mut members = Members::of(value)?;
+impl ReadJson for McpStep {
+    fn read(value: Value) -> Result<Self, InvalidMember> {
+        let mut members = ObjectMembers::from_value(value)?;
         let is_bare = !members.contains("message")
             && members.get("jsonrpc").is_some_and(|version| version == "2.0")
             && (members.get("method").is_some_and(Value::is_string)
@@ -448,19 +452,23 @@ impl Read for McpStep {
                     .iter()
                     .any(|name| members.get(name).is_some_and(Value::is_object)));
         if is_bare {
-            return Ok(Self::new(members.rest()));
+            return Ok(Self::new(members.into_remaining()));
         }
         Ok(Self {
             message: members.required("message")?,
             context: members.optional("context")?,
             reasoning: members.optional("reasoning")?,
-            extra: members.rest(),
+            extra: members.into_remaining(),
         })
     }
 }
 
-impl Write for McpStep {
-    fn write<M: SerializeMap>(&self, map: &mut M, extent: codec::Extent) -> Result<(), M::Error> {
+impl WriteJson for McpStep {
+    fn write<M: SerializeMap>(
+        &self,
+        map: &mut M,
+        extent: codec::WriteExtent,
+    ) -> Result<(), M::Error> {
         map.serialize_entry("message", &self.message)?;
         if extent.includes("context") {
             write_optional(map, "context", self.context.as_ref())?;
@@ -472,7 +480,7 @@ impl Write for McpStep {
 
 impl Serialize for McpStep {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        codec::serialize(self, serializer, codec::Extent::Whole)
+        codec::serialize(self, serializer, codec::WriteExtent::Whole)
     }
 }
 
@@ -568,13 +576,13 @@ impl A2aStep {
     }
 
     /// `protocols/A2A {message, reasoning}`, the older wording.
-    pub(super) fn read_wrapped(value: Value) -> Result<Self, Invalid> {
-        let mut members = Members::of(value)?;
+    pub(super) fn read_wrapped(value: Value) -> Result<Self, InvalidMember> {
+        let mut members = ObjectMembers::from_value(value)?;
         Ok(Self {
             payload: members.required("message")?,
             context: members.optional("context")?,
             reasoning: members.optional("reasoning")?,
-            extra: members.rest(),
+            extra: members.into_remaining(),
         })
     }
 
@@ -582,7 +590,7 @@ impl A2aStep {
         &self,
         payload: &'static str,
         map: &mut M,
-        extent: codec::Extent,
+        extent: codec::WriteExtent,
     ) -> Result<(), M::Error> {
         map.serialize_entry(payload, &self.payload)?;
         if extent.includes("context") {
@@ -594,35 +602,43 @@ impl A2aStep {
 }
 
 /// An A2A step under the older wording, where that is how it came.
-pub(super) struct Wrapped<'a>(pub(super) &'a A2aStep);
+pub(super) struct WrappedA2aStep<'a>(pub(super) &'a A2aStep);
 
-impl Write for Wrapped<'_> {
-    fn write<M: SerializeMap>(&self, map: &mut M, extent: codec::Extent) -> Result<(), M::Error> {
+impl WriteJson for WrappedA2aStep<'_> {
+    fn write<M: SerializeMap>(
+        &self,
+        map: &mut M,
+        extent: codec::WriteExtent,
+    ) -> Result<(), M::Error> {
         self.0.write_as("message", map, extent)
     }
 }
 
-impl Write for A2aStep {
-    fn write<M: SerializeMap>(&self, map: &mut M, extent: codec::Extent) -> Result<(), M::Error> {
+impl WriteJson for A2aStep {
+    fn write<M: SerializeMap>(
+        &self,
+        map: &mut M,
+        extent: codec::WriteExtent,
+    ) -> Result<(), M::Error> {
         self.write_as("payload", map, extent)
     }
 }
 
-impl Read for A2aStep {
-    fn read(value: Value) -> Result<Self, Invalid> {
-        let mut members = Members::of(value)?;
+impl ReadJson for A2aStep {
+    fn read(value: Value) -> Result<Self, InvalidMember> {
+        let mut members = ObjectMembers::from_value(value)?;
         Ok(Self {
             payload: members.required("payload")?,
             context: Some(members.optional("context")?.unwrap_or_default()),
             reasoning: members.optional("reasoning")?,
-            extra: members.rest(),
+            extra: members.into_remaining(),
         })
     }
 }
 
 impl Serialize for A2aStep {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        codec::serialize(self, serializer, codec::Extent::Whole)
+        codec::serialize(self, serializer, codec::WriteExtent::Whole)
     }
 }
 

@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aos::message::{
-    Agent, AgentProvider, Call, Limits, Method, Ping, Request, Session, StepContext, TextPart,
-    ToolArgumentValue, ToolCallRequest, ToolCallRequestStep, ToolCallResultStep, ToolResult,
+    Agent, AgentProvider, Limits, Method, MethodCall, Ping, Request, Session, StepContext,
+    TextPart, ToolArgumentValue, ToolCallRequest, ToolCallRequestStep, ToolCallResultStep,
+    ToolResult,
 };
 use aos::{
-    BearerToken, FailMode, Failure, GuardianClient, InProcess, Options, Verdict, VerdictFuture,
-    VerdictSource,
+    BearerToken, FailMode, GuardianClient, GuardianError, InProcessGuardian, Options, Verdict,
+    VerdictFuture, VerdictSource,
 };
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -162,7 +163,7 @@ async fn a_modify_changes_the_inputs_and_nothing_else() {
     let question = tool_call();
     let outcome = client(url, FailMode::Closed).ask(&question).await;
     let Verdict::Modify(request) = outcome.verdict else { panic!("{outcome:?}") };
-    let Call::ToolCallRequest(step) = &request.call else { panic!("{request:?}") };
+    let MethodCall::ToolCallRequest(step) = &request.call else { panic!("{request:?}") };
     assert_eq!(
         step.tool_call_request.inputs,
         [ToolArgumentValue::new("city".to_owned(), json!("Lyon"))]
@@ -179,7 +180,7 @@ async fn a_modify_changes_the_outputs_of_a_result() {
     .await;
     let outcome = client(url, FailMode::Closed).ask(&tool_result()).await;
     let Verdict::Modify(request) = outcome.verdict else { panic!("{outcome:?}") };
-    let Call::ToolCallResult(step) = &request.call else { panic!("{request:?}") };
+    let MethodCall::ToolCallResult(step) = &request.call else { panic!("{request:?}") };
     assert_eq!((step.result.outputs[0].text.as_str(), step.result.is_error), ("[hidden]", true));
 }
 
@@ -390,8 +391,8 @@ impl fmt::Debug for Beside {
     }
 }
 
-impl InProcess for Beside {
-    fn answer(&self, message: Vec<u8>) -> VerdictFuture<'_> {
+impl InProcessGuardian for Beside {
+    fn respond(&self, message: Vec<u8>) -> VerdictFuture<'_> {
         let question: Value = serde_json::from_slice(&message).unwrap();
         let id = question["id"].clone();
         match (self.0)(question) {
@@ -453,7 +454,7 @@ async fn beside_the_agent_it_decides_as_from_afar() {
         let afar = client(guardian(reply).await, FailMode::Closed).ask(&tool_call()).await;
         let options = Options::default();
         let beside = GuardianClient::in_process(Arc::new(Beside(reply)), options);
-        assert_eq!(beside.apart().unwrap().ask(&tool_call()).await, afar);
+        assert_eq!(beside.with_own_pool().unwrap().ask(&tool_call()).await, afar);
         assert_eq!(afar.origin, VerdictSource::Guardian);
     }
 }
@@ -465,12 +466,15 @@ async fn nobody_listening_is_unreachable() {
     drop(listener);
     let closed = client(url.clone(), FailMode::Closed).ask(&tool_call()).await;
     assert!(
-        matches!(closed.origin, VerdictSource::FailedClosed(Failure::NotConnected(_))),
+        matches!(closed.origin, VerdictSource::FailedClosed(GuardianError::NotConnected(_))),
         "{closed:?}"
     );
     assert_eq!(closed.verdict, Verdict::Deny);
     let open = client(url, FailMode::Open).ask(&tool_call()).await;
-    assert!(matches!(open.origin, VerdictSource::FailedOpen(Failure::NotConnected(_))), "{open:?}");
+    assert!(
+        matches!(open.origin, VerdictSource::FailedOpen(GuardianError::NotConnected(_))),
+        "{open:?}"
+    );
     assert_eq!(open.verdict, Verdict::Allow);
 }
 
@@ -540,15 +544,16 @@ async fn a_redirect_is_not_followed() {
     let outcome = client(url, FailMode::Open).ask(&tool_call()).await;
     assert_eq!(
         (outcome.verdict, outcome.origin),
-        (Verdict::Deny, VerdictSource::FailedClosed(Failure::Status(307)))
+        (Verdict::Deny, VerdictSource::FailedClosed(GuardianError::Status(307)))
     );
 }
 
 #[tokio::test]
 async fn one_hook_may_have_a_fail_mode_of_its_own() {
     let url = guardian(|_| Reply::Http(503, "text/plain", Vec::new())).await;
-    let fail_mode_of = [(Method::ToolCallResult, FailMode::Open)].into();
-    let client = GuardianClient::new(url, Options { fail_mode_of, ..Options::default() }).unwrap();
+    let fail_mode_by_method = [(Method::ToolCallResult, FailMode::Open)].into();
+    let client =
+        GuardianClient::new(url, Options { fail_mode_by_method, ..Options::default() }).unwrap();
     assert_eq!(client.ask(&tool_call()).await.verdict, Verdict::Deny);
     assert_eq!(client.ask(&tool_result()).await.verdict, Verdict::Allow);
 }
@@ -564,7 +569,7 @@ async fn the_token_is_sent_and_not_shown() {
         )
     };
     let url = serve(Router::new().route("/aos", post(answer))).await;
-    let options = Options { bearer: BearerToken::new("s3cret"), ..Options::default() };
+    let options = Options { bearer_token: BearerToken::new("s3cret"), ..Options::default() };
     let client = GuardianClient::new(url, options).unwrap();
     assert_eq!(client.ask(&tool_call()).await.verdict, Verdict::Allow);
     assert!(!format!("{client:?}").contains("s3cret"));
@@ -610,5 +615,5 @@ async fn a_ping_is_answered_by_a_pong() {
     assert_eq!(pong.version, "1.2.3");
     let url = guardian(|_| Reply::Result(json!({"decision": "allow", "message": ""}))).await;
     let failure = client(url, FailMode::Open).ping(1, Ping::default()).await.unwrap_err();
-    assert!(matches!(failure, Failure::Unusable(_)), "{failure:?}");
+    assert!(matches!(failure, GuardianError::Unusable(_)), "{failure:?}");
 }

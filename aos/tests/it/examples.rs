@@ -1,6 +1,6 @@
 //! Every documented form of a message is read, and what is none is refused with its code and place.
 
-use aos::message::{Body, Call, Limits, Method, Object, Request, Response, code};
+use aos::message::{Limits, Method, MethodCall, Object, Request, Response, ResponseBody, code};
 use serde_json::{Value, json};
 
 /// The context as the hooks page shows it: without the `url` that the schema asks of an agent.
@@ -202,7 +202,8 @@ fn a_ping_has_its_time_anywhere() {
         &json!({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"timestamp": "2026-03-04T06:06:07+01:00"}}),
         &written,
     );
-    let Call::Ping(ping) = read(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).call else {
+    let MethodCall::Ping(ping) = read(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).call
+    else {
         panic!("no ping")
     };
     assert_eq!(ping.timestamp, None);
@@ -368,7 +369,7 @@ fn answers_are_read_in_every_spelling() {
     let check = |result: Value, decision: &str, codes: &[&str]| {
         let answer = json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string();
         let response = Response::from_slice(answer.as_bytes(), Limits::default()).unwrap();
-        let Body::Decision(answer) = response.body else { panic!("no decision: {answer}") };
+        let ResponseBody::Decision(answer) = response.body else { panic!("no decision: {answer}") };
         assert_eq!(
             (answer.decision.as_str(), answer.reason_codes),
             (decision, codes.iter().map(|&c| c.to_owned()).collect())

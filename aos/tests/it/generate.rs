@@ -2,12 +2,12 @@
 
 use aos::message::{
     A2aAgent, A2aContext, A2aMethod, A2aParty, A2aRole, A2aStep, Agent, AgentProvider,
-    AgentTrigger, AgentTriggerEvent, AgentTriggerStep, Call, DataPart, FileContent, FilePart,
-    FileSource, FileWithBytes, FileWithUri, Id, KnowledgeResult, KnowledgeRetrievalStep,
-    KnowledgeStep, McpStep, MemoryStep, Message, MessageStep, Object, Organization, Part, Ping,
-    Request, Role, Session, SiteSource, Source, StepContext, TextPart, ToolArgumentDefinition,
-    ToolArgumentValue, ToolCallRequest, ToolCallRequestStep, ToolCallResultStep, ToolDefinition,
-    ToolResult, TriggerKind, User, ValueKind,
+    AgentTrigger, AgentTriggerEvent, AgentTriggerStep, CitationSource, ContentPart, DataPart,
+    FileContent, FilePart, FileSource, FileWithBytes, FileWithUri, KnowledgeResult,
+    KnowledgeRetrievalStep, KnowledgeStep, McpStep, MemoryStep, Message, MessageStep, MethodCall,
+    Object, Organization, Ping, Request, RequestId, Role, Session, SiteSource, StepContext,
+    TextPart, ToolArgumentDefinition, ToolArgumentValue, ToolCallRequest, ToolCallRequestStep,
+    ToolCallResultStep, ToolDefinition, ToolResult, TriggerKind, User, ValueKind,
 };
 use jiff::Timestamp;
 use proptest::collection::vec;
@@ -20,11 +20,11 @@ pub(crate) fn requests() -> BoxedStrategy<Request> {
     (ids(), calls()).prop_map(|(id, call)| Request { id, call }).boxed()
 }
 
-fn ids() -> BoxedStrategy<Id> {
-    prop_oneof![texts().prop_map(Id::from), any::<i64>().prop_map(Id::from)].boxed()
+fn ids() -> BoxedStrategy<RequestId> {
+    prop_oneof![texts().prop_map(RequestId::from), any::<i64>().prop_map(RequestId::from)].boxed()
 }
 
-fn calls() -> BoxedStrategy<Call> {
+fn calls() -> BoxedStrategy<MethodCall> {
     prop_oneof![
         triggers(),
         messages(),
@@ -40,7 +40,7 @@ fn calls() -> BoxedStrategy<Call> {
 }
 
 /// A question about a tool call.
-pub(crate) fn tool_call_requests() -> BoxedStrategy<Call> {
+pub(crate) fn tool_call_requests() -> BoxedStrategy<MethodCall> {
     let inputs = vec((texts(), values(), option::of(texts())), 0..4).prop_map(|inputs| {
         let input =
             |(name, value, id)| ToolArgumentValue { id, ..ToolArgumentValue::new(name, value) };
@@ -56,7 +56,7 @@ pub(crate) fn tool_call_requests() -> BoxedStrategy<Call> {
         .boxed()
 }
 
-fn tool_call_results() -> BoxedStrategy<Call> {
+fn tool_call_results() -> BoxedStrategy<MethodCall> {
     (contexts(), texts(), vec(text_parts(), 0..3), any::<bool>(), objects(), option::of(texts()))
         .prop_map(|(context, execution_id, outputs, is_error, extra, tool_id)| {
             let result = ToolResult::new(outputs, is_error);
@@ -70,7 +70,7 @@ fn tool_call_results() -> BoxedStrategy<Call> {
         .boxed()
 }
 
-fn triggers() -> BoxedStrategy<Call> {
+fn triggers() -> BoxedStrategy<MethodCall> {
     (contexts(), texts(), texts(), vec(parts(), 0..3))
         .prop_map(|(context, kind, id, content)| {
             let event = AgentTriggerEvent::new(kind, id);
@@ -83,11 +83,11 @@ fn triggers() -> BoxedStrategy<Call> {
         .boxed()
 }
 
-fn messages() -> BoxedStrategy<Call> {
+fn messages() -> BoxedStrategy<MethodCall> {
     let roles = proptest::sample::select(Role::ALL);
     let sources = prop_oneof![
-        (texts(), texts()).prop_map(|(id, name)| Source::File(FileSource::new(id, name))),
-        texts().prop_map(|url| Source::Site(SiteSource::new(url))),
+        (texts(), texts()).prop_map(|(id, name)| CitationSource::File(FileSource::new(id, name))),
+        texts().prop_map(|url| CitationSource::Site(SiteSource::new(url))),
     ];
     (contexts(), texts(), roles, vec(parts(), 0..3), option::of(vec(sources, 0..3)))
         .prop_map(|(context, id, role, content, citations)| {
@@ -97,7 +97,7 @@ fn messages() -> BoxedStrategy<Call> {
         .boxed()
 }
 
-fn retrievals() -> BoxedStrategy<Call> {
+fn retrievals() -> BoxedStrategy<MethodCall> {
     let results =
         vec((texts(), texts()).prop_map(|(id, content)| KnowledgeResult::new(id, content)), 0..3);
     (contexts(), results, option::of(texts()), option::of(vec(texts(), 0..3)))
@@ -108,16 +108,20 @@ fn retrievals() -> BoxedStrategy<Call> {
         .boxed()
 }
 
-fn memories() -> BoxedStrategy<Call> {
+fn memories() -> BoxedStrategy<MethodCall> {
     (contexts(), vec(texts(), 0..3), any::<bool>())
         .prop_map(|(context, memory, is_store)| {
             let step = Box::new(MemoryStep::new(context, memory));
-            if is_store { Call::MemoryStore(step) } else { Call::MemoryContextRetrieval(step) }
+            if is_store {
+                MethodCall::MemoryStore(step)
+            } else {
+                MethodCall::MemoryContextRetrieval(step)
+            }
         })
         .boxed()
 }
 
-fn mcp_messages() -> BoxedStrategy<Call> {
+fn mcp_messages() -> BoxedStrategy<MethodCall> {
     (objects(), option::of(contexts()), option::of(texts()))
         .prop_map(|(message, context, reasoning)| {
             McpStep { context, reasoning, ..McpStep::new(message) }.into()
@@ -125,7 +129,7 @@ fn mcp_messages() -> BoxedStrategy<Call> {
         .boxed()
 }
 
-fn a2a_messages() -> BoxedStrategy<Call> {
+fn a2a_messages() -> BoxedStrategy<MethodCall> {
     let methods = proptest::sample::select(&[
         A2aMethod::MessageSend,
         A2aMethod::MessageStream,
@@ -144,12 +148,12 @@ fn a2a_messages() -> BoxedStrategy<Call> {
     (methods, objects(), party(A2aRole::Client), party(A2aRole::Server))
         .prop_map(|(method, payload, from, to)| {
             let context = A2aContext { from: Some(from), to: Some(to), ..A2aContext::new() };
-            Call::A2a(method, Box::new(A2aStep::new(payload, context)))
+            MethodCall::A2a(method, Box::new(A2aStep::new(payload, context)))
         })
         .boxed()
 }
 
-fn pings() -> BoxedStrategy<Call> {
+fn pings() -> BoxedStrategy<MethodCall> {
     (timestamps(), option::of(0..60_000_i64), option::of(objects()))
         .prop_map(|(timestamp, timeout, metadata)| {
             Ping { timestamp: Some(timestamp), timeout, metadata }.into()
@@ -211,14 +215,16 @@ fn users() -> BoxedStrategy<User> {
         .boxed()
 }
 
-fn parts() -> BoxedStrategy<Part> {
+fn parts() -> BoxedStrategy<ContentPart> {
     prop_oneof![
-        text_parts().prop_map(Part::Text),
-        objects().prop_map(|data| Part::Data(DataPart::new(data))),
-        texts().prop_map(|bytes| Part::File(FilePart::new(FileContent::Bytes(
+        text_parts().prop_map(ContentPart::Text),
+        objects().prop_map(|data| ContentPart::Data(DataPart::new(data))),
+        texts().prop_map(|bytes| ContentPart::File(FilePart::new(FileContent::Bytes(
             FileWithBytes::new(bytes)
         )))),
-        texts().prop_map(|uri| Part::File(FilePart::new(FileContent::Uri(FileWithUri::new(uri))))),
+        texts().prop_map(|uri| ContentPart::File(FilePart::new(FileContent::Uri(
+            FileWithUri::new(uri)
+        )))),
     ]
     .boxed()
 }

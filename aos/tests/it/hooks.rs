@@ -1,6 +1,6 @@
 //! The examples of the published page of hooks, as printed there but for what is no JSON.
 
-use aos::message::{Answer, Body, Decision, Limits, Method, Request, Response};
+use aos::message::{Decision, DecisionResponse, Limits, Method, Request, Response, ResponseBody};
 use serde_json::Value;
 
 use crate::schema::{REPAIRED, assert_valid, validator};
@@ -60,8 +60,8 @@ fn every_example_of_the_page_is_read_and_written_as_the_schema_says() {
         }});
         let answer = Response::from_slice(answer.to_string().as_bytes(), Limits::default());
         let answer = answer.unwrap();
-        let expected = Answer::new(Decision::Modify(Box::new(question.clone())), "");
-        assert_eq!(answer.body, Body::Decision(expected));
+        let expected = DecisionResponse::new(Decision::Modify(Box::new(question.clone())), "");
+        assert_eq!(answer.body, ResponseBody::Decision(expected));
         assert_valid(&responses, &answer.to_vec());
         assert_eq!(question.with_modification(question.clone()).as_ref(), Ok(&question));
     }

@@ -1,6 +1,6 @@
 //! What is written is read back, and nothing that is read brings the reader down.
 
-use aos::message::{Answer, Body, Decision, Limits, Request, Response};
+use aos::message::{Decision, DecisionResponse, Limits, Request, Response, ResponseBody};
 use proptest::prelude::*;
 
 use crate::generate::requests;
@@ -13,7 +13,7 @@ proptest! {
     fn an_act_is_the_params_without_the_context(request in requests()) {
         let mut params = request.call.to_params();
         params.as_object_mut().unwrap().shift_remove("context");
-        prop_assert_eq!(request.call.to_act().to_string(), params.to_string());
+        prop_assert_eq!(request.call.to_params_without_context().to_string(), params.to_string());
     }
 
     #[test]
@@ -24,8 +24,8 @@ proptest! {
     #[test]
     fn a_response_is_read_back_as_it_was(request in requests(), message: String, codes: Vec<String>) {
         let decision = Decision::Modify(Box::new(request));
-        let answer = Answer { reason_codes: codes, ..Answer::new(decision, message) };
-        let response = Response { id: Some("q".into()), body: Body::Decision(answer) };
+        let answer = DecisionResponse { reason_codes: codes, ..DecisionResponse::new(decision, message) };
+        let response = Response { id: Some("q".into()), body: ResponseBody::Decision(answer) };
         prop_assert_eq!(Response::from_slice(&response.to_vec(), Limits::default()), Ok(response));
     }
 
@@ -43,7 +43,7 @@ proptest! {
         let _ = Response::from_slice(&bytes, Limits::default());
         if let Err(rejection) = Request::from_slice(&bytes, Limits::default()) {
             let answer = Response::from_slice(&rejection.to_response().to_vec(), Limits::default());
-            prop_assert!(matches!(answer.map(|a| a.body), Ok(Body::Error(_))));
+            prop_assert!(matches!(answer.map(|a| a.body), Ok(ResponseBody::Error(_))));
         }
         bytes.truncate(cut.index(bytes.len()));
         prop_assert!(Request::from_slice(&bytes, Limits::default()).is_err());

@@ -1,7 +1,8 @@
 //! Everything that is written validates against the published schema.
 
 use aos::message::{
-    Answer, Body, Call, Decision, ErrorObject, Limits, Pong, PongStatus, Request, Response, code,
+    Decision, DecisionResponse, ErrorObject, Limits, MethodCall, Pong, PongStatus, Request,
+    Response, ResponseBody, code,
 };
 use jsonschema::{Draft, Validator};
 use proptest::prelude::*;
@@ -24,17 +25,17 @@ pub(crate) fn validator(schema: &str, definition: &str) -> Validator {
 }
 
 /// The definition of the official file for a call. Those of MCP and A2A do not compile there.
-fn official_definition(call: &Call) -> Option<&'static str> {
+fn official_definition(call: &MethodCall) -> Option<&'static str> {
     match call {
-        Call::AgentTrigger(_) => Some("AgentTriggerStep"),
-        Call::Message(_) => Some("MessageStep"),
-        Call::ToolCallRequest(_) => Some("ToolCallRequestStep"),
-        Call::ToolCallResult(_) => Some("ToolCallResultStep"),
-        Call::KnowledgeRetrieval(_) => Some("KnowledgeRetrievalStep"),
-        Call::MemoryStore(_) => Some("MemoryStoreStep"),
-        Call::MemoryContextRetrieval(_) => Some("MemoryContextRetrievalStep"),
-        Call::Ping(_) => Some("PingRequest"),
-        Call::Mcp(_) | Call::A2a(..) => None,
+        MethodCall::AgentTrigger(_) => Some("AgentTriggerStep"),
+        MethodCall::Message(_) => Some("MessageStep"),
+        MethodCall::ToolCallRequest(_) => Some("ToolCallRequestStep"),
+        MethodCall::ToolCallResult(_) => Some("ToolCallResultStep"),
+        MethodCall::KnowledgeRetrieval(_) => Some("KnowledgeRetrievalStep"),
+        MethodCall::MemoryStore(_) => Some("MemoryStoreStep"),
+        MethodCall::MemoryContextRetrieval(_) => Some("MemoryContextRetrievalStep"),
+        MethodCall::Ping(_) => Some("PingRequest"),
+        MethodCall::Mcp(_) | MethodCall::A2a(..) => None,
     }
 }
 
@@ -72,11 +73,11 @@ fn every_request_validates() {
 #[test]
 fn every_response_validates() {
     let response = validator(REPAIRED, "ASOPResponse");
-    let explained = |decision| Answer {
+    let explained = |decision| DecisionResponse {
         reasoning: Some("because".to_owned()),
         reason_codes: vec!["one".to_owned(), "two".to_owned()],
         data: Some([("k".to_owned(), json!(1))].into_iter().collect()),
-        ..Answer::new(decision, "said")
+        ..DecisionResponse::new(decision, "said")
     };
     let pong = Pong::new(
         PongStatus::Connected,
@@ -84,23 +85,23 @@ fn every_response_validates() {
         "2026-01-02T03:04:05.678Z".parse().unwrap(),
     );
     let mut bodies = vec![
-        Body::Decision(Answer::new(Decision::Allow, "")),
-        Body::Decision(explained(Decision::Allow)),
-        Body::Decision(explained(Decision::Deny)),
-        Body::Pong(pong),
-        Body::Error(ErrorObject::new(-32001, "busy".to_owned(), Value::Null)),
+        ResponseBody::Decision(DecisionResponse::new(Decision::Allow, "")),
+        ResponseBody::Decision(explained(Decision::Allow)),
+        ResponseBody::Decision(explained(Decision::Deny)),
+        ResponseBody::Pong(pong),
+        ResponseBody::Error(ErrorObject::new(-32001, "busy".to_owned(), Value::Null)),
     ];
     for code in
         [code::PARSE_ERROR, code::INVALID_REQUEST, code::METHOD_NOT_FOUND, code::INVALID_PARAMS]
     {
-        bodies.push(Body::Error(ErrorObject::standard(code, Value::Null)));
+        bodies.push(ResponseBody::Error(ErrorObject::standard(code, Value::Null)));
     }
     for body in bodies {
         assert_valid(&response, &Response { id: Some("7".into()), body: body.clone() }.to_vec());
         assert_valid(&response, &Response { id: Some(7.into()), body }.to_vec());
     }
     proptest!(ProptestConfig::with_cases(50), |(request in requests())| {
-        let body = Body::Decision(explained(Decision::Modify(Box::new(request))));
+        let body = ResponseBody::Decision(explained(Decision::Modify(Box::new(request))));
         assert_valid(&response, &Response { id: Some("7".into()), body }.to_vec());
     });
 }

@@ -1,7 +1,7 @@
 //! Several guardians in a row.
 
-use aos::message::Call;
-use aos::{FailMode, Failure, GuardianChain, Verdict, VerdictSource};
+use aos::message::MethodCall;
+use aos::{FailMode, GuardianChain, GuardianError, Verdict, VerdictSource};
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -39,7 +39,7 @@ fn change(question: &Value, mark: &str) -> Reply {
 
 fn value_of(verdict: &Verdict) -> &Value {
     let Verdict::Modify(request) = verdict else { panic!("{verdict:?}") };
-    let Call::ToolCallRequest(step) = &request.call else { panic!("{request:?}") };
+    let MethodCall::ToolCallRequest(step) = &request.call else { panic!("{request:?}") };
     &step.tool_call_request.inputs[0].value
 }
 
@@ -84,10 +84,13 @@ async fn each_fails_as_it_is_told_and_it_is_seen() {
         .and("well", listening(&heard, allow).await);
     let consultation = open.ask(&tool_call()).await;
     assert_eq!((&consultation.verdict, heard.lock().unwrap().len()), (&Verdict::Allow, 1));
-    assert_eq!(consultation.outcomes[0].1.origin, VerdictSource::FailedOpen(Failure::Status(503)));
+    assert_eq!(
+        consultation.outcomes[0].1.origin,
+        VerdictSource::FailedOpen(GuardianError::Status(503))
+    );
     assert_eq!(consultation.outcomes[1].1.origin, VerdictSource::Guardian);
     let outcome = consultation.into_outcome();
-    assert_eq!(outcome.origin, VerdictSource::FailedOpen(Failure::Status(503)));
+    assert_eq!(outcome.origin, VerdictSource::FailedOpen(GuardianError::Status(503)));
     assert_eq!(outcome.reason_codes, ["guardian_status"]);
 
     let closed = GuardianChain::new("well", listening(&heard, allow).await)
@@ -96,7 +99,7 @@ async fn each_fails_as_it_is_told_and_it_is_seen() {
     assert_eq!(consultation.verdict, Verdict::Deny);
     assert_eq!(
         consultation.into_outcome().origin,
-        VerdictSource::FailedClosed(Failure::Status(503))
+        VerdictSource::FailedClosed(GuardianError::Status(503))
     );
 }
 
@@ -117,7 +120,7 @@ async fn what_the_agent_cannot_do_is_a_denial_before_the_next_is_asked() {
         .and("c", listening(&heard, allow).await);
     let mut shown = Vec::new();
     let (call, headers) = (tool_call(), HeaderMap::new());
-    let consultation = guardians.ask_following(&call, &headers, |modified| {
+    let consultation = guardians.ask_and_apply(&call, &headers, |modified| {
         let value = value_of(&Verdict::Modify(Box::new(modified.clone()))).clone();
         shown.push(value.clone());
         if value == "Paris A B" { Err("too long".to_owned()) } else { Ok(()) }
@@ -128,6 +131,6 @@ async fn what_the_agent_cannot_do_is_a_denial_before_the_next_is_asked() {
     assert_eq!(consultation.verdict, Verdict::Deny);
     let (name, outcome) = consultation.outcomes.last().unwrap();
     assert_eq!((name.as_str(), outcome.reason_codes.len()), ("b", 1));
-    let failure = Failure::Modification("too long".to_owned());
+    let failure = GuardianError::Modification("too long".to_owned());
     assert_eq!(outcome.origin, VerdictSource::FailedClosed(failure));
 }

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use aos::{
-    BuildError, FailMode, GuardianClient, Identity, Options, TrustRoots, Verdict, VerdictSource,
+    BuildError, ClientIdentity, FailMode, GuardianClient, Options, TrustRoots, Verdict,
+    VerdictSource,
 };
 use axum::Router;
 use axum::body::to_bytes;
@@ -25,9 +26,10 @@ use crate::authority::Authority;
 use crate::client::tool_call;
 
 impl Authority {
-    fn identity(&self) -> Identity {
+    fn identity(&self) -> ClientIdentity {
         let (certificate, key) = self.sign();
-        Identity::from_pem(certificate.pem().as_bytes(), key.serialize_pem().as_bytes()).unwrap()
+        ClientIdentity::from_pem(certificate.pem().as_bytes(), key.serialize_pem().as_bytes())
+            .unwrap()
     }
 
     fn trusted(&self) -> TrustRoots {
@@ -98,10 +100,10 @@ async fn guardian(
 
 fn client(
     url: &Url,
-    identity: Option<Identity>,
+    identity: Option<ClientIdentity>,
     authorities: Option<TrustRoots>,
 ) -> GuardianClient {
-    let options = Options { identity, authorities, ..Options::default() };
+    let options = Options { identity, trust_roots: authorities, ..Options::default() };
     GuardianClient::new(url.clone(), options).unwrap()
 }
 
@@ -145,13 +147,13 @@ fn what_is_no_certificate_is_told_and_not_shown() {
     let (certificate, key) = authority.sign();
     let (certificate, key) = (certificate.pem(), key.serialize_pem());
     let refused = |certificate: &str, key: &str| {
-        let identity = Identity::from_pem(certificate.as_bytes(), key.as_bytes());
+        let identity = ClientIdentity::from_pem(certificate.as_bytes(), key.as_bytes());
         assert!(matches!(identity, Err(BuildError::Identity)), "{identity:?}");
     };
     refused("", &key);
     refused(&certificate, "s3cret");
-    assert!(matches!(TrustRoots::from_pem(b"s3cret"), Err(BuildError::Authorities)));
-    let identity = Identity::from_pem(certificate.as_bytes(), key.as_bytes()).unwrap();
+    assert!(matches!(TrustRoots::from_pem(b"s3cret"), Err(BuildError::TrustRoots)));
+    let identity = ClientIdentity::from_pem(certificate.as_bytes(), key.as_bytes()).unwrap();
     let options =
         Options { identity: Some(identity), fail_mode: FailMode::Open, ..Options::default() };
     assert!(!format!("{options:?}").contains("PRIVATE"), "{options:?}");

@@ -9,18 +9,18 @@ use std::time::Duration;
 
 use a2s::Secret;
 use a2s::api::GuardianInfo;
-use aos::InProcess;
+use aos::InProcessGuardian;
 use aos::message::Method;
 use url::Url;
 
 /// Who is asked around every tool step.
 #[derive(Debug, Clone)]
-pub enum Guardian {
+pub enum GuardianSettings {
     /// Nobody: every step is recorded as `unguarded`.
     Off,
     /// These, in order: the first denial wins, and each is asked about what those before it have
     /// left. There is at least one, and no two have one name.
-    At(Vec<GuardianConfig>),
+    Chain(Vec<GuardianConfig>),
 }
 
 /// A guardian that speaks AOS.
@@ -48,7 +48,7 @@ pub enum GuardianEndpoint {
     /// Over HTTP.
     Http(HttpEndpoint),
     /// In this process.
-    InProcess(Arc<dyn InProcess>),
+    InProcess(Arc<dyn InProcessGuardian>),
 }
 
 /// A guardian over HTTP, and how each side knows the other.
@@ -59,7 +59,7 @@ pub struct HttpEndpoint {
     /// The token that it is asked with.
     pub token: Option<Secret>,
     /// The certificate that it is shown (mutual TLS).
-    pub identity: Option<Identity>,
+    pub identity: Option<ExecutorCertificate>,
     /// The authorities that its own certificate is checked by, in PEM, instead of those that the
     /// system trusts.
     pub authorities: Option<PathBuf>,
@@ -74,7 +74,7 @@ impl From<Url> for HttpEndpoint {
 
 /// Who the executor is to a guardian. The files are in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct ExecutorCertificate {
     /// The certificate, with those that it is signed by.
     pub certificate: PathBuf,
     /// Its private key.
@@ -89,23 +89,23 @@ impl GuardianConfig {
     /// five seconds, or three when it is away. It is called by its address, without user and password.
     #[must_use]
     pub fn new(url: Url) -> Self {
-        Self::at(url.into())
+        Self::from_endpoint(url.into())
     }
 
     /// The guardian at `endpoint`, with the same meaning of silence, and called by its address.
     #[must_use]
-    pub fn at(endpoint: HttpEndpoint) -> Self {
-        Self::named(without_user(&endpoint.url), GuardianEndpoint::Http(endpoint))
+    pub fn from_endpoint(endpoint: HttpEndpoint) -> Self {
+        Self::with_name(without_user(&endpoint.url), GuardianEndpoint::Http(endpoint))
     }
 
     /// The guardian of this process, with the same meaning of silence. It is called
     /// [`BUILTIN`](Self::BUILTIN).
     #[must_use]
-    pub fn in_process(guardian: Arc<dyn InProcess>) -> Self {
-        Self::named(Self::BUILTIN.to_owned(), GuardianEndpoint::InProcess(guardian))
+    pub fn in_process(guardian: Arc<dyn InProcessGuardian>) -> Self {
+        Self::with_name(Self::BUILTIN.to_owned(), GuardianEndpoint::InProcess(guardian))
     }
 
-    fn named(name: String, endpoint: GuardianEndpoint) -> Self {
+    fn with_name(name: String, endpoint: GuardianEndpoint) -> Self {
         Self {
             endpoint,
             name,
@@ -160,18 +160,18 @@ pub struct FailModes {
     /// For every hook without one of its own.
     pub default: FailMode,
     /// Of single hooks.
-    pub own: BTreeMap<Hook, FailMode>,
+    pub by_hook: BTreeMap<GuardianHook, FailMode>,
 }
 
 impl From<FailMode> for FailModes {
     fn from(default: FailMode) -> Self {
-        Self { default, own: BTreeMap::new() }
+        Self { default, by_hook: BTreeMap::new() }
     }
 }
 
 /// What the executor asks guardians about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Hook {
+pub enum GuardianHook {
     /// An event that wants to start a run: `steps/agentTrigger`.
     AgentTrigger,
     /// What is remembered, before a run uses it: `steps/memoryContextRetrieval`.
@@ -187,7 +187,7 @@ pub enum Hook {
     Mcp,
 }
 
-impl Hook {
+impl GuardianHook {
     /// All of them.
     pub const ALL: [Self; 6] = [
         Self::AgentTrigger,
@@ -216,13 +216,13 @@ impl Hook {
     }
 }
 
-impl fmt::Display for Hook {
+impl fmt::Display for GuardianHook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl FromStr for Hook {
+impl FromStr for GuardianHook {
     type Err = String;
 
     /// `steps/toolCallResult` or `toolCallResult`.
@@ -238,13 +238,13 @@ impl FromStr for Hook {
     }
 }
 
-impl Guardian {
+impl GuardianSettings {
     /// How steps are guarded, as events and plans show it.
     #[must_use]
     pub fn describe_guardians(&self) -> Vec<GuardianInfo> {
         match self {
             Self::Off => Vec::new(),
-            Self::At(guardians) => guardians.iter().map(GuardianConfig::guarding).collect(),
+            Self::Chain(guardians) => guardians.iter().map(GuardianConfig::to_info).collect(),
         }
     }
 }
@@ -259,8 +259,8 @@ fn without_user(url: &Url) -> String {
 }
 
 impl GuardianConfig {
-    pub(crate) fn guarding(&self) -> GuardianInfo {
-        let FailModes { default, own } = &self.fail;
+    pub(crate) fn to_info(&self) -> GuardianInfo {
+        let FailModes { default, by_hook: own } = &self.fail;
         let own = own.iter().filter(|(_, mode)| *mode != default);
         GuardianInfo {
             guardian: self.name.clone(),

@@ -11,7 +11,7 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use url::Url;
 
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
 
@@ -30,10 +30,10 @@ const SESSION: [(&str, &str); 4] = [
     ("idle_in_transaction_session_timeout", "5s"),
 ];
 /// A new schema may take longer, and so may waiting for another executor that makes it.
-const TIMEOUTS_OF_MIGRATIONS: [(&str, &str); 2] =
+const MIGRATION_TIMEOUTS: [(&str, &str); 2] =
     [("statement_timeout", "30min"), ("lock_timeout", "30min")];
 /// 13.0, as the server writes it: the oldest that has all that is used here.
-const OLDEST: i32 = 130_000;
+const MIN_VERSION: i32 = 130_000;
 /// What may stand behind the `?` of an address. Other names would be passed over, and logged with
 /// their values, one of which could be a password with a slip in front of it.
 const PARAMETERS: [&str; 16] = [
@@ -57,16 +57,16 @@ const PARAMETERS: [&str; 16] = [
 
 /// A database that is there, in its address.
 #[derive(Debug, Clone)]
-pub(crate) struct Server(PgConnectOptions);
+pub(crate) struct PostgresServer(PgConnectOptions);
 
-impl Server {
+impl PostgresServer {
     /// What the address says; what it leaves out is as `PGPASSWORD`, `PGPASSFILE` and the other
     /// variables of libpq have it. Errors never show the address: it may have a password.
     ///
     /// # Errors
-    /// [`Kind::Configuration`] when it is no address of a PostgreSQL database.
-    pub(crate) fn read(address: &Secret) -> Result<Self, Error> {
-        let address = address.reveal();
+    /// [`ErrorKind::Configuration`] when it is no address of a PostgreSQL database.
+    pub(crate) fn parse(address: &Secret) -> Result<Self, Error> {
+        let address = address.expose_secret();
         let url = Url::parse(address)
             .map_err(|error| unusable(&format!("the database's address: {error}")))?;
         if url.fragment().is_some() {
@@ -92,24 +92,24 @@ impl Server {
     /// wait.
     ///
     /// # Errors
-    /// [`Kind::StoreAway`] when the server does not answer, [`Kind::Configuration`] when it cannot be
+    /// [`ErrorKind::StoreAway`] when the server does not answer, [`ErrorKind::Configuration`] when it cannot be
     /// used.
     pub(crate) async fn migrate(&self) -> Result<(), Error> {
-        let options = self.0.clone().options(TIMEOUTS_OF_MIGRATIONS).options(SEARCH_PATH);
+        let options = self.0.clone().options(MIGRATION_TIMEOUTS).options(SEARCH_PATH);
         let connecting = PgConnection::connect_with(&options);
         let mut connection = tokio::time::timeout(ACQUIRE_TIMEOUT, connecting)
             .await
-            .map_err(|_| away(&"the server did not take the connection in time"))?
-            .map_err(|error| while_opening(&error))?;
+            .map_err(|_| unavailable(&"the server did not take the connection in time"))?
+            .map_err(|error| to_open_error(&error))?;
         check(&mut connection).await?;
-        make_schema(&mut connection).await.map_err(|error| while_opening(&error))?;
+        make_schema(&mut connection).await.map_err(|error| to_open_error(&error))?;
         let result = match MIGRATIONS.run(&mut connection).await {
             Ok(()) => Ok(()),
             Err(MigrateError::VersionMissing(_) | MigrateError::VersionTooNew(..)) => {
-                Err(super::newer())
+                Err(super::newer_schema_error())
             }
             Err(MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)) => {
-                Err(while_opening(&error))
+                Err(to_open_error(&error))
             }
             Err(other) => Err(unusable(&other)),
         };
@@ -138,8 +138,8 @@ async fn check(connection: &mut PgConnection) -> Result<(), Error> {
     )
     .fetch_one(connection)
     .await
-    .map_err(|error| while_opening(&error))?;
-    if version < OLDEST {
+    .map_err(|error| to_open_error(&error))?;
+    if version < MIN_VERSION {
         return Err(unusable(&"the server is older than PostgreSQL 13"));
     }
     if encoding != "UTF8" {
@@ -167,14 +167,14 @@ async fn make_schema(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
 
 /// What a failure means for whoever starts an executor: a server that is away may come back; one
 /// that refuses goes on to refuse until somebody mends it.
-fn while_opening(error: &sqlx::Error) -> Error {
-    if super::is_away(error) { away(error) } else { unusable(error) }
+fn to_open_error(error: &sqlx::Error) -> Error {
+    if super::is_unavailable(error) { unavailable(error) } else { unusable(error) }
 }
 
-fn away(why: &dyn std::fmt::Display) -> Error {
-    Error::new(Kind::StoreAway, format!("the run database does not answer: {why}"))
+fn unavailable(why: &dyn std::fmt::Display) -> Error {
+    Error::new(ErrorKind::StoreAway, format!("the run database does not answer: {why}"))
 }
 
 fn unusable(why: &dyn std::fmt::Display) -> Error {
-    Error::new(Kind::Configuration, format!("the run database cannot be opened: {why}"))
+    Error::new(ErrorKind::Configuration, format!("the run database cannot be opened: {why}"))
 }

@@ -1,31 +1,31 @@
 //! Steps that belong together: one after another, side by side, or one of two ways.
 
 use a2s::api::{ErrorHandlerKind, EventKind};
-use a2s::{Block, Condition, OnError, Step};
+use a2s::{Condition, OnError, Step, StepBlock};
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt as _};
 
 use super::step::is_catchable;
-use super::{Engine, Halt, Services, Stop, Why};
-use crate::error::{Error, Kind};
-use crate::plan::{Unit, join};
-use crate::scope::Scope;
+use super::{CancelReason, CancelToken, Engine, ServiceTransport, StepError};
+use crate::error::{Error, ErrorKind};
+use crate::plan::{PlanUnit, join_path};
+use crate::scope::VariableScope;
 
 /// One of several walks: its number, and how it ended.
-pub(super) type Ended<T> = (usize, Result<T, Stop>);
+pub(super) type WalkResult<T> = (usize, Result<T, StepError>);
 
 impl<'r> Engine<'r> {
     /// Runs the block of a step. When its failure would be handled, what its steps have set until
     /// then is forgotten.
     pub(super) async fn run_child_block(
         &self,
-        unit: &'r Unit,
+        unit: &'r PlanUnit,
         path: &str,
         step: &'r Step,
-        block: &'r Block,
-        scope: &mut Scope<'r>,
-        halt: &Halt,
-    ) -> Result<(), Stop> {
+        block: &'r StepBlock,
+        scope: &mut VariableScope<'r>,
+        halt: &CancelToken,
+    ) -> Result<(), StepError> {
         let on_error = &step.control.on_error;
         let tolerant = *on_error == OnError::Continue;
         if *on_error == OnError::Stop {
@@ -41,26 +41,26 @@ impl<'r> Engine<'r> {
     /// leaves the others alone, and is none of the block.
     pub(super) async fn run_block(
         &self,
-        unit: &'r Unit,
+        unit: &'r PlanUnit,
         path: &str,
-        block: &'r Block,
+        block: &'r StepBlock,
         tolerant: bool,
-        scope: &mut Scope<'r>,
-        halt: &Halt,
-    ) -> Result<(), Stop> {
+        scope: &mut VariableScope<'r>,
+        halt: &CancelToken,
+    ) -> Result<(), StepError> {
         match block {
-            Block::Sequence(steps) => self.run_sequence(unit, path, steps, scope, halt).await,
-            Block::Parallel { steps, max_concurrency } => {
+            StepBlock::Sequence(steps) => self.run_sequence(unit, path, steps, scope, halt).await,
+            StepBlock::Parallel { steps, max_concurrency } => {
                 let width = max_concurrency.unwrap_or(usize::MAX);
                 self.run_parallel(unit, path, steps, width, tolerant, scope, halt).await
             }
-            Block::Condition { condition, if_true, if_false } => {
-                let holds = self.decide(path, condition, scope, halt).await?;
+            StepBlock::Condition { condition, if_true, if_false } => {
+                let holds = self.evaluate_branch(path, condition, scope, halt).await?;
                 let (taken, skipped) =
                     if holds { (if_true, if_false) } else { (if_false, if_true) };
                 for step in skipped {
                     let reason = format!("`{}` is {holds}", condition.source());
-                    self.skip(&join(path, step.id.as_str()), reason);
+                    self.skip_step(&join_path(path, step.id.as_str()), reason);
                 }
                 self.run_sequence(unit, path, taken, scope, halt).await
             }
@@ -69,12 +69,12 @@ impl<'r> Engine<'r> {
 
     pub(super) async fn run_sequence(
         &self,
-        unit: &'r Unit,
+        unit: &'r PlanUnit,
         path: &str,
         steps: &'r [Step],
-        scope: &mut Scope<'r>,
-        halt: &Halt,
-    ) -> Result<(), Stop> {
+        scope: &mut VariableScope<'r>,
+        halt: &CancelToken,
+    ) -> Result<(), StepError> {
         for step in steps {
             self.run_step(unit, path, step, scope, halt).await?;
         }
@@ -84,14 +84,14 @@ impl<'r> Engine<'r> {
     #[expect(clippy::too_many_arguments, reason = "the block's own fields are three of them")]
     async fn run_parallel(
         &self,
-        unit: &'r Unit,
+        unit: &'r PlanUnit,
         path: &str,
         steps: &'r [Step],
         width: usize,
         tolerant: bool,
-        scope: &mut Scope<'r>,
-        halt: &Halt,
-    ) -> Result<(), Stop> {
+        scope: &mut VariableScope<'r>,
+        halt: &CancelToken,
+    ) -> Result<(), StepError> {
         let halt = halt.child();
         let entry = scope.snapshot();
         let mut walks: Vec<BoxFuture<'_, _>> = Vec::with_capacity(steps.len());
@@ -101,9 +101,9 @@ impl<'r> Engine<'r> {
                 let mut scope = entry.view();
                 let ended = match self.run_step(unit, path, step, &mut scope, halt).await {
                     Ok(()) => Ok(Some(scope)),
-                    Err(Stop::Failed(error)) if tolerant && is_catchable(&error) => {
+                    Err(StepError::Failed(error)) if tolerant && is_catchable(&error) => {
                         self.note_handled(
-                            &join(path, step.id.as_str()),
+                            &join_path(path, step.id.as_str()),
                             ErrorHandlerKind::Continue,
                         );
                         Ok(None)
@@ -126,24 +126,24 @@ impl<'r> Engine<'r> {
     /// is under way; `halt` is their own, and stopped when one fails.
     pub(super) async fn run_side_by_side<'w, T: 'w>(
         &self,
-        walks: impl Iterator<Item = BoxFuture<'w, Ended<T>>>,
+        walks: impl Iterator<Item = BoxFuture<'w, WalkResult<T>>>,
         width: usize,
-        halt: &Halt,
-    ) -> Result<Vec<T>, Stop> {
+        halt: &CancelToken,
+    ) -> Result<Vec<T>, StepError> {
         // Answers at hand all come at once: what was there before a failure would depend on chance.
-        let heeds = matches!(self.services, Services::Real(_));
+        let heeds = matches!(self.transport, ServiceTransport::Live(_));
         let mut walks = stream::iter(walks).buffer_unordered(width.max(1));
         let mut done = Vec::new();
-        let mut stop: Option<Stop> = None;
+        let mut stop: Option<StepError> = None;
         while let Some((index, ended)) = walks.next().await {
             match ended {
                 Ok(value) => done.push((index, value)),
                 Err(next) => {
-                    if heeds && matches!(next, Stop::Failed(_) | Stop::Broken(_)) {
-                        halt.stop(Why::Sibling);
+                    if heeds && matches!(next, StepError::Failed(_) | StepError::Broken(_)) {
+                        halt.cancel(CancelReason::SiblingFailed);
                     }
                     stop = match stop {
-                        Some(first) if first.rank() >= next.rank() => Some(first),
+                        Some(first) if first.priority() >= next.priority() => Some(first),
                         _ => Some(next),
                     };
                 }
@@ -157,13 +157,13 @@ impl<'r> Engine<'r> {
     }
 
     /// How a condition comes out. What was decided once holds after a restart.
-    async fn decide(
+    async fn evaluate_branch(
         &self,
         path: &str,
         condition: &Condition,
-        scope: &Scope<'_>,
-        halt: &Halt,
-    ) -> Result<bool, Stop> {
+        scope: &VariableScope<'_>,
+        halt: &CancelToken,
+    ) -> Result<bool, StepError> {
         if let Some(holds) = self.progress.branches.get(path) {
             return Ok(*holds);
         }
@@ -173,15 +173,15 @@ impl<'r> Engine<'r> {
             let condition = condition.clone();
             let evaluation = move || condition.evaluate(&variables);
             let evaluated = Box::pin(self.evaluate(path, place, halt, evaluation)).await?;
-            evaluated.map_err(|error| self.failed(path, error))?
+            evaluated.map_err(|error| self.fail_step(path, error))?
         } else {
-            scope.holds(condition)
+            scope.evaluate_condition(condition)
         };
         let holds = holds.map_err(|error| {
-            let error = Error::new(Kind::ConditionError, error.to_string());
-            self.failed(path, error.at("condition"))
+            let error = Error::new(ErrorKind::ConditionError, error.to_string());
+            self.fail_step(path, error.with_context("condition"))
         })?;
-        self.journal.note(EventKind::BranchTaken { step: path.to_owned(), value: holds });
+        self.journal.append(EventKind::BranchTaken { step: path.to_owned(), value: holds });
         Ok(holds)
     }
 }

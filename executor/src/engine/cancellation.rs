@@ -8,50 +8,50 @@ use tokio_util::sync::CancellationToken;
 
 /// Tells steps to stop: no new one begins, and what is under way ends as soon as it may.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Halt {
+pub(crate) struct CancelToken {
     token: CancellationToken,
     /// Why this part was stopped on its own.
-    cause: Arc<OnceLock<Why>>,
+    cause: Arc<OnceLock<CancelReason>>,
     /// The part around this one; none around the run.
-    around: Option<Arc<Self>>,
+    parent: Option<Arc<Self>>,
     /// When this part, or one around it, must have ended.
     deadline: Option<Instant>,
 }
 
 /// Why something stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum CancelReason {
     /// Somebody cancelled the run.
     Cancelled,
     /// The run took longer than it may.
-    TimeUp,
+    RunTimeout,
     /// The executor shuts down; the run goes on later.
     Suspended,
     /// The run is another executor's by now, which goes on with it.
-    Lost,
+    LeaseLost,
     /// A step beside it failed: of the same parallel block, or another iteration.
-    Sibling,
+    SiblingFailed,
     /// The step, or one around it, took longer than its `timeout`.
-    Late,
+    StepTimeout,
 }
 
-impl Why {
+impl CancelReason {
     /// The reason for a person.
-    pub(crate) fn words(self) -> &'static str {
+    pub(crate) fn message(self) -> &'static str {
         match self {
             Self::Cancelled => "the run was cancelled",
-            Self::TimeUp => "the run took longer than it may",
+            Self::RunTimeout => "the run took longer than it may",
             Self::Suspended => "the executor shuts down",
-            Self::Lost => "another executor goes on with this run",
-            Self::Sibling => "a step beside it failed first",
-            Self::Late => "the step around it took longer than its `timeout`",
+            Self::LeaseLost => "another executor goes on with this run",
+            Self::SiblingFailed => "a step beside it failed first",
+            Self::StepTimeout => "the step around it took longer than its `timeout`",
         }
     }
 }
 
-impl Halt {
+impl CancelToken {
     /// Stops this part and all inside it. The first reason holds.
-    pub(crate) fn stop(&self, why: Why) {
+    pub(crate) fn cancel(&self, why: CancelReason) {
         let _ = self.cause.set(why);
         self.token.cancel();
     }
@@ -61,7 +61,7 @@ impl Halt {
         Self {
             token: self.token.child_token(),
             cause: Arc::default(),
-            around: Some(Arc::new(self.clone())),
+            parent: Some(Arc::new(self.clone())),
             deadline: self.deadline,
         }
     }
@@ -77,24 +77,24 @@ impl Halt {
     }
 
     /// Why to stop, when it is so. A reason for all of the run goes before one for a part of it.
-    pub(crate) fn why(&self) -> Option<Why> {
+    pub(crate) fn reason_if_cancelled(&self) -> Option<CancelReason> {
         self.token.is_cancelled().then(|| self.reason())
     }
 
     /// Waits until there is a reason to stop.
-    pub(crate) async fn halted(&self) -> Why {
+    pub(crate) async fn wait_for_cancel(&self) -> CancelReason {
         self.token.cancelled().await;
         self.reason()
     }
 
     /// How much time is left; none when there is no deadline.
-    pub(crate) fn remaining(&self) -> Option<Duration> {
+    pub(crate) fn remaining_time(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    fn reason(&self) -> Why {
-        let around = self.around.as_ref().and_then(|around| around.why());
-        around.or_else(|| self.cause.get().copied()).unwrap_or(Why::Cancelled)
+    fn reason(&self) -> CancelReason {
+        let around = self.parent.as_ref().and_then(|around| around.reason_if_cancelled());
+        around.or_else(|| self.cause.get().copied()).unwrap_or(CancelReason::Cancelled)
     }
 }
 
@@ -104,28 +104,41 @@ mod tests {
 
     #[test]
     fn a_part_stops_alone_and_with_the_whole() {
-        let run = Halt::default();
+        let run = CancelToken::default();
         let (one, other) = (run.child(), run.child());
         let inner = one.child();
-        inner.stop(Why::Late);
-        assert_eq!((inner.why(), one.why()), (Some(Why::Late), None));
-        one.stop(Why::Sibling);
-        assert_eq!((one.why(), other.why(), run.why()), (Some(Why::Sibling), None, None));
-        assert_eq!(inner.why(), Some(Why::Sibling), "the reason around goes before");
-        run.stop(Why::Cancelled);
-        run.stop(Why::TimeUp);
-        assert_eq!(other.child().why(), Some(Why::Cancelled));
-        assert_eq!((inner.why(), run.why()), (Some(Why::Cancelled), Some(Why::Cancelled)));
+        inner.cancel(CancelReason::StepTimeout);
+        assert_eq!(
+            (inner.reason_if_cancelled(), one.reason_if_cancelled()),
+            (Some(CancelReason::StepTimeout), None)
+        );
+        one.cancel(CancelReason::SiblingFailed);
+        assert_eq!(
+            (one.reason_if_cancelled(), other.reason_if_cancelled(), run.reason_if_cancelled()),
+            (Some(CancelReason::SiblingFailed), None, None)
+        );
+        assert_eq!(
+            inner.reason_if_cancelled(),
+            Some(CancelReason::SiblingFailed),
+            "the reason around goes before"
+        );
+        run.cancel(CancelReason::Cancelled);
+        run.cancel(CancelReason::RunTimeout);
+        assert_eq!(other.child().reason_if_cancelled(), Some(CancelReason::Cancelled));
+        assert_eq!(
+            (inner.reason_if_cancelled(), run.reason_if_cancelled()),
+            (Some(CancelReason::Cancelled), Some(CancelReason::Cancelled))
+        );
     }
 
     #[test]
     fn a_part_has_no_more_time_than_the_part_around_it() {
-        let run = Halt::default();
-        assert_eq!(run.child().remaining(), None);
+        let run = CancelToken::default();
+        assert_eq!(run.child().remaining_time(), None);
         let short = run.child_within(Duration::from_secs(10));
         let longer = short.child_within(Duration::from_secs(1_000));
-        assert!(longer.remaining() <= Some(Duration::from_secs(10)));
+        assert!(longer.remaining_time() <= Some(Duration::from_secs(10)));
         let shorter = short.child_within(Duration::ZERO);
-        assert_eq!(shorter.child().remaining(), Some(Duration::ZERO));
+        assert_eq!(shorter.child().remaining_time(), Some(Duration::ZERO));
     }
 }

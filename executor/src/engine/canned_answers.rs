@@ -5,26 +5,26 @@ use std::sync::Arc;
 
 use a2s::api::RunError;
 
-use super::Answer;
-use crate::gate::Inputs;
-use crate::request::Contract;
+use super::StepResult;
+use crate::gate::GuardedInputs;
+use crate::request::TaskContract;
 
 /// Who has the answers at hand.
-pub(crate) trait Answers: fmt::Debug + Sync {
+pub(crate) trait CannedResponses: fmt::Debug + Sync {
     /// What the task of a step is answered.
     ///
     /// # Errors
     /// How the step fails: as it did, as the answer makes it fail, or because there is no answer.
-    fn answer(&self, question: &Question<'_>) -> Result<Answer, RunError>;
+    fn respond(&self, question: &TaskRequest<'_>) -> Result<StepResult, RunError>;
 }
 
 /// The request that a task step would send.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Question<'a> {
+pub(crate) struct TaskRequest<'a> {
     /// Path of the step in the run: `checkWeather/getWeather[2]`.
     pub(crate) step: &'a str,
     /// The task, with its schemas.
-    pub(crate) contract: &'a Arc<Contract>,
+    pub(crate) contract: &'a Arc<TaskContract>,
     /// What its places are filled with.
-    pub(crate) inputs: Inputs<'a>,
+    pub(crate) inputs: GuardedInputs<'a>,
 }

@@ -11,9 +11,9 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
-use super::{Engine, Halt, Stop, Why};
-use crate::error::{Error, Kind};
-use a2s::one_line;
+use super::{CancelReason, CancelToken, Engine, StepError};
+use crate::error::{Error, ErrorKind};
+use a2s::to_single_line;
 
 /// The most characters of an expression in a message.
 const MAX_EXPRESSION: usize = 200;
@@ -27,11 +27,11 @@ pub(crate) struct EvaluationPool {
 
 /// The reason for an evaluation without a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Interruption {
+enum EvaluationError {
     /// The evaluation takes longer than the deadline allows.
     Overdue,
     /// The run, or this part of it, stops.
-    Halted(Why),
+    Cancelled(CancelReason),
     /// The evaluation panicked, or the system has no thread for it.
     Broken,
 }
@@ -56,20 +56,20 @@ impl EvaluationPool {
     /// Evaluates on another thread, unless `halt` ends the wait.
     async fn evaluate<T: Send + 'static>(
         &self,
-        halt: &Halt,
+        halt: &CancelToken,
         evaluation: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Interruption> {
+    ) -> Result<T, EvaluationError> {
         let mut finished = Box::pin(self.finish(evaluation));
         tokio::select! {
             ended = &mut finished => ended,
-            why = halt.halted() => match why {
+            why = halt.wait_for_cancel() => match why {
                 // The request of this step may have had its effect. Its outcome is recorded if the
                 // evaluation ends soon; otherwise a resumed run could not know it.
-                Why::Suspended | Why::Sibling => timeout(self.timeout, finished)
+                CancelReason::Suspended | CancelReason::SiblingFailed => timeout(self.timeout, finished)
                     .await
-                    .unwrap_or(Err(Interruption::Halted(why))),
-                Why::Cancelled | Why::TimeUp | Why::Lost | Why::Late => {
-                    Err(Interruption::Halted(why))
+                    .unwrap_or(Err(EvaluationError::Cancelled(why))),
+                CancelReason::Cancelled | CancelReason::RunTimeout | CancelReason::LeaseLost | CancelReason::StepTimeout => {
+                    Err(EvaluationError::Cancelled(why))
                 }
             },
         }
@@ -80,17 +80,17 @@ impl EvaluationPool {
     async fn finish<T: Send + 'static>(
         &self,
         evaluation: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Interruption> {
+    ) -> Result<T, EvaluationError> {
         if self.timeout.is_zero() {
-            return Err(Interruption::Overdue);
+            return Err(EvaluationError::Overdue);
         }
         let permit = Arc::clone(&self.permits).acquire_owned().await;
-        let permit = permit.map_err(|_| Interruption::Broken)?;
+        let permit = permit.map_err(|_| EvaluationError::Broken)?;
         let value = start_thread(permit, evaluation)?;
         match timeout(self.timeout, value).await {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(_)) => Err(Interruption::Broken),
-            Err(_) => Err(Interruption::Overdue),
+            Ok(Err(_)) => Err(EvaluationError::Broken),
+            Err(_) => Err(EvaluationError::Overdue),
         }
     }
 }
@@ -102,7 +102,7 @@ impl EvaluationPool {
 fn start_thread<T: Send + 'static>(
     permit: OwnedSemaphorePermit,
     evaluation: impl FnOnce() -> T + Send + 'static,
-) -> Result<oneshot::Receiver<T>, Interruption> {
+) -> Result<oneshot::Receiver<T>, EvaluationError> {
     let (sender, receiver) = oneshot::channel();
     let work = move || {
         let _permit = permit;
@@ -112,7 +112,7 @@ fn start_thread<T: Send + 'static>(
     let started = thread::Builder::new().name("a2s-evaluation".to_owned()).spawn(work);
     started.map(|_| receiver).map_err(|error| {
         tracing::error!(%error, "no thread can be started for an evaluation");
-        Interruption::Broken
+        EvaluationError::Broken
     })
 }
 
@@ -123,23 +123,23 @@ impl Engine<'_> {
         &self,
         path: &str,
         expression: String,
-        halt: &Halt,
+        halt: &CancelToken,
         evaluation: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<Result<T, Error>, Stop> {
+    ) -> Result<Result<T, Error>, StepError> {
         match self.evaluations.evaluate(halt, evaluation).await {
             Ok(value) => Ok(Ok(value)),
-            Err(Interruption::Halted(why)) => Err(Stop::Halted(why)),
-            Err(Interruption::Overdue) => {
+            Err(EvaluationError::Cancelled(why)) => Err(StepError::Cancelled(why)),
+            Err(EvaluationError::Overdue) => {
                 let step =
                     if path.is_empty() { String::new() } else { format!(" of step `{path}`") };
-                let expression = one_line(&expression, MAX_EXPRESSION);
+                let expression = to_single_line(&expression, MAX_EXPRESSION);
                 let limit = self.evaluations.timeout;
                 let message = format!("{expression}{step} takes more than {limit:?} to evaluate");
-                Ok(Err(Error::new(Kind::EvaluationTimeout, message)))
+                Ok(Err(Error::new(ErrorKind::EvaluationTimeout, message)))
             }
-            Err(Interruption::Broken) => {
-                let error = Error::new(Kind::Internal, "the evaluation of an expression failed");
-                Err(self.failed(path, error))
+            Err(EvaluationError::Broken) => {
+                let error = Error::new(ErrorKind::Internal, "the evaluation of an expression failed");
+                Err(self.fail_step(path, error))
             }
         }
     }
@@ -157,15 +157,15 @@ mod tests {
     async fn an_evaluation_past_its_deadline_keeps_its_permit_until_it_ends() {
         let pool = EvaluationPool::with_permits(1, Duration::from_millis(1));
         let (release, blocked) = mpsc::channel::<()>();
-        let overdue = pool.evaluate(&Halt::default(), move || blocked.recv()).await;
-        assert_eq!(overdue, Err(Interruption::Overdue));
+        let overdue = pool.evaluate(&CancelToken::default(), move || blocked.recv()).await;
+        assert_eq!(overdue, Err(EvaluationError::Overdue));
         assert_eq!(pool.permits.available_permits(), 0);
 
-        let halt = Halt::default();
+        let halt = CancelToken::default();
         let mut waiting = Box::pin(pool.evaluate(&halt, || ()));
         assert!(futures::poll!(&mut waiting).is_pending());
-        halt.stop(Why::Cancelled);
-        assert_eq!(waiting.await, Err(Interruption::Halted(Why::Cancelled)));
+        halt.cancel(CancelReason::Cancelled);
+        assert_eq!(waiting.await, Err(EvaluationError::Cancelled(CancelReason::Cancelled)));
 
         drop(release);
         drop(pool.permits.acquire().await.unwrap());
@@ -175,20 +175,21 @@ mod tests {
     async fn an_evaluation_can_be_cancelled_and_one_that_panics_is_broken() {
         let pool = EvaluationPool::with_permits(1, LONG);
         let (release, blocked) = mpsc::channel::<()>();
-        let halt = Halt::default();
+        let halt = CancelToken::default();
         let mut waiting = Box::pin(pool.evaluate(&halt, move || blocked.recv()));
         assert!(futures::poll!(&mut waiting).is_pending());
-        halt.stop(Why::TimeUp);
-        assert_eq!(waiting.await, Err(Interruption::Halted(Why::TimeUp)));
+        halt.cancel(CancelReason::RunTimeout);
+        assert_eq!(waiting.await, Err(EvaluationError::Cancelled(CancelReason::RunTimeout)));
 
         // A part of the run that stops because of another one waits for the value.
-        let sibling = Halt::default();
-        sibling.stop(Why::Sibling);
+        let sibling = CancelToken::default();
+        sibling.cancel(CancelReason::SiblingFailed);
         drop(release);
         assert_eq!(pool.evaluate(&sibling, || 7).await, Ok(7));
 
-        let panicked = pool.evaluate(&Halt::default(), || panic!("a fault of the test")).await;
-        assert_eq!(panicked, Err::<(), _>(Interruption::Broken));
-        assert_eq!(pool.evaluate(&Halt::default(), || 8).await, Ok(8));
+        let panicked =
+            pool.evaluate(&CancelToken::default(), || panic!("a fault of the test")).await;
+        assert_eq!(panicked, Err::<(), _>(EvaluationError::Broken));
+        assert_eq!(pool.evaluate(&CancelToken::default(), || 8).await, Ok(8));
     }
 }

@@ -9,56 +9,56 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use a2s::api::EventKind;
-use a2s::{Action, ForEach, Output, Step};
+use a2s::{ForEach, OutputMapping, Step, StepAction};
 use futures::future::BoxFuture;
 use serde_json::Value;
 
-use super::step::{Frame, used_by};
-use super::{Engine, Halt, Outputs, Stop, Why};
-use crate::error::{Error, Kind};
-use crate::plan::Unit;
-use crate::scope::Scope;
+use super::step::{StepFrame, used_capability};
+use super::{CancelReason, CancelToken, Engine, Outputs, StepError};
+use crate::error::{Error, ErrorKind};
+use crate::plan::PlanUnit;
+use crate::scope::VariableScope;
 
 impl<'r> Engine<'r> {
     /// Runs a step over its list, unless its end is recorded.
-    pub(super) async fn run_each(
+    pub(super) async fn run_for_each(
         &self,
-        unit: &'r Unit,
+        unit: &'r PlanUnit,
         path: &str,
         step: &'r Step,
         for_each: &'r ForEach,
-        scope: &mut Scope<'r>,
-        halt: &Halt,
-    ) -> Result<(), Stop> {
+        scope: &mut VariableScope<'r>,
+        halt: &CancelToken,
+    ) -> Result<(), StepError> {
         let outputs = outputs_within(step);
-        if let Some(lists) = self.recall_outputs(path)? {
+        if let Some(lists) = self.recorded_outputs(path)? {
             scope.restore(outputs, lists);
             return Ok(());
         }
-        let frame = Frame {
+        let frame = StepFrame {
             path,
             kind: step.action.kind(),
             label: "for_each",
             counts: false,
-            uses: used_by(step, unit),
+            uses: used_capability(step, unit),
         };
-        let work = self.iterate(unit, path, step, for_each, &outputs, scope, halt);
-        let lists = self.record(frame, halt, work).await?;
+        let work = self.run_iterations(unit, path, step, for_each, &outputs, scope, halt);
+        let lists = self.record_step(frame, halt, work).await?;
         lists.into_iter().for_each(|(output, list)| scope.set(output, list));
         Ok(())
     }
 
     #[expect(clippy::too_many_arguments, reason = "a step, its list, and where it runs")]
-    async fn iterate(
+    async fn run_iterations(
         &self,
-        unit: &'r Unit,
+        unit: &'r PlanUnit,
         path: &str,
         step: &'r Step,
         for_each: &'r ForEach,
-        outputs: &[&'r Output],
-        scope: &mut Scope<'r>,
-        halt: &Halt,
-    ) -> Result<Outputs<'r>, Stop> {
+        outputs: &[&'r OutputMapping],
+        scope: &mut VariableScope<'r>,
+        halt: &CancelToken,
+    ) -> Result<Outputs<'r>, StepError> {
         let items = self.take_items(path, for_each, scope)?;
         let halt = halt.child();
         let entry = scope.snapshot();
@@ -70,20 +70,20 @@ impl<'r> Engine<'r> {
                 // One that began is looked at whatever happens beside it: it may be in doubt. The
                 // others are simply not begun, neither when one before them waits for a person.
                 let why = match waits.load(Ordering::Relaxed) {
-                    true => Some(Why::Sibling),
-                    false => halt.why(),
+                    true => Some(CancelReason::SiblingFailed),
+                    false => halt.reason_if_cancelled(),
                 };
                 if let (Some(why), false) = (why, self.progress.steps.contains_key(&path)) {
-                    return (index, Err(Stop::Halted(why)));
+                    return (index, Err(StepError::Cancelled(why)));
                 }
                 let mut scope = entry.view();
                 scope.set_local(&for_each.name, item);
                 let ended = self.run_once(unit, &path, step, true, &mut scope, halt).await;
-                if matches!(ended, Err(Stop::Waiting(_))) {
+                if matches!(ended, Err(StepError::Waiting(_))) {
                     waits.store(true, Ordering::Relaxed);
                 }
                 let values = ended.map(|()| {
-                    let value = |output: &&Output| scope.find_written(output).cloned();
+                    let value = |output: &&OutputMapping| scope.find_written(output).cloned();
                     outputs.iter().map(|output| value(output).unwrap_or_default()).collect()
                 });
                 (index, values)
@@ -105,19 +105,19 @@ impl<'r> Engine<'r> {
         &self,
         path: &str,
         for_each: &ForEach,
-        scope: &Scope<'_>,
-    ) -> Result<Vec<Value>, Stop> {
-        let taken = self.budget.check_bytes(scope.weigh(&for_each.items)).and_then(|()| {
-            let value = scope.render(&for_each.items);
+        scope: &VariableScope<'_>,
+    ) -> Result<Vec<Value>, StepError> {
+        let taken = self.budget.check_bytes(scope.estimate_size(&for_each.items)).and_then(|()| {
+            let value = scope.render_optional(&for_each.items);
             let value =
-                value.map_err(|missing| Error::new(Kind::TemplateError, missing.to_string()))?;
+                value.map_err(|missing| Error::new(ErrorKind::TemplateError, missing.to_string()))?;
             let found = match value {
                 Some(Value::Array(items)) if items.len() <= for_each.max_items => return Ok(items),
                 Some(Value::Array(items)) => {
                     let most = for_each.max_items;
                     let message =
                         format!("the list has {} items, and `max_items` is {most}", items.len());
-                    return Err(Error::new(Kind::ItemsRefused, message));
+                    return Err(Error::new(ErrorKind::ItemsRefused, message));
                 }
                 None | Some(Value::Null) => "nothing",
                 Some(Value::Bool(_)) => "a boolean",
@@ -125,14 +125,14 @@ impl<'r> Engine<'r> {
                 Some(Value::String(_)) => "a text",
                 Some(Value::Object(_)) => "an object",
             };
-            Err(Error::new(Kind::ItemsRefused, format!("there is {found} where a list should be")))
+            Err(Error::new(ErrorKind::ItemsRefused, format!("there is {found} where a list should be")))
         });
-        let failed = |error: Error| self.failed(path, error.at("`for_each`"));
+        let failed = |error: Error| self.fail_step(path, error.with_context("`for_each`"));
         let items = taken.map_err(failed)?;
         if self.progress.steps.get(path).is_none_or(|recorded| recorded.items.is_none()) {
             self.budget.check_steps(items.len()).map_err(failed)?;
             let taken = EventKind::ItemsTaken { step: path.to_owned(), items: items.len() };
-            self.journal.note(taken);
+            self.journal.append(taken);
         }
         Ok(items)
     }
@@ -140,11 +140,13 @@ impl<'r> Engine<'r> {
 
 /// Every output that is set inside a step, once: its own, or those of the steps below it. A whole
 /// stands for its parts.
-fn outputs_within(step: &Step) -> Vec<&Output> {
-    let mut all: Vec<&Output> = Vec::new();
+fn outputs_within(step: &Step) -> Vec<&OutputMapping> {
+    let mut all: Vec<&OutputMapping> = Vec::new();
     let mut waiting = vec![step];
     while let Some(step) = waiting.pop() {
-        if let Action::Task { outputs, .. } | Action::Capability { outputs, .. } = &step.action {
+        if let StepAction::Task { outputs, .. } | StepAction::Capability { outputs, .. } =
+            &step.action
+        {
             all.extend(outputs);
         }
         waiting.extend(step.children().into_iter().rev());

@@ -4,35 +4,35 @@
 use std::sync::atomic::Ordering;
 
 use a2s::api::EventKind;
-use a2s::{Digest, Retry};
+use a2s::{Digest, RetryPolicy};
 use uuid::Uuid;
 
-use super::task::Sent;
+use super::task::AttemptOutcome;
 use super::waiting::JudgedAttempt;
-use super::{Engine, Halt, Question, Stop, Way};
+use super::{CancelToken, Engine, LiveTransport, StepError, TaskRequest};
 use crate::clock::{milliseconds_between, redirect_id};
-use crate::error::{Error, Kind};
-use crate::gate::{Asker, Permitted};
+use crate::error::{Error, ErrorKind};
+use crate::gate::{GuardedStep, Permitted};
 use crate::journal::wait_point::{RedirectPoint, WaitPoint};
-use crate::outbound::{Authorization, Failure, MAX_REDIRECTS, Reply, Turn};
+use crate::outbound::{MAX_REDIRECTS, RequestAuthorization, SendError, SendPermit, ServiceReply};
 use crate::request::authority;
-use crate::request::{Hop, PreparedRequest, RawResponse};
+use crate::request::{PreparedRequest, RawResponse, RedirectTarget};
 
 /// A call of which one request is sent after the other.
-pub(super) struct Chain<'c, 'a> {
-    pub(super) way: Way<'c>,
-    pub(super) asker: &'c Asker<'a>,
-    pub(super) question: &'c Question<'c>,
+pub(super) struct RedirectChain<'c, 'a> {
+    pub(super) transport: LiveTransport<'c>,
+    pub(super) asker: &'c GuardedStep<'a>,
+    pub(super) request: &'c TaskRequest<'c>,
     pub(super) attempt: u32,
     /// Whether the address holds a secret that cannot be found in a text.
-    pub(super) hides_address: bool,
-    pub(super) halt: &'c Halt,
+    pub(super) has_secret_address: bool,
+    pub(super) cancel: &'c CancelToken,
 }
 
 /// One request that is about to leave.
-pub(super) struct Departure<'d> {
+pub(super) struct OutgoingRequest<'d> {
     pub(super) request: &'d Permitted<PreparedRequest>,
-    pub(super) authorization: &'d Authorization<'d>,
+    pub(super) authorization: &'d RequestAuthorization<'d>,
     pub(super) execution_id: Uuid,
     /// The address as the journal names it.
     pub(super) url: String,
@@ -43,26 +43,26 @@ pub(super) struct Departure<'d> {
 }
 
 /// How far a chain of redirects has come.
-pub(super) struct ChainPlace {
+pub(super) struct ChainPosition {
     /// The last request that was sent.
     request: Permitted<PreparedRequest>,
-    reply: Reply,
+    reply: ServiceReply,
     /// The number of the redirect that led to it; zero for the first request.
     number: u32,
     /// Whether everything that was sent so far is safe to repeat.
     repeat_safe: bool,
 }
 
-impl ChainPlace {
+impl ChainPosition {
     /// The first request was sent.
-    pub(super) fn first(request: &Permitted<PreparedRequest>, reply: Reply) -> Self {
-        let repeat_safe = request.repeat_safe();
+    pub(super) fn first(request: &Permitted<PreparedRequest>, reply: ServiceReply) -> Self {
+        let repeat_safe = request.is_repeat_safe();
         Self { request: request.clone(), reply, number: 0, repeat_safe }
     }
 }
 
 /// A redirect that a guardian has allowed.
-pub(super) struct Verdict {
+pub(super) struct AllowedRedirect {
     digest: Digest,
     request: Permitted<PreparedRequest>,
 }
@@ -70,17 +70,17 @@ pub(super) struct Verdict {
 impl<'r> Engine<'r> {
     /// Records that a request leaves, sends it in its turn, and records what came. The record is on
     /// the disk before a connection is made.
-    pub(super) async fn dispatch(
+    pub(super) async fn send_and_record(
         &self,
-        chain: &Chain<'_, '_>,
-        turn: Turn,
-        departure: Departure<'_>,
-    ) -> Result<Result<Reply, Failure>, Stop> {
-        let Chain { way, asker, attempt, halt, .. } = chain;
+        chain: &RedirectChain<'_, '_>,
+        turn: SendPermit,
+        departure: OutgoingRequest<'_>,
+    ) -> Result<Result<ServiceReply, SendError>, StepError> {
+        let RedirectChain { transport: way, asker, attempt, cancel: halt, .. } = chain;
         let (path, outbound) = (asker.step, way.outbound);
-        let Departure { request, authorization, execution_id, url, digest, .. } = departure;
+        let OutgoingRequest { request, authorization, execution_id, url, digest, .. } = departure;
         let size = request.body().map_or(0, |body| body.len());
-        self.budget.send(size).map_err(|error| self.failed(path, error))?;
+        self.budget.add_sent_bytes(size).map_err(|error| self.fail_step(path, error))?;
         let sending = EventKind::Sending {
             step: path.to_owned(),
             execution_id,
@@ -88,30 +88,30 @@ impl<'r> Engine<'r> {
             method: request.method().as_str().to_owned(),
             url,
             upstream: outbound.upstream_of(request.url()),
-            request_digest: self.secrets.blind(digest),
+            request_digest: self.secrets.blind_digest(digest),
             repeat_safe: departure.repeat_safe,
             redirect: departure.redirect,
         };
-        self.journal.commit(sending).await.map_err(Stop::Broken)?;
-        let effect = usize::from(!request.repeat_safe());
+        self.journal.commit(sending).await.map_err(StepError::Broken)?;
+        let effect = usize::from(!request.is_repeat_safe());
         self.effects.fetch_add(effect, Ordering::Relaxed);
         let began = self.clock.now();
-        let outcome = if request.repeat_safe() {
+        let outcome = if request.is_repeat_safe() {
             tokio::select! {
                 outcome = outbound.send(request, turn, authorization, None) => outcome,
-                why = halt.halted() => return Err(Stop::Halted(why)),
+                why = halt.wait_for_cancel() => return Err(StepError::Cancelled(why)),
             }
         } else {
             // Never aborted: the service may be at work already. It has its own timeout, and
             // no more time than the step has.
-            outbound.send(request, turn, authorization, halt.remaining()).await
+            outbound.send(request, turn, authorization, halt.remaining_time()).await
         };
         match &outcome {
             Ok(reply) => {
                 let response = reply.response();
                 self.metrics.request_ended(Some(response.status));
-                self.budget.receive(response.body.len());
-                self.journal.note(EventKind::Received {
+                self.budget.add_received_bytes(response.body.len());
+                self.journal.append(EventKind::Received {
                     step: path.to_owned(),
                     attempt: *attempt,
                     status: response.status,
@@ -133,21 +133,28 @@ impl<'r> Engine<'r> {
     /// when no usable response came and the step begins anew, which everything that was sent allows.
     pub(super) async fn resume_redirect(
         &self,
-        way: Way<'_>,
-        asker: &Asker<'_>,
-        question: &Question<'_>,
+        way: LiveTransport<'_>,
+        asker: &GuardedStep<'_>,
+        question: &TaskRequest<'_>,
         point: &RedirectPoint,
-        retry: Option<&Retry>,
-        halt: &Halt,
-    ) -> Result<Option<Sent>, Stop> {
+        retry: Option<&RetryPolicy>,
+        halt: &CancelToken,
+    ) -> Result<Option<AttemptOutcome>, StepError> {
         let RedirectPoint { attempt, number, repeat_safe, .. } = *point;
-        let recall = |sealed| Permitted::recall(asker, question.contract, sealed);
+        let recall = |sealed| Permitted::from_sealed(asker, question.contract, sealed);
         let first = recall(&point.first);
         // A step whose address holds a secret follows no redirect, so it waits at none.
-        let chain = Chain { way, asker, question, attempt, hides_address: false, halt };
-        let place = ChainPlace {
+        let chain = RedirectChain {
+            transport: way,
+            asker,
+            request: question,
+            attempt,
+            has_secret_address: false,
+            cancel: halt,
+        };
+        let place = ChainPosition {
             request: recall(&point.redirected),
-            reply: Reply::Redirect(point.response.clone(), Box::new(point.hop.clone())),
+            reply: ServiceReply::Redirect(point.response.clone(), Box::new(point.hop.clone())),
             number: number.saturating_sub(1),
             repeat_safe,
         };
@@ -155,10 +162,10 @@ impl<'r> Engine<'r> {
         let followed = self.follow_redirects(&chain, &first, place, &mut verdicts);
         let outcome = Box::pin(followed).await?;
         let retries = way.retries.for_step(retry);
-        let (now, random) = (self.clock.now(), self.ids.random());
-        let pause = retries.pause(repeat_safe, attempt, outcome.as_ref(), now, random);
+        let (now, random) = (self.clock.now(), self.ids.random_bytes());
+        let pause = retries.next_pause(repeat_safe, attempt, outcome.as_ref(), now, random);
         let Some(pause) = pause else { return Ok(Some((outcome, attempt))) };
-        self.rest(asker.step, attempt, pause, halt).await?;
+        self.pause_before_retry(asker.step, attempt, pause, halt).await?;
         Ok(None)
     }
 
@@ -166,21 +173,21 @@ impl<'r> Engine<'r> {
     /// [`MAX_REDIRECTS`] redirects. `verdicts` has those of earlier attempts: a redirect to the same request shares one.
     pub(super) async fn follow_redirects(
         &self,
-        chain: &Chain<'_, '_>,
+        chain: &RedirectChain<'_, '_>,
         first: &Permitted<PreparedRequest>,
-        place: ChainPlace,
-        verdicts: &mut Vec<Verdict>,
-    ) -> Result<Result<RawResponse, Failure>, Stop> {
-        let ChainPlace { mut request, mut reply, mut number, mut repeat_safe } = place;
+        place: ChainPosition,
+        verdicts: &mut Vec<AllowedRedirect>,
+    ) -> Result<Result<RawResponse, SendError>, StepError> {
+        let ChainPosition { mut request, mut reply, mut number, mut repeat_safe } = place;
         loop {
             let (response, hop) = match reply {
-                Reply::Answer(response) => {
+                ServiceReply::Response(response) => {
                     return Ok(Ok(RawResponse { redirects: number, ..response }));
                 }
-                Reply::Redirect(response, hop) => (response, hop),
+                ServiceReply::Redirect(response, hop) => (response, hop),
             };
             number += 1;
-            if let Err(reason) = check_hop(&request, &hop, number, chain.hides_address) {
+            if let Err(reason) = check_redirect(&request, &hop, number, chain.has_secret_address) {
                 return Ok(Err(refused(&reason)));
             }
             let point = RedirectPoint {
@@ -193,12 +200,12 @@ impl<'r> Engine<'r> {
                 repeat_safe,
             };
             request = self.admit_redirect(chain, &request, point, verdicts).await?;
-            repeat_safe &= request.repeat_safe();
+            repeat_safe &= request.is_repeat_safe();
             let sent = self.send_redirect(chain, first, &request, (number, repeat_safe)).await?;
             reply = match sent {
                 Ok(reply) => reply,
                 // The first request was sent, whatever fails now.
-                Err(failure) => return Ok(Err(Failure { sent: true, ..failure })),
+                Err(failure) => return Ok(Err(SendError { sent: true, ..failure })),
             };
         }
     }
@@ -206,23 +213,25 @@ impl<'r> Engine<'r> {
     /// Asks the guardians about a redirect, unless they have allowed the same request already.
     async fn admit_redirect(
         &self,
-        chain: &Chain<'_, '_>,
+        chain: &RedirectChain<'_, '_>,
         request: &Permitted<PreparedRequest>,
         point: RedirectPoint,
-        verdicts: &mut Vec<Verdict>,
-    ) -> Result<Permitted<PreparedRequest>, Stop> {
-        let Chain { way, asker, question, attempt, halt, .. } = chain;
+        verdicts: &mut Vec<AllowedRedirect>,
+    ) -> Result<Permitted<PreparedRequest>, StepError> {
+        let RedirectChain {
+            transport: way, asker, request: question, attempt, cancel: halt, ..
+        } = chain;
         let (hop, number) = (&point.hop, point.number);
-        let digest = request.redirected(hop).digest();
+        let digest = request.redirect_to(hop).digest();
         if let Some(known) = verdicts.iter().find(|known| known.digest == digest) {
             return Ok(known.request.clone());
         }
         let execution_id = redirect_id(self.run, asker.step, number);
-        let asker = Asker { execution_id, ..**asker };
+        let asker = GuardedStep { execution_id, ..**asker };
         let (contract, inputs) = (question.contract, question.inputs);
         let asked = tokio::select! {
             asked = way.gate.ask_redirect(&asker, contract, inputs, request, (hop, number)) => asked,
-            why = halt.halted() => return Err(Stop::Halted(why)),
+            why = halt.wait_for_cancel() => return Err(StepError::Cancelled(why)),
         };
         self.record_decisions(&asker, asked.decisions);
         let request = match asked.verdict {
@@ -230,41 +239,42 @@ impl<'r> Engine<'r> {
             Err(error) => {
                 let status = Some(point.response.status);
                 let judged = JudgedAttempt { attempt: Some(*attempt), status };
-                let error = error.at(format_args!("redirect {number}"));
+                let error = error.with_context(format_args!("redirect {number}"));
                 let waits = Some(WaitPoint::Redirect(Box::new(point)));
-                return Err(self.refused(&asker, error, judged, waits).await);
+                return Err(self.wait_or_fail(&asker, error, judged, waits).await);
             }
         };
-        verdicts.push(Verdict { digest, request: request.clone() });
+        verdicts.push(AllowedRedirect { digest, request: request.clone() });
         Ok(request)
     }
 
     /// Sends the request that a redirect led to, with its own credentials and in its own turn.
     async fn send_redirect(
         &self,
-        chain: &Chain<'_, '_>,
+        chain: &RedirectChain<'_, '_>,
         first: &Permitted<PreparedRequest>,
         request: &Permitted<PreparedRequest>,
         (number, repeat_safe): (u32, bool),
-    ) -> Result<Result<Reply, Failure>, Stop> {
-        let Chain { way, asker, attempt, halt, .. } = chain;
+    ) -> Result<Result<ServiceReply, SendError>, StepError> {
+        let RedirectChain { transport: way, asker, attempt, cancel: halt, .. } = chain;
         let (path, outbound) = (asker.step, way.outbound);
         let authorized = Box::pin(outbound.authorize_redirect(request, first, self.secrets)).await;
         let mut authorization = match authorized {
             Ok(authorization) => authorization,
-            Err(error) => return Ok(Err(Failure::before(error))),
+            Err(error) => return Ok(Err(SendError::before_send(error))),
         };
         if way.propagate {
-            authorization.follow(way.trace_headers(|trace| trace.redirect(path, *attempt, number)));
+            authorization
+                .add_trace(way.trace_headers(|trace| trace.redirect(path, *attempt, number)));
         }
         let on_fetch = |fetch| self.note_fetch(path, *attempt, fetch);
         let announcer = self.announcer(path, *attempt);
-        let (going, time) = (&mut authorization, halt.remaining());
+        let (going, time) = (&mut authorization, halt.remaining_time());
         let equipped = tokio::select! {
             biased;
-            why = halt.halted() => return Err(Stop::Halted(why)),
+            why = halt.wait_for_cancel() => return Err(StepError::Cancelled(why)),
             equipped = Box::pin(
-                outbound.equip(request, going, time, &announcer, &on_fetch)
+                outbound.fetch_tokens(request, going, time, &announcer, &on_fetch)
             ) => equipped,
         };
         if let Err(failure) = equipped {
@@ -273,8 +283,8 @@ impl<'r> Engine<'r> {
         let on_wait = |wait| self.note_wait(path, wait);
         let turn = tokio::select! {
             biased;
-            why = halt.halted() => return Err(Stop::Halted(why)),
-            turn = outbound.turn(request.url(), halt.remaining(), &on_wait) => turn,
+            why = halt.wait_for_cancel() => return Err(StepError::Cancelled(why)),
+            turn = outbound.acquire_permit(request.url(), halt.remaining_time(), &on_wait) => turn,
         };
         let turn = match turn {
             Ok(turn) => turn,
@@ -287,7 +297,7 @@ impl<'r> Engine<'r> {
             true => request.digest(),
             false => Digest::of_bytes(format!("{} {url}", request.method()).as_bytes()),
         };
-        let departure = Departure {
+        let departure = OutgoingRequest {
             request,
             authorization: &authorization,
             execution_id: redirect_id(self.run, path, number),
@@ -296,14 +306,14 @@ impl<'r> Engine<'r> {
             repeat_safe,
             redirect: Some(number),
         };
-        self.dispatch(chain, turn, departure).await
+        self.send_and_record(chain, turn, departure).await
     }
 }
 
 /// Whether a redirect may be followed at all.
-fn check_hop(
+fn check_redirect(
     request: &PreparedRequest,
-    hop: &Hop,
+    hop: &RedirectTarget,
     number: u32,
     hides_address: bool,
 ) -> Result<(), String> {
@@ -317,7 +327,7 @@ fn check_hop(
              hold as well"
         ));
     }
-    if hop.keeps_body && !request.repeat_safe() {
+    if hop.keeps_body && !request.is_repeat_safe() {
         return Err(format!(
             "{host} redirects in a way that repeats the {} request, and repeating it is not safe: \
              it has no idempotency key",
@@ -327,6 +337,6 @@ fn check_hop(
     Ok(())
 }
 
-fn refused(reason: &str) -> Failure {
-    Failure { error: Error::new(Kind::RedirectRefused, reason), sent: true, busy: None }
+fn refused(reason: &str) -> SendError {
+    SendError { error: Error::new(ErrorKind::RedirectRefused, reason), sent: true, retry_after: None }
 }

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Map, Value};
 
 use crate::config::Limits;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 use crate::scope::size_of;
 
 /// Counts what a run has taken.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct RunBudget {
     steps: AtomicUsize,
     bytes: AtomicUsize,
     traffic: AtomicUsize,
@@ -20,7 +20,7 @@ pub(crate) struct Budget {
     max_events: u64,
 }
 
-impl Budget {
+impl RunBudget {
     /// The budget of a run in which so many steps have begun.
     pub(crate) fn new(limits: &Limits, begun: usize) -> Self {
         Self {
@@ -61,8 +61,8 @@ impl Budget {
     }
 
     /// A request of so many bytes is about to be sent.
-    pub(super) fn send(&self, bytes: usize) -> Result<(), Error> {
-        self.receive(bytes);
+    pub(super) fn add_sent_bytes(&self, bytes: usize) -> Result<(), Error> {
+        self.add_received_bytes(bytes);
         if self.traffic.load(Ordering::Relaxed) <= self.max_traffic {
             return Ok(());
         }
@@ -71,12 +71,12 @@ impl Budget {
     }
 
     /// An answer of so many bytes came. It is used, but nothing is sent behind one too many.
-    pub(super) fn receive(&self, bytes: usize) {
+    pub(super) fn add_received_bytes(&self, bytes: usize) {
         self.traffic.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Outputs are about to be kept.
-    pub(super) fn keep(&self, outputs: &Map<String, Value>) -> Result<(), Error> {
+    pub(super) fn add_kept_bytes(&self, outputs: &Map<String, Value>) -> Result<(), Error> {
         let more = outputs.values().map(size_of).sum();
         self.check_bytes(more)?;
         self.bytes.fetch_add(more, Ordering::Relaxed);
@@ -96,5 +96,5 @@ impl Budget {
 }
 
 fn exceeded(message: String) -> Error {
-    Error::new(Kind::BudgetExceeded, message)
+    Error::new(ErrorKind::BudgetExceeded, message)
 }

@@ -4,38 +4,43 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use a2s::api::{Decision, EventKind, RequestPurpose};
-use a2s::{Action, Retry, Step, Task};
+use a2s::api::{DecisionRecord, EventKind, RequestPurpose};
+use a2s::{RetryPolicy, Step, StepAction, Task};
 use futures::future::BoxFuture;
 use serde_json::Value;
 
-use super::redirect::{Chain, ChainPlace, Departure};
+use super::redirect::{ChainPosition, OutgoingRequest, RedirectChain};
 use super::waiting::JudgedAttempt;
-use super::{Engine, Halt, Question, Services, Stop, Way, Why};
+use super::{
+    CancelReason, CancelToken, Engine, LiveTransport, ServiceTransport, StepError, TaskRequest,
+};
 use crate::clock::execution_id;
 use crate::config::ResponseValidation;
-use crate::error::{Error, Kind};
-use crate::gate::{Asker, Permitted};
+use crate::error::{Error, ErrorKind};
+use crate::gate::{GuardedStep, Permitted};
 use crate::journal::Journal;
-use crate::journal::recorded_exchange::{Asked, Exchange, Kept};
+use crate::journal::recorded_exchange::{ExchangeRequest, ExchangeResponse, RecordedExchange};
 use crate::journal::wait_point::WaitPoint;
-use crate::outbound::{Announce, Failure, Fetch, NoSession, Opening, Pause, Reply, Wait};
-use crate::plan::{Filled, Unit};
+use crate::outbound::{
+    AnnounceRequest, RetryPause, SendError, ServiceReply, SessionError, SessionOpening, Throttle,
+    TokenFetch,
+};
+use crate::plan::{BoundInputs, PlanUnit};
 use crate::request::{
-    self, Contract, PreparedRequest, RawResponse, asks_for_query, join_misfits, message_of,
+    self, PreparedRequest, RawResponse, TaskContract, asks_for_query, join_violations, message_of,
     read_response, wants_session,
 };
-use crate::scope::Scope;
-use crate::step_result::{Answer, Head};
+use crate::scope::VariableScope;
+use crate::step_result::{ResponseHead, StepResult};
 
 /// Records the requests that a step needs beside its own, before they leave.
-pub(super) struct Announcer<'a> {
+pub(super) struct RequestAnnouncer<'a> {
     journal: &'a Journal,
     path: &'a str,
     attempt: u32,
 }
 
-impl Announce for Announcer<'_> {
+impl AnnounceRequest for RequestAnnouncer<'_> {
     fn announce<'a>(
         &'a self,
         purpose: RequestPurpose,
@@ -53,81 +58,86 @@ impl Announce for Announcer<'_> {
 }
 
 /// The outcome of an attempt, and its number.
-pub(super) type Sent = (Result<RawResponse, Failure>, u32);
+pub(super) type AttemptOutcome = (Result<RawResponse, SendError>, u32);
 
 /// What came of the request of a step, before the guardians were asked about it.
-struct Came {
+struct AttemptResponse {
     attempt: u32,
     /// The value of the response, or the failure.
     answer: Result<Value, Error>,
     /// Status and headers, if there was a response.
-    head: Option<Head>,
+    head: Option<ResponseHead>,
 }
 
 impl<'r> Engine<'r> {
     /// Runs the task of a step and gives what its outputs are taken from.
     pub(super) async fn run_task(
         &self,
-        unit: &'r Unit,
+        unit: &'r PlanUnit,
         path: &str,
         step: &'r Step,
-        scope: &Scope<'r>,
-        halt: &Halt,
-    ) -> Result<Answer, Stop> {
-        let Action::Task { task, inputs, outputs } = &step.action else {
-            let error = Error::new(Kind::Internal, "a step that is no task was run as one");
-            return Err(self.failed(path, error));
+        scope: &VariableScope<'r>,
+        halt: &CancelToken,
+    ) -> Result<StepResult, StepError> {
+        let StepAction::Task { task, inputs, outputs } = &step.action else {
+            let error = Error::new(ErrorKind::Internal, "a step that is no task was run as one");
+            return Err(self.fail_step(path, error));
         };
         let id = execution_id(self.run, path);
         let filled = unit
-            .fill(task, inputs, id, scope, self.secrets, self.max_request_bytes)
-            .map_err(|error| self.failed(path, error))?;
-        let contract = self.contracts.of(task);
-        let question = Question { step: path, contract: &contract, inputs: filled.inputs() };
-        match self.services {
-            Services::AtHand(answers) => {
+            .bind_inputs(task, inputs, id, scope, self.secrets, self.max_request_bytes)
+            .map_err(|error| self.fail_step(path, error))?;
+        let contract = self.contracts.contract_for(task);
+        let question = TaskRequest { step: path, contract: &contract, inputs: filled.to_guarded() };
+        match self.transport {
+            ServiceTransport::Canned(answers) => {
                 // Nothing is awaited otherwise, and others want to go on, too.
                 tokio::task::yield_now().await;
-                let answer = answers.answer(&question).map_err(Stop::Failed)?;
+                let answer = answers.respond(&question).map_err(StepError::Failed)?;
                 self.learn_outputs(path, unit, outputs, answer, halt).await
             }
-            Services::Real(way) => {
-                let answer = self.call(way, unit, step, question, &filled, halt);
+            ServiceTransport::Live(way) => {
+                let answer = self.call_service(way, unit, step, question, &filled, halt);
                 let answer = answer.await;
-                self.keep(task, &question, &answer);
+                self.record_exchange(task, &question, &answer);
                 answer
             }
         }
     }
 
     /// Keeps what was asked and answered, for replays.
-    fn keep(&self, task: &Task, question: &Question<'_>, answer: &Result<Answer, Stop>) {
+    fn record_exchange(
+        &self,
+        task: &Task,
+        question: &TaskRequest<'_>,
+        answer: &Result<StepResult, StepError>,
+    ) {
         let limit = self.keep_answer_bytes;
         let answer = match answer {
             _ if limit == 0 => return,
-            Ok(answer) => Some(Kept::of(answer, self.secrets, limit)),
-            Err(Stop::Failed(_)) => None,
-            Err(Stop::Waiting(_) | Stop::Halted(_) | Stop::Broken(_)) => return,
+            Ok(answer) => Some(ExchangeResponse::from_result(answer, self.secrets, limit)),
+            Err(StepError::Failed(_)) => None,
+            Err(StepError::Waiting(_) | StepError::Cancelled(_) | StepError::Broken(_)) => return,
         };
-        let asked = Asked::of(task, question.inputs.shown);
-        self.journal.keep(question.step, Exchange { question: asked, answer });
+        let asked = ExchangeRequest::from_task(task, question.inputs.masked);
+        self.journal.record_exchange(question.step, RecordedExchange { question: asked, answer });
     }
 
     /// Asks the guardian, the service, and the guardian again.
-    async fn call(
+    async fn call_service(
         &self,
-        way: Way<'_>,
-        unit: &'r Unit,
+        way: LiveTransport<'_>,
+        unit: &'r PlanUnit,
         step: &'r Step,
-        question: Question<'_>,
-        filled: &Filled,
-        halt: &Halt,
-    ) -> Result<Answer, Stop> {
-        let Question { step: path, contract, inputs: given } = question;
+        question: TaskRequest<'_>,
+        filled: &BoundInputs,
+        halt: &CancelToken,
+    ) -> Result<StepResult, StepError> {
+        let TaskRequest { step: path, contract, inputs: given } = question;
         let task = contract.task();
         let capability = unit.document.capability();
         let trace = LazyLock::new(|| way.trace_headers(|trace| trace.step(path)));
-        let asker = Asker {
+        let asker = GuardedStep {
             principal: way.principal,
             run: self.run,
             session: self.session,
@@ -142,15 +152,15 @@ impl<'r> Engine<'r> {
             trace: &trace,
         };
         let wait_point = self.wait_point(path);
-        if let Some(inquiry) = way.inquiry {
-            inquiry.ask(way.gate, &asker, contract, given, wait_point).await;
-            return Err(Stop::Halted(Why::Suspended));
+        if let Some(inquiry) = way.approval_poll {
+            inquiry.poll_step(way.gate, &asker, contract, given, wait_point).await;
+            return Err(StepError::Cancelled(CancelReason::Suspended));
         }
         let (outcome, attempt) = match wait_point {
             Some(WaitPoint::Result { attempt, answer, head }) => {
                 let answer = answer.clone().map_err(Error::from);
-                let came = Came { attempt: *attempt, answer, head: head.clone() };
-                return self.use_answer(way, &asker, unit, step, task, came, halt).await;
+                let came = AttemptResponse { attempt: *attempt, answer, head: head.clone() };
+                return self.accept_response(way, &asker, unit, step, task, came, halt).await;
             }
             Some(WaitPoint::McpAnswer { attempt, response }) => (Ok(response.clone()), *attempt),
             Some(WaitPoint::Redirect(point)) => {
@@ -166,62 +176,63 @@ impl<'r> Engine<'r> {
         let (answer, head) = match outcome {
             Err(failure) => (Err(failure.error), None),
             Ok(response) => {
-                let admitted = self.admit(way, &asker, unit, step, task, response, attempt, halt);
+                let admitted =
+                    self.judge_mcp_message(way, &asker, unit, step, task, response, attempt, halt);
                 let response = admitted.await?;
-                let answer = match self.read(task, &response) {
-                    Ok(body) => self.check_answer(path, contract, &response, body, halt).await?,
+                let answer = match self.read_body(task, &response) {
+                    Ok(body) => self.check_response(path, contract, &response, body, halt).await?,
                     Err(error) => Err(error),
                 };
-                (answer, Some(Head { status: response.status, headers: response.headers }))
+                (answer, Some(ResponseHead { status: response.status, headers: response.headers }))
             }
         };
-        let came = Came { attempt, answer, head };
-        self.use_answer(way, &asker, unit, step, task, came, halt).await
+        let came = AttemptResponse { attempt, answer, head };
+        self.accept_response(way, &asker, unit, step, task, came, halt).await
     }
 
     /// Asks the guardians about the request of a step, and sends it.
     async fn ask_and_send(
         &self,
-        way: Way<'_>,
-        asker: &Asker<'_>,
+        way: LiveTransport<'_>,
+        asker: &GuardedStep<'_>,
         step: &'r Step,
-        question: &Question<'_>,
-        filled: &Filled,
-        halt: &Halt,
-    ) -> Result<Sent, Stop> {
+        question: &TaskRequest<'_>,
+        filled: &BoundInputs,
+        halt: &CancelToken,
+    ) -> Result<AttemptOutcome, StepError> {
         let (contract, inputs) = (question.contract, question.inputs);
         let asked = tokio::select! {
             asked = way.gate.ask_request(asker, contract, inputs) => asked,
-            why = halt.halted() => return Err(Stop::Halted(why)),
+            why = halt.wait_for_cancel() => return Err(StepError::Cancelled(why)),
         };
         self.record_decisions(asker, asked.decisions);
         let request = match asked.verdict {
             Ok(request) => request,
             Err(error) => {
-                return Err(self.refused(asker, error, JudgedAttempt::default(), None).await);
+                return Err(self.wait_or_fail(asker, error, JudgedAttempt::default(), None).await);
             }
         };
-        let address = filled.hides_address.then(|| request::address(contract.task()).1);
+        let address = filled.has_secret_address.then(|| request::method_and_url(contract.task()).1);
         let retry = step.control.retry.as_ref();
-        self.send(way, asker, question, &request, address, retry, halt).await
+        self.send_with_retries(way, asker, question, &request, address, retry, halt).await
     }
 
     /// Asks the guardians about what came of a step, once what is secret in it is learnt, and gives what may
     /// be used.
     #[expect(clippy::too_many_arguments, reason = "an answer, and whose it is")]
-    async fn use_answer(
+    async fn accept_response(
         &self,
-        way: Way<'_>,
-        asker: &Asker<'_>,
-        unit: &'r Unit,
+        way: LiveTransport<'_>,
+        asker: &GuardedStep<'_>,
+        unit: &'r PlanUnit,
         step: &'r Step,
         task: &Task,
-        Came { attempt, answer, mut head }: Came,
-        halt: &Halt,
-    ) -> Result<Answer, Stop> {
+        AttemptResponse { attempt, answer, mut head }: AttemptResponse,
+        halt: &CancelToken,
+    ) -> Result<StepResult, StepError> {
         let mut answer = match answer {
             Ok(body) => {
-                let (outputs, answer) = (step.action.outputs(), Answer { body, head });
+                let (outputs, answer) = (step.action.outputs(), StepResult { body, head });
                 let answer = self.learn_outputs(asker.step, unit, outputs, answer, halt).await?;
                 head = answer.head;
                 Ok(answer.body)
@@ -232,7 +243,7 @@ impl<'r> Engine<'r> {
         let asked = way.gate.ask_result(asker, task, &mut answer).await;
         self.record_decisions(asker, asked.decisions);
         match asked.verdict {
-            Ok(body) => Ok(Answer { body: body.into_inner(), head }),
+            Ok(body) => Ok(StepResult { body: body.into_inner(), head }),
             Err(error) => {
                 let status = head.as_ref().map(|head| head.status);
                 let waits = error.approval.is_some().then(|| {
@@ -240,7 +251,7 @@ impl<'r> Engine<'r> {
                     WaitPoint::Result { attempt, answer, head }
                 });
                 let judged = JudgedAttempt { attempt: Some(attempt), status };
-                Err(self.refused(asker, error, judged, waits).await)
+                Err(self.wait_or_fail(asker, error, judged, waits).await)
             }
         }
     }
@@ -248,22 +259,22 @@ impl<'r> Engine<'r> {
     /// Asks the guardians about the message that a server of MCP has answered with, before it is
     /// read; what is secret in it is learnt first. Any other answer is what it is.
     #[expect(clippy::too_many_arguments, reason = "an answer, and whose it is")]
-    async fn admit(
+    async fn judge_mcp_message(
         &self,
-        way: Way<'_>,
-        asker: &Asker<'_>,
-        unit: &'r Unit,
+        way: LiveTransport<'_>,
+        asker: &GuardedStep<'_>,
+        unit: &'r PlanUnit,
         step: &'r Step,
         task: &Task,
         response: RawResponse,
         attempt: u32,
-        halt: &Halt,
-    ) -> Result<RawResponse, Stop> {
+        halt: &CancelToken,
+    ) -> Result<RawResponse, StepError> {
         let message = if let Task::Mcp(_) = task { message_of(&response) } else { None };
         let Some(message) = message else { return Ok(response) };
         if let Ok(body) = read_response(task, &response) {
-            let head = Head { status: response.status, headers: response.headers.clone() };
-            let answer = Answer { body, head: Some(head) };
+            let head = ResponseHead { status: response.status, headers: response.headers.clone() };
+            let answer = StepResult { body, head: Some(head) };
             let outputs = step.action.outputs();
             self.learn_outputs(asker.step, unit, outputs, answer, halt).await?;
         }
@@ -276,54 +287,54 @@ impl<'r> Engine<'r> {
                     JudgedAttempt { attempt: Some(attempt), status: Some(response.status) };
                 let waits = error.approval.is_some();
                 let waits = waits.then_some(WaitPoint::McpAnswer { attempt, response });
-                Err(self.refused(asker, error, judged, waits).await)
+                Err(self.wait_or_fail(asker, error, judged, waits).await)
             }
         }
     }
 
     /// Holds an answer to what its operation declares, as far as that is wanted.
-    async fn check_answer(
+    async fn check_response(
         &self,
         path: &str,
-        contract: &Arc<Contract>,
+        contract: &Arc<TaskContract>,
         response: &RawResponse,
         body: Value,
-        halt: &Halt,
-    ) -> Result<Result<Value, Error>, Stop> {
-        if self.check_answers == ResponseValidation::Off {
+        halt: &CancelToken,
+    ) -> Result<Result<Value, Error>, StepError> {
+        if self.response_validation == ResponseValidation::Off {
             return Ok(Ok(body));
         }
-        let (misfits, body) = if contract.answer_cost(response, &body).is_expensive() {
+        let (misfits, body) = if contract.response_cost(response, &body).is_expensive() {
             let body = Arc::new(body);
             let (contract, response) = (Arc::clone(contract), response.clone());
             let checked = Arc::clone(&body);
-            let evaluation = move || contract.check_answer(&response, &checked);
+            let evaluation = move || contract.check_response(&response, &checked);
             let place = "the check of the answer against its schema".to_owned();
             let misfits = Box::pin(self.evaluate(path, place, halt, evaluation)).await?;
             (misfits, Arc::unwrap_or_clone(body))
         } else {
-            (Ok(contract.check_answer(response, &body)), body)
+            (Ok(contract.check_response(response, &body)), body)
         };
         let error = match misfits {
             Ok(misfits) if misfits.is_empty() => return Ok(Ok(body)),
             Ok(misfits) => {
-                let misfits = join_misfits(&misfits);
+                let misfits = join_violations(&misfits);
                 let message = format!("the answer is not as the operation declares it: {misfits}");
-                Error::new(Kind::AnswerMisfit, message)
+                Error::new(ErrorKind::ResponseSchemaViolation, message)
             }
             Err(overdue) => overdue,
         };
-        if self.check_answers == ResponseValidation::Error {
+        if self.response_validation == ResponseValidation::Error {
             return Ok(Err(error));
         }
-        let warning = error.into_warning();
-        self.journal.note(EventKind::Warned { step: path.to_owned(), warning });
+        let warning = error.into_step_warning();
+        self.journal.append(EventKind::Warned { step: path.to_owned(), warning });
         Ok(Ok(body))
     }
 
     /// Reads an answer. An error quotes it, so it is read again without secrets then: what is cut
     /// off in the middle of one could not be found any more.
-    fn read(&self, task: &Task, response: &RawResponse) -> Result<Value, Error> {
+    fn read_body(&self, task: &Task, response: &RawResponse) -> Result<Value, Error> {
         let error = match read_response(task, response) {
             Ok(body) => return Ok(body),
             Err(error) => Error::from(error),
@@ -340,22 +351,22 @@ impl<'r> Engine<'r> {
     /// Sends a request, again where that is safe and of use. Each attempt is on the disk before its
     /// connection is made. `address` is told instead of the true one, if there is one.
     #[expect(clippy::too_many_arguments, reason = "a request, and whose it is")]
-    async fn send(
+    async fn send_with_retries(
         &self,
-        way: Way<'_>,
-        asker: &Asker<'_>,
-        question: &Question<'_>,
+        way: LiveTransport<'_>,
+        asker: &GuardedStep<'_>,
+        question: &TaskRequest<'_>,
         request: &Permitted<PreparedRequest>,
         address: Option<String>,
-        retry: Option<&Retry>,
-        halt: &Halt,
-    ) -> Result<Sent, Stop> {
+        retry: Option<&RetryPolicy>,
+        halt: &CancelToken,
+    ) -> Result<AttemptOutcome, StepError> {
         let path = asker.step;
-        let Way { outbound, retries, .. } = way;
+        let LiveTransport { outbound, retries, .. } = way;
         let retries = retries.for_step(retry);
         let hides_address = address.is_some();
         let url = address.unwrap_or_else(|| request.url().as_str().to_owned());
-        let repeat_safe = request.repeat_safe();
+        let repeat_safe = request.is_repeat_safe();
         let effect = usize::from(!repeat_safe);
         let mut whole: Option<Permitted<PreparedRequest>> = None;
         let mut attempt = self.progress.steps.get(path).map_or(0, |recorded| recorded.attempts);
@@ -370,36 +381,37 @@ impl<'r> Engine<'r> {
             let authorized = Box::pin(outbound.authorize(request, self.secrets)).await;
             let mut authorization = match authorized {
                 Ok(authorization) => authorization,
-                Err(error) => return Ok((Err(Failure::before(error)), attempt)),
+                Err(error) => return Ok((Err(SendError::before_send(error)), attempt)),
             };
             if way.propagate {
-                authorization.follow(way.trace_headers(|trace| trace.attempt(path, attempt)));
+                authorization.add_trace(way.trace_headers(|trace| trace.attempt(path, attempt)));
             }
-            let on_fetch = |fetch: Fetch| self.note_fetch(path, attempt, fetch);
+            let on_fetch = |fetch: TokenFetch| self.note_fetch(path, attempt, fetch);
             let announcer = self.announcer(path, attempt);
-            let (going, time) = (&mut authorization, halt.remaining());
+            let (going, time) = (&mut authorization, halt.remaining_time());
             let equipped = tokio::select! {
                 biased;
-                why = halt.halted() => return Err(Stop::Halted(why)),
+                why = halt.wait_for_cancel() => return Err(StepError::Cancelled(why)),
                 equipped = Box::pin(
-                    outbound.equip(request, going, time, &announcer, &on_fetch)
+                    outbound.fetch_tokens(request, going, time, &announcer, &on_fetch)
                 ) => equipped,
             };
             if let Err(failure) = equipped {
                 // Nothing of the step's own request has left.
-                let (now, random) = (self.clock.now(), self.ids.random());
-                let pause = retries.pause(true, attempt, Err(&failure), now, random);
+                let (now, random) = (self.clock.now(), self.ids.random_bytes());
+                let pause = retries.next_pause(true, attempt, Err(&failure), now, random);
                 let Some(pause) = pause else { return Ok((Err(failure), attempt)) };
-                self.rest(path, attempt, pause, halt).await?;
+                self.pause_before_retry(path, attempt, pause, halt).await?;
                 continue;
             }
             let mut session = None;
             if refusal.is_some() || outbound.wants_session(request) {
-                let on_opening = |opening: Opening| self.note_opening(path, attempt, opening);
-                let time = halt.remaining();
+                let on_opening =
+                    |opening: SessionOpening| self.note_opening(path, attempt, opening);
+                let time = halt.remaining_time();
                 let opened = tokio::select! {
                     biased;
-                    why = halt.halted() => return Err(Stop::Halted(why)),
+                    why = halt.wait_for_cancel() => return Err(StepError::Cancelled(why)),
                     opened = Box::pin(
                         outbound.open_session(
                             request, &authorization, time, &announcer, &on_opening
@@ -408,39 +420,46 @@ impl<'r> Engine<'r> {
                 };
                 match opened {
                     Ok(opened) => session = Some(opened),
-                    Err(NoSession { failure, status }) => {
+                    Err(SessionError { failure, status }) => {
                         // The refusal meant what it said.
                         if let (Some(refusal), Some(_)) = (refusal.take(), status) {
                             return Ok((Ok(refusal), attempt));
                         }
-                        if status == Some(401) && authorization.refused().await && !renewed {
+                        if status == Some(401) && authorization.discard_tokens().await && !renewed {
                             renewed = true;
                             self.note_renewal(path, attempt);
                             continue;
                         }
-                        let (now, random) = (self.clock.now(), self.ids.random());
-                        let pause = retries.pause(true, attempt, Err(&failure), now, random);
+                        let (now, random) = (self.clock.now(), self.ids.random_bytes());
+                        let pause = retries.next_pause(true, attempt, Err(&failure), now, random);
                         let Some(pause) = pause else { return Ok((Err(failure), attempt)) };
-                        self.rest(path, attempt, pause, halt).await?;
+                        self.pause_before_retry(path, attempt, pause, halt).await?;
                         continue;
                     }
                 }
             }
             let inside = session.as_ref().and_then(|session| request.in_session(session));
             let request = inside.as_ref().unwrap_or(request);
-            let on_wait = |wait: Wait| self.note_wait(path, wait);
+            let on_wait = |wait: Throttle| self.note_wait(path, wait);
             let turn = tokio::select! {
                 // A halt goes first: nothing is begun behind it.
                 biased;
-                why = halt.halted() => return Err(Stop::Halted(why)),
-                turn = outbound.turn(request.url(), halt.remaining(), &on_wait) => turn,
+                why = halt.wait_for_cancel() => return Err(StepError::Cancelled(why)),
+                turn = outbound.acquire_permit(request.url(), halt.remaining_time(), &on_wait) => turn,
             };
             let turn = match turn {
                 Ok(turn) => turn,
                 Err(failure) => return Ok((Err(failure), attempt)),
             };
-            let chain = Chain { way, asker, question, attempt, hides_address, halt };
-            let departure = Departure {
+            let chain = RedirectChain {
+                transport: way,
+                asker,
+                request: question,
+                attempt,
+                has_secret_address: hides_address,
+                cancel: halt,
+            };
+            let departure = OutgoingRequest {
                 request,
                 authorization: &authorization,
                 execution_id: asker.execution_id,
@@ -449,11 +468,11 @@ impl<'r> Engine<'r> {
                 repeat_safe,
                 redirect: None,
             };
-            let reply = self.dispatch(&chain, turn, departure).await?;
+            let reply = self.send_and_record(&chain, turn, departure).await?;
             let outcome = match reply {
-                Ok(Reply::Answer(response)) => Ok(response),
+                Ok(ServiceReply::Response(response)) => Ok(response),
                 Ok(reply) => {
-                    let place = ChainPlace::first(request, reply);
+                    let place = ChainPosition::first(request, reply);
                     let followed = self.follow_redirects(&chain, request, place, &mut verdicts);
                     Box::pin(followed).await?
                 }
@@ -464,7 +483,7 @@ impl<'r> Engine<'r> {
             }
             let is_refused = matches!(&outcome, Ok(response) if response.status == 401);
             // A token that was kept may have been taken back meanwhile: once a new one is tried.
-            if is_refused && authorization.refused().await && repeat_safe && !renewed {
+            if is_refused && authorization.discard_tokens().await && repeat_safe && !renewed {
                 renewed = true;
                 self.note_renewal(path, attempt);
                 continue;
@@ -478,37 +497,37 @@ impl<'r> Engine<'r> {
             {
                 // It was refused before any tool was run: nothing has been done.
                 self.effects.fetch_sub(effect, Ordering::Relaxed);
-                self.note_again(path, attempt, "the server wants a session");
+                self.note_retry(path, attempt, "the server wants a session");
                 refusal = Some(response.clone());
                 continue;
             }
             if let Ok(response) = &outcome
-                && request.is_part()
+                && request.is_hash_only()
                 && (repeat_safe || response.redirects == 0)
                 && asks_for_query(response)
             {
                 // The service knows the hash of the query only: it has done nothing.
                 self.effects.fetch_sub(effect, Ordering::Relaxed);
-                self.note_again(path, attempt, "the service asks for the query itself");
-                whole = request.whole();
+                self.note_retry(path, attempt, "the service asks for the query itself");
+                whole = request.with_full_body();
                 continue;
             }
-            let (now, random) = (self.clock.now(), self.ids.random());
-            let pause = retries.pause(repeat_safe, attempt, outcome.as_ref(), now, random);
+            let (now, random) = (self.clock.now(), self.ids.random_bytes());
+            let pause = retries.next_pause(repeat_safe, attempt, outcome.as_ref(), now, random);
             let Some(pause) = pause else { return Ok((outcome, attempt)) };
-            self.rest(path, attempt, pause, halt).await?;
+            self.pause_before_retry(path, attempt, pause, halt).await?;
         }
     }
 
     /// Pauses before another attempt.
-    pub(super) async fn rest(
+    pub(super) async fn pause_before_retry(
         &self,
         path: &str,
         attempt: u32,
-        pause: Pause,
-        halt: &Halt,
-    ) -> Result<(), Stop> {
-        self.journal.note(EventKind::Retrying {
+        pause: RetryPause,
+        halt: &CancelToken,
+    ) -> Result<(), StepError> {
+        self.journal.append(EventKind::Retrying {
             step: path.to_owned(),
             attempt,
             reason: pause.reason,
@@ -516,17 +535,17 @@ impl<'r> Engine<'r> {
         });
         tokio::select! {
             () = tokio::time::sleep(pause.length) => Ok(()),
-            why = halt.halted() => Err(Stop::Halted(why)),
+            why = halt.wait_for_cancel() => Err(StepError::Cancelled(why)),
         }
     }
 
     fn note_renewal(&self, path: &str, attempt: u32) {
-        self.note_again(path, attempt, "the service refused the token; a new one is fetched");
+        self.note_retry(path, attempt, "the service refused the token; a new one is fetched");
     }
 
     /// Another attempt follows at once.
-    fn note_again(&self, path: &str, attempt: u32, reason: &str) {
-        self.journal.note(EventKind::Retrying {
+    fn note_retry(&self, path: &str, attempt: u32, reason: &str) {
+        self.journal.append(EventKind::Retrying {
             step: path.to_owned(),
             attempt,
             reason: reason.to_owned(),
@@ -535,23 +554,23 @@ impl<'r> Engine<'r> {
     }
 
     /// A session was to be opened.
-    fn note_opening(&self, path: &str, attempt: u32, opening: Opening) {
-        let Opening { host, revision, duration_ms, failure } = opening;
-        self.journal.note(EventKind::SessionOpened {
+    fn note_opening(&self, path: &str, attempt: u32, opening: SessionOpening) {
+        let SessionOpening { host, revision, duration_ms, failure } = opening;
+        self.journal.append(EventKind::SessionOpened {
             step: path.to_owned(),
             attempt,
             host,
             revision: revision.map(str::to_owned),
             duration_ms,
-            failure: failure.map(Error::into_warning),
+            failure: failure.map(Error::into_step_warning),
         });
     }
 
     /// A token was asked for.
-    pub(super) fn note_fetch(&self, path: &str, attempt: u32, fetch: Fetch) {
-        let Fetch { host, scheme, renewed, duration_ms, failure } = fetch;
-        let failure = failure.map(Error::into_warning);
-        self.journal.note(EventKind::TokenRequested {
+    pub(super) fn note_fetch(&self, path: &str, attempt: u32, fetch: TokenFetch) {
+        let TokenFetch { host, scheme, renewed, duration_ms, failure } = fetch;
+        let failure = failure.map(Error::into_step_warning);
+        self.journal.append(EventKind::TokenRequested {
             step: path.to_owned(),
             attempt,
             host,
@@ -563,10 +582,10 @@ impl<'r> Engine<'r> {
     }
 
     /// A request has to wait for its turn.
-    pub(super) fn note_wait(&self, path: &str, wait: Wait) {
+    pub(super) fn note_wait(&self, path: &str, wait: Throttle) {
         self.metrics.waited(wait.reason);
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        self.journal.note(EventKind::Throttled {
+        self.journal.append(EventKind::Throttled {
             step: path.to_owned(),
             host: wait.host,
             reason: wait.reason,
@@ -574,13 +593,13 @@ impl<'r> Engine<'r> {
         });
     }
 
-    pub(super) fn announcer<'a>(&'a self, path: &'a str, attempt: u32) -> Announcer<'a> {
-        Announcer { journal: self.journal, path, attempt }
+    pub(super) fn announcer<'a>(&'a self, path: &'a str, attempt: u32) -> RequestAnnouncer<'a> {
+        RequestAnnouncer { journal: self.journal, path, attempt }
     }
 
-    pub(super) fn record_decisions(&self, asker: &Asker<'_>, decisions: Vec<Decision>) {
+    pub(super) fn record_decisions(&self, asker: &GuardedStep<'_>, decisions: Vec<DecisionRecord>) {
         for decision in decisions {
-            self.journal.note(EventKind::Decided {
+            self.journal.append(EventKind::Decided {
                 step: asker.step.to_owned(),
                 execution_id: asker.execution_id,
                 decision,

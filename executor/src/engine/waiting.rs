@@ -2,9 +2,9 @@
 
 use a2s::api::{ApprovalSubject, EventKind, RunError};
 
-use super::{Engine, Stop};
-use crate::error::{Error, WantedApproval};
-use crate::gate::Asker;
+use super::{Engine, StepError};
+use crate::error::{Error, RequestedApproval};
+use crate::gate::GuardedStep;
 use crate::journal::wait_point::WaitPoint;
 
 /// The attempt that was judged, and the status of its response, as far as there were any.
@@ -24,18 +24,18 @@ impl<'r> Engine<'r> {
     /// The reason why something that the guardians were asked about is not sent or not used: it waits for a
     /// person, or the step fails. `wait_point` has what the step goes on with then, when it has sent something
     /// already; it is on the disk before the run waits.
-    pub(super) async fn refused(
+    pub(super) async fn wait_or_fail(
         &self,
-        asker: &Asker<'_>,
+        asker: &GuardedStep<'_>,
         mut error: Error,
         JudgedAttempt { attempt, status }: JudgedAttempt,
         wait_point: Option<WaitPoint>,
-    ) -> Stop {
+    ) -> StepError {
         let Some(wanted) = error.approval.take() else {
-            return self.failed_at(asker.step, error, attempt, status);
+            return self.fail_attempt(asker.step, error, attempt, status);
         };
-        let WantedApproval { phase, guardian, id, expires_at } = *wanted;
-        let redirect = wait_point.as_ref().and_then(WaitPoint::redirect);
+        let RequestedApproval { phase, guardian, id, expires_at } = *wanted;
+        let redirect = wait_point.as_ref().and_then(WaitPoint::redirect_number);
         let requested = EventKind::ApprovalRequested {
             step: asker.step.to_owned(),
             about: ApprovalSubject::new(phase, redirect),
@@ -45,19 +45,19 @@ impl<'r> Engine<'r> {
             expires_at,
         };
         let is_sealed_before = |new: &WaitPoint| {
-            self.wait_point(asker.step).is_some_and(|known| known.is_same_place(new))
+            self.wait_point(asker.step).is_some_and(|known| known.is_same_content(new))
         };
         match wait_point.filter(|new| !is_sealed_before(new)) {
-            None => self.journal.note(requested),
+            None => self.journal.append(requested),
             Some(wait_point) => {
                 let committed = self.journal.commit_wait(requested, wait_point).await;
                 if let Err(error) = committed {
-                    return Stop::Broken(error);
+                    return StepError::Broken(error);
                 }
             }
         }
         let error = self.secrets.mask_error(error);
         let error = error.to_run_error(Some(asker.step), attempt, self.is_repeat_safe());
-        Stop::Waiting(RunError { status, ..error })
+        StepError::Waiting(RunError { status, ..error })
     }
 }

@@ -1,6 +1,6 @@
 //! From the answer that a document writes down to the answer that a service would send.
 
-use a2s::{Answer, MediaType, Task};
+use a2s::{ExampleResponse, MediaType, Task};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
@@ -13,7 +13,7 @@ use crate::request::{RawResponse, media_types_of};
 ///
 /// # Errors
 /// When no service could send it.
-pub(super) fn to_response(task: &Task, answer: &Answer) -> Result<RawResponse, String> {
+pub(super) fn to_response(task: &Task, answer: &ExampleResponse) -> Result<RawResponse, String> {
     let mut headers = HeaderMap::new();
     for (name, value) in &answer.headers {
         let header = name.parse::<HeaderName>().ok().zip(HeaderValue::from_str(value).ok());
@@ -33,10 +33,10 @@ pub(super) fn to_response(task: &Task, answer: &Answer) -> Result<RawResponse, S
         Some(named) => {
             MediaType::parse(named).ok_or_else(|| "`content-type` is no media type".to_owned())?
         }
-        None => usual_type(task, answer.status, body),
+        None => default_media_type(task, answer.status, body),
     };
     response.body = to_bytes(&media_type, body)?.into();
-    name_type(&mut response, &media_type);
+    set_content_type(&mut response, &media_type);
     Ok(response)
 }
 
@@ -55,15 +55,15 @@ pub(super) fn tool_result(value: &Value) -> Value {
 }
 
 /// Says what the body of an answer is, unless it says so itself.
-pub(super) fn name_type(response: &mut RawResponse, media_type: &MediaType) {
+pub(super) fn set_content_type(response: &mut RawResponse, media_type: &MediaType) {
     if let Ok(value) = HeaderValue::from_str(media_type.as_str()) {
         response.headers.entry(CONTENT_TYPE).or_insert(value);
     }
 }
 
 /// JSON, unless the operation declares other types alone, and the body may be of the first of them.
-fn usual_type(task: &Task, status: u16, body: &Value) -> MediaType {
-    let json = json();
+fn default_media_type(task: &Task, status: u16, body: &Value) -> MediaType {
+    let json = json_media_type();
     let Task::OpenApi(task) = task else { return json };
     let declared = media_types_of(task, status);
     let is_json = |one: &MediaType| one.is_json() || one.covers(&json);
@@ -75,7 +75,7 @@ fn usual_type(task: &Task, status: u16, body: &Value) -> MediaType {
 
 /// `application/json`.
 #[expect(clippy::expect_used, reason = "the text is a media type")]
-pub(super) fn json() -> MediaType {
+pub(super) fn json_media_type() -> MediaType {
     MediaType::parse("application/json").expect("the text is a media type")
 }
 

@@ -7,7 +7,7 @@ const MAX_DIFFERENCES: usize = 20;
 
 /// One place where two values differ.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Difference {
+pub struct OutputDifference {
     /// The place, as a JSONPath: `$.names[1]`.
     pub path: String,
     /// What is expected there; none when nothing is.
@@ -18,17 +18,17 @@ pub struct Difference {
 
 /// Compares two values. Members have no order, and numbers are compared by what they amount to:
 /// `1` and `1.0` are one number. The differences are those furthest down, the first ones of many.
-pub(super) fn compare(expected: &Value, found: &Value) -> Vec<Difference> {
+pub(super) fn compare(expected: &Value, found: &Value) -> Vec<OutputDifference> {
     let mut differences = Vec::new();
-    walk("$", Some(expected), Some(found), &mut differences);
+    compare_values("$", Some(expected), Some(found), &mut differences);
     differences
 }
 
-fn walk(
+fn compare_values(
     path: &str,
     expected: Option<&Value>,
     found: Option<&Value>,
-    differences: &mut Vec<Difference>,
+    differences: &mut Vec<OutputDifference>,
 ) {
     if differences.len() == MAX_DIFFERENCES {
         return;
@@ -36,21 +36,21 @@ fn walk(
     match (expected, found) {
         (Some(Value::Object(one)), Some(Value::Object(other))) => {
             for (name, value) in one {
-                walk(&member(path, name), Some(value), other.get(name), differences);
+                compare_values(&member_path(path, name), Some(value), other.get(name), differences);
             }
             for (name, value) in other.iter().filter(|(name, _)| !one.contains_key(*name)) {
-                walk(&member(path, name), None, Some(value), differences);
+                compare_values(&member_path(path, name), None, Some(value), differences);
             }
         }
         (Some(Value::Array(one)), Some(Value::Array(other))) => {
             for index in 0..one.len().max(other.len()) {
                 let path = format!("{path}[{index}]");
-                walk(&path, one.get(index), other.get(index), differences);
+                compare_values(&path, one.get(index), other.get(index), differences);
             }
         }
-        (Some(Value::Number(one)), Some(Value::Number(other))) if is_same(one, other) => {}
+        (Some(Value::Number(one)), Some(Value::Number(other))) if is_same_number(one, other) => {}
         (one, other) if one == other => {}
-        (one, other) => differences.push(Difference {
+        (one, other) => differences.push(OutputDifference {
             path: path.to_owned(),
             expected: one.cloned(),
             found: other.cloned(),
@@ -58,23 +58,23 @@ fn walk(
     }
 }
 
-fn is_same(one: &Number, other: &Number) -> bool {
+fn is_same_number(one: &Number, other: &Number) -> bool {
     match (one.as_i128(), other.as_i128()) {
         (Some(one), Some(other)) => one == other,
         (None, None) => one.as_f64() == other.as_f64(),
         // A number with a point is the whole one that is written alike.
-        (Some(whole), None) => is_whole(other, whole),
-        (None, Some(whole)) => is_whole(one, whole),
+        (Some(whole), None) => is_integer(other, whole),
+        (None, Some(whole)) => is_integer(one, whole),
     }
 }
 
-fn is_whole(number: &Number, whole: i128) -> bool {
+fn is_integer(number: &Number, whole: i128) -> bool {
     // The sum makes one zero of both.
     let number = number.as_f64().map(|number| number + 0.0).filter(|number| number.fract() == 0.0);
     number.is_some_and(|number| format!("{number:.0}") == whole.to_string())
 }
 
-fn member(path: &str, name: &str) -> String {
+fn member_path(path: &str, name: &str) -> String {
     let is_plain = name.starts_with(|c: char| c.is_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_alphanumeric() || c == '_');
     if is_plain {
@@ -94,7 +94,7 @@ mod tests {
     fn check(expected: &Value, found: &Value, differences: &[&str]) {
         let told: Vec<String> = compare(expected, found)
             .into_iter()
-            .map(|Difference { path, expected, found }| {
+            .map(|OutputDifference { path, expected, found }| {
                 let write =
                     |value: Option<Value>| value.map_or_else(|| "-".to_owned(), |v| v.to_string());
                 format!("{path}: {} {}", write(expected), write(found))

@@ -1,11 +1,11 @@
 //! Answers made up from what an operation declares: always the same for the same operation.
 
-use a2s::{MediaType, OpenApiTask, Output, OutputSource, Schemas, Task};
+use a2s::{MediaType, OpenApiTask, OutputMapping, OutputSource, SchemaResolver, Task};
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use serde_json::Value;
 
-use super::declared_response::{json, name_type, to_bytes, tool_result};
+use super::declared_response::{json_media_type, set_content_type, to_bytes, tool_result};
 use crate::request::RawResponse;
 
 /// The most examples of a description that are tried.
@@ -15,40 +15,43 @@ const MAX_HEADERS: usize = 50;
 
 /// Answers that a service may give, the most likely first. Whether one fits is for the caller to
 /// check: a description may contradict itself. Lazy, as the first one is good in most cases.
-pub(super) fn responses<'t>(
+pub(super) fn generate_responses<'t>(
     task: &'t Task,
-    outputs: &'t [Output],
+    outputs: &'t [OutputMapping],
 ) -> Box<dyn Iterator<Item = RawResponse> + 't> {
     match task {
-        Task::OpenApi(task) => of_operation(task, outputs),
+        Task::OpenApi(task) => operation_responses(task, outputs),
         Task::Graphql(task) => {
-            let sample = task.sample(outputs.iter().filter_map(Output::query));
-            let of = |value: &Value| response(200, HeaderMap::new(), &json(), value);
+            let sample = task.sample(outputs.iter().filter_map(OutputMapping::query));
+            let of = |value: &Value| response(200, HeaderMap::new(), &json_media_type(), value);
             Box::new(sample.into_iter().filter_map(move |value| of(&value)))
         }
         Task::Mcp(task) => {
             let samples = task.outputs().samples(&task.output_schema);
             let samples = samples.take_while(|_| !task.output_schema.is_null());
-            let of = |value: &Value| response(200, HeaderMap::new(), &json(), &tool_result(value));
+            let of = |value: &Value| {
+                response(200, HeaderMap::new(), &json_media_type(), &tool_result(value))
+            };
             Box::new(samples.filter_map(move |value| of(&value)))
         }
     }
 }
 
-fn of_operation<'t>(
+fn operation_responses<'t>(
     task: &'t OpenApiTask,
-    outputs: &'t [Output],
+    outputs: &'t [OutputMapping],
 ) -> Box<dyn Iterator<Item = RawResponse> + 't> {
-    let (status, declared) = success(task);
-    let headers = headers_of(task, declared, outputs);
+    let (status, declared) = success_response(task);
+    let headers = declared_headers(task, declared, outputs);
     let content = declared.get("content").and_then(Value::as_object);
-    let Some((media_type, media)) = content.and_then(|content| best(content)) else {
+    let Some((media_type, media)) = content.and_then(|content| preferred_media_type(content))
+    else {
         let bodiless = RawResponse { status, headers, body: Vec::new().into(), redirects: 0 };
         return Box::new(std::iter::once(bodiless));
     };
     let schema = media.get("schema").unwrap_or(&Value::Null);
-    let shown = shown(task, media);
-    let values = shown.into_iter().chain(Schemas::from(task).samples(schema));
+    let shown = declared_examples(task, media);
+    let values = shown.into_iter().chain(SchemaResolver::from(task).samples(schema));
     Box::new(values.filter_map(move |value| response(status, headers.clone(), &media_type, &value)))
 }
 
@@ -60,12 +63,12 @@ fn response(
 ) -> Option<RawResponse> {
     let body = to_bytes(media_type, value).ok()?.into();
     let mut response = RawResponse { status, headers, body, redirects: 0 };
-    name_type(&mut response, media_type);
+    set_content_type(&mut response, media_type);
     Some(response)
 }
 
 /// The first success that is declared, else what is declared for every status.
-fn success(task: &OpenApiTask) -> (u16, &Value) {
+fn success_response(task: &OpenApiTask) -> (u16, &Value) {
     let named = task.responses.iter().filter_map(|(status, response)| {
         let status = status.parse::<u16>().ok().filter(|status| (200..300).contains(status));
         Some((status?, response))
@@ -79,8 +82,8 @@ fn success(task: &OpenApiTask) -> (u16, &Value) {
 }
 
 /// The media type of an answer, JSON if possible, and what is said of it.
-fn best(content: &serde_json::Map<String, Value>) -> Option<(MediaType, &Value)> {
-    let json = json();
+fn preferred_media_type(content: &serde_json::Map<String, Value>) -> Option<(MediaType, &Value)> {
+    let json = json_media_type();
     let types = || {
         let types = content.iter();
         types.filter_map(|(text, media)| Some((MediaType::parse(text)?, media)))
@@ -92,7 +95,7 @@ fn best(content: &serde_json::Map<String, Value>) -> Option<(MediaType, &Value)>
 }
 
 /// The examples of a description.
-fn shown(task: &OpenApiTask, media: &Value) -> Vec<Value> {
+fn declared_examples(task: &OpenApiTask, media: &Value) -> Vec<Value> {
     let several = media.get("examples").and_then(Value::as_object).into_iter().flatten();
     let several = several.filter_map(|(_, example)| {
         let target = example.get("$ref").and_then(Value::as_str);
@@ -103,7 +106,7 @@ fn shown(task: &OpenApiTask, media: &Value) -> Vec<Value> {
 }
 
 /// The headers that outputs are taken from, as far as they are declared.
-fn headers_of(task: &OpenApiTask, declared: &Value, outputs: &[Output]) -> HeaderMap {
+fn declared_headers(task: &OpenApiTask, declared: &Value, outputs: &[OutputMapping]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let known = declared.get("headers").and_then(Value::as_object);
     for output in outputs.iter().take(MAX_HEADERS) {
@@ -114,10 +117,10 @@ fn headers_of(task: &OpenApiTask, declared: &Value, outputs: &[Output]) -> Heade
         };
         let target = header.get("$ref").and_then(Value::as_str);
         let header = target.and_then(|target| task.schema_at(target)).unwrap_or(header);
-        let value = shown(task, header).into_iter().next();
+        let value = declared_examples(task, header).into_iter().next();
         let value = value.unwrap_or_else(|| {
             let schema = header.get("schema").unwrap_or(&Value::Null);
-            Schemas::from(task).samples(schema).next().unwrap_or_default()
+            SchemaResolver::from(task).samples(schema).next().unwrap_or_default()
         });
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::from_str(&text))

@@ -6,9 +6,9 @@ use a2s::{Digest, Document};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Difference, ExampleRunner, Fault, Outcome};
+use super::{ExampleFailure, ExampleResult, ExampleRunner, OutputDifference};
 use crate::clock::Clock;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 use crate::request::test_fixtures::Still;
 
 /// A document of one name with its own steps, more fields and examples.
@@ -61,7 +61,7 @@ fn try_new(documents: &[Arc<Document>]) -> Result<ExampleRunner, Error> {
 }
 
 /// Tries every example of the first document.
-async fn run(documents: &[Arc<Document>]) -> Vec<Outcome> {
+async fn run(documents: &[Arc<Document>]) -> Vec<ExampleResult> {
     let trial = try_new(documents).unwrap();
     let mut outcomes = Vec::new();
     for example in &documents[0].capability().examples {
@@ -70,24 +70,25 @@ async fn run(documents: &[Arc<Document>]) -> Vec<Outcome> {
     outcomes
 }
 
-async fn run_one(documents: &[Arc<Document>]) -> Outcome {
+async fn run_one(documents: &[Arc<Document>]) -> ExampleResult {
     run(documents).await.pop().unwrap()
 }
 
 /// What an example failed with: step, code and message.
-fn told(outcome: &Outcome) -> Vec<String> {
-    let tell = |fault: &Fault| match fault {
-        Fault::Error(error) => {
+fn told(outcome: &ExampleResult) -> Vec<String> {
+    let tell = |fault: &ExampleFailure| match fault {
+        ExampleFailure::Error(error) => {
             let step = error.step.as_deref().unwrap_or("-");
             format!("{step} {} {}", error.code, error.message)
         }
-        Fault::Output(differences) => {
-            let differences = differences.iter().map(|Difference { path, expected, found }| {
-                let write = |value: &Option<Value>| {
-                    value.as_ref().map_or_else(|| "nothing".to_owned(), Value::to_string)
-                };
-                format!("{path}: {}, not {}", write(expected), write(found))
-            });
+        ExampleFailure::Output(differences) => {
+            let differences =
+                differences.iter().map(|OutputDifference { path, expected, found }| {
+                    let write = |value: &Option<Value>| {
+                        value.as_ref().map_or_else(|| "nothing".to_owned(), Value::to_string)
+                    };
+                    format!("{path}: {}, not {}", write(expected), write(found))
+                });
             differences.collect::<Vec<_>>().join("; ")
         }
     };
@@ -95,9 +96,9 @@ fn told(outcome: &Outcome) -> Vec<String> {
 }
 
 #[track_caller]
-fn check(outcome: &Outcome, failures: &[&str]) {
+fn check(outcome: &ExampleResult, failures: &[&str]) {
     assert_eq!(told(outcome), failures);
-    assert_eq!(outcome.passed(), failures.is_empty());
+    assert_eq!(outcome.is_success(), failures.is_empty());
 }
 
 #[tokio::test]
@@ -110,7 +111,7 @@ async fn an_example_passes_when_its_answers_lead_to_its_output() {
     check(&outcomes[1], &["$.name: \"two\", not \"one\""]);
     check(&outcomes[2], &[]);
     assert_eq!(outcomes[0].output(), Some(&json!({"name": "one"})));
-    assert_eq!(outcomes[0].made_up, [""; 0]);
+    assert_eq!(outcomes[0].generated_steps, [""; 0]);
     let steps = outcomes[0]
         .events
         .iter()
@@ -141,7 +142,7 @@ async fn a_tool_gives_what_the_example_or_its_schema_says() {
     let outcomes = run(&[caller(schema, examples)]).await;
     check(&outcomes[0], &[]);
     check(&outcomes[1], &[]);
-    assert_eq!(outcomes[1].made_up, ["call"]);
+    assert_eq!(outcomes[1].generated_steps, ["call"]);
     check(&outcomes[2], &["call A2S361 the tool reports an error: no"]);
     check(&outcomes[3], &["call A2S357 the service answered with status 503"]);
     // Nothing is known of what the tool gives.
@@ -182,7 +183,7 @@ async fn behind_a_wrong_answer_no_result_is_judged() {
         format!("  - {{inputs: {{id: 1}}, answers: {answers}, output: {{name: other}}}}\n");
     let handled = "      on_error: continue\n";
     let outcome = run_one(&[reader(THING, handled, &examples)]).await;
-    assert!(matches!(outcome.failures[..], [Fault::Error(_)]), "{:?}", told(&outcome));
+    assert!(matches!(outcome.failures[..], [ExampleFailure::Error(_)]), "{:?}", told(&outcome));
 }
 
 #[tokio::test]
@@ -233,7 +234,7 @@ async fn a_failure_of_a_service_can_be_tried_as_far_as_the_capability_handles_it
             format!("  - {{inputs: {{id: 1}}, answers: {{read: {{status: {status}}}}}}}\n");
         let outcome = run_one(&[reader(THING, "", &examples)]).await;
         check(&outcome, &[&format!("read A2S357 the service answered with status {status}")]);
-        let Fault::Error(error) = &outcome.failures[0] else { panic!() };
+        let ExampleFailure::Error(error) = &outcome.failures[0] else { panic!() };
         assert_eq!(error.status, Some(status));
     }
 }
@@ -243,7 +244,7 @@ async fn what_is_not_answered_is_made_up() {
     let outcome =
         run_one(&[reader(THING, "", "  - {inputs: {id: 1}, output: {name: name}}\n")]).await;
     check(&outcome, &[]);
-    assert_eq!(outcome.made_up, ["read"]);
+    assert_eq!(outcome.generated_steps, ["read"]);
 
     let outcome = run_one(&[reader(UNDECLARED, "", "  - {inputs: {id: 1}}\n")]).await;
     check(
@@ -252,7 +253,7 @@ async fn what_is_not_answered_is_made_up() {
             "read A2S329 no answer can be made up from what the operation declares: output `name`: `$.name` finds nothing: `$` is null",
         ],
     );
-    let Fault::Error(error) = &outcome.failures[0] else { panic!() };
+    let ExampleFailure::Error(error) = &outcome.failures[0] else { panic!() };
     assert_eq!(error.hint, "Write one in the example: `answers: {read: {body: …}}`.");
 }
 
@@ -266,9 +267,9 @@ async fn iterations_have_answers_of_their_own_or_share_one() {
         \x20 - inputs: {ids: [7, 8]}\n    answers: {read: {body: {name: any}}, 'read[9]': {body: {name: nobody}}}\n    output: {names: [any, any]}\n";
     let outcomes = run(&[document("Each", &format!("{steps}{examples}"))]).await;
     check(&outcomes[0], &[]);
-    assert!(outcomes[0].unused.is_empty());
+    assert!(outcomes[0].unused_answers.is_empty());
     check(&outcomes[1], &[]);
-    let unused: Vec<_> = outcomes[1].unused.iter().map(ToString::to_string).collect();
+    let unused: Vec<_> = outcomes[1].unused_answers.iter().map(ToString::to_string).collect();
     assert_eq!(unused, ["read[9]"]);
 }
 
@@ -299,7 +300,7 @@ async fn steps_of_used_capabilities_are_answered_by_the_way_to_them() {
         let outcome = run_one(&[user(&examples), Arc::clone(&child)]).await;
         check(&outcome, &[]);
         let made_up: &[&str] = if answers == "{}" { &["around/each/read"] } else { &[] };
-        assert_eq!(outcome.made_up, made_up);
+        assert_eq!(outcome.generated_steps, made_up);
     }
     for key in ["each/other", "each/read/more", "each/'read[0]'"] {
         let key = key.replace('\'', "");
@@ -309,7 +310,7 @@ async fn steps_of_used_capabilities_are_answered_by_the_way_to_them() {
         check(&outcome, &[&format!("- A2S329 there is no task step `{key}`")]);
     }
     let missing = try_new(&[user("  - {inputs: {ids: [1]}}\n")]).unwrap_err();
-    assert_eq!(missing.kind, Kind::DependencyRefused);
+    assert_eq!(missing.kind, ErrorKind::DependencyRefused);
 }
 
 #[tokio::test]

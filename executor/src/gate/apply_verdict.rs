@@ -1,18 +1,18 @@
 //! Application of a guardian's `modify` to inputs and results. Pure.
 
-use a2s::Place;
+use a2s::InputLocation;
 use a2s::api::GuardianChange;
-use aos::message::{Call, Request, ToolCallResultStep};
+use aos::message::{MethodCall, Request, ToolCallResultStep};
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use super::Inputs;
-use crate::error::{Error, Kind};
-use crate::secrets::{has_placeholder, restore};
-use a2s::one_line;
+use super::GuardedInputs;
+use crate::error::{Error, ErrorKind};
+use crate::secrets::{has_placeholder, restore_masked};
+use a2s::to_single_line;
 
 /// The most characters of a value's text that a change of a result shows.
-pub(super) const MAX_SHOWN: usize = 200;
+pub(super) const MAX_SHOWN_CHARS: usize = 200;
 /// The most changes of a result that are recorded.
 const MAX_CHANGES: usize = 20;
 /// What stands for a value of a result before the change: the guardian changed it so that it is
@@ -20,21 +20,21 @@ const MAX_CHANGES: usize = 20;
 pub(super) const WITHHELD: &str = "(withheld)";
 
 /// Why a modification cannot be used, which is a denial.
-pub(super) type Unusable = String;
+pub(super) type BadModification = String;
 
 /// The inputs that a guardian wants instead of `inputs`, and what differs. Its list is whole: an
 /// input that it leaves out is gone.
 pub(super) fn modified_inputs(
-    inputs: &IndexMap<Place, Value>,
+    inputs: &IndexMap<InputLocation, Value>,
     modified: &Request,
-) -> Result<(IndexMap<Place, Value>, Vec<GuardianChange>), Unusable> {
-    let Call::ToolCallRequest(step) = &modified.call else {
+) -> Result<(IndexMap<InputLocation, Value>, Vec<GuardianChange>), BadModification> {
+    let MethodCall::ToolCallRequest(step) = &modified.call else {
         return Err("it is not about a tool call".to_owned());
     };
     let mut new = IndexMap::new();
     for input in &step.tool_call_request.inputs {
-        let name = || one_line(&input.name, MAX_SHOWN);
-        let place: Place =
+        let name = || to_single_line(&input.name, MAX_SHOWN_CHARS);
+        let place: InputLocation =
             input.name.parse().map_err(|()| format!("no input is called `{}`", name()))?;
         if new.insert(place, input.value.clone()).is_some() {
             return Err(format!("the input `{}` is there twice", name()));
@@ -46,11 +46,11 @@ pub(super) fn modified_inputs(
 
 /// What differs between inputs.
 pub(super) fn changes_of(
-    before: &IndexMap<Place, Value>,
-    after: &IndexMap<Place, Value>,
+    before: &IndexMap<InputLocation, Value>,
+    after: &IndexMap<InputLocation, Value>,
 ) -> Vec<GuardianChange> {
     let mut changes = Vec::new();
-    let mut note = |place: &Place, from: Option<&Value>, to: Option<&Value>| {
+    let mut note = |place: &InputLocation, from: Option<&Value>, to: Option<&Value>| {
         if from != to {
             let (from, to) = (from.cloned().unwrap_or_default(), to.cloned().unwrap_or_default());
             changes.push(GuardianChange { name: place.to_string(), from, to });
@@ -69,14 +69,14 @@ pub(super) fn changes_of(
 /// left in place is there again. `has_secrets` says whether a placeholder can mean one: there were
 /// secrets among the inputs of the step, before any guardian had changed them.
 pub(super) fn restore_inputs(
-    inputs: Inputs<'_>,
-    modified: IndexMap<Place, Value>,
+    inputs: GuardedInputs<'_>,
+    modified: IndexMap<InputLocation, Value>,
     has_secrets: bool,
-) -> Result<IndexMap<Place, Value>, Unusable> {
+) -> Result<IndexMap<InputLocation, Value>, BadModification> {
     let restored = modified.into_iter().map(|(place, made)| {
-        let truth = inputs.truth.get(&place);
-        let value = match (inputs.shown.get(&place), truth) {
-            (Some(shown), Some(truth)) => restore(shown, truth, made),
+        let truth = inputs.actual.get(&place);
+        let value = match (inputs.masked.get(&place), truth) {
+            (Some(shown), Some(truth)) => restore_masked(shown, truth, made),
             _ => made,
         };
         // Sending the placeholder itself would be neither what was meant nor what was allowed.
@@ -92,11 +92,11 @@ pub(super) fn restore_inputs(
 pub(super) fn modified_result(
     result: &Result<Value, Error>,
     modified: &Request,
-) -> Result<(Result<Value, Error>, Vec<GuardianChange>), Unusable> {
-    let Call::ToolCallResult(step) = &modified.call else {
+) -> Result<(Result<Value, Error>, Vec<GuardianChange>), BadModification> {
+    let MethodCall::ToolCallResult(step) = &modified.call else {
         return Err("it is not about a result".to_owned());
     };
-    let text = only_text(step)?;
+    let text = single_text(step)?;
     match (result, step.result.is_error) {
         (Ok(before), false) => {
             let after: Value = serde_json::from_str(text)
@@ -106,19 +106,19 @@ pub(super) fn modified_result(
             Ok((Ok(after), changes))
         }
         (Ok(_), true) => {
-            let words = one_line(text, MAX_SHOWN);
+            let words = to_single_line(text, MAX_SHOWN_CHARS);
             let message = format!("the guardian made the result an error: {words}");
-            Ok((Err(Error::new(Kind::GuardianDeniedResult, message)), Vec::new()))
+            Ok((Err(Error::new(ErrorKind::GuardianDeniedResult, message)), Vec::new()))
         }
         (Err(error), true) => {
-            let message = one_line(text, 4 * MAX_SHOWN);
+            let message = to_single_line(text, 4 * MAX_SHOWN_CHARS);
             Ok((Err(Error { message, ..error.clone() }), Vec::new()))
         }
         (Err(_), false) => Err("a failed step cannot be made to succeed".to_owned()),
     }
 }
 
-fn only_text(step: &ToolCallResultStep) -> Result<&str, Unusable> {
+fn single_text(step: &ToolCallResultStep) -> Result<&str, BadModification> {
     match step.result.outputs.as_slice() {
         [part] => Ok(&part.text),
         parts => Err(format!("the result has {} outputs instead of one", parts.len())),
@@ -141,7 +141,7 @@ pub(super) fn note_changes(
             let added = after.keys().filter(|key| !before.contains_key(*key));
             for key in before.keys().chain(added) {
                 let (from, to) = (before.get(key), after.get(key));
-                let name = format!("{name}.{}", one_line(key, MAX_SHOWN));
+                let name = format!("{name}.{}", to_single_line(key, MAX_SHOWN_CHARS));
                 let null = &Value::Null;
                 note_changes(&name, from.unwrap_or(null), to.unwrap_or(null), changes);
             }
@@ -154,9 +154,9 @@ pub(super) fn note_changes(
         (_, after) => {
             let to = match after {
                 Value::Null | Value::Bool(_) | Value::Number(_) => after.clone(),
-                Value::String(text) => Value::String(one_line(text, MAX_SHOWN)),
+                Value::String(text) => Value::String(to_single_line(text, MAX_SHOWN_CHARS)),
                 Value::Array(_) | Value::Object(_) => {
-                    Value::String(one_line(&after.to_string(), MAX_SHOWN))
+                    Value::String(to_single_line(&after.to_string(), MAX_SHOWN_CHARS))
                 }
             };
             let from = Value::String(WITHHELD.to_owned());

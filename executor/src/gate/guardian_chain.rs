@@ -4,21 +4,23 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use a2s::api::{Decision, DecisionSource, GuardianChange, GuardianPhase};
-use aos::message::{Call, Request};
+use a2s::api::{DecisionRecord, DecisionSource, GuardianChange, GuardianPhase};
+use aos::message::{MethodCall, Request};
 use aos::{
-    BearerToken, Failure, GuardianChain, GuardianClient, Options, Outcome, TrustRoots,
-    VerdictSource,
+    BearerToken, GuardianChain, GuardianClient, GuardianError, GuardianOutcome, Options,
+    TrustRoots, VerdictSource,
 };
-use aos::{FailMode as Mode, Identity as Shown, Verdict};
+use aos::{ClientIdentity as Shown, FailMode as Mode, Verdict};
 use http::HeaderMap;
 use url::{Host, Url};
 use zeroize::Zeroizing;
 
-use super::{Asking, Gate, MAX_REASONS, MAX_WORDS, Occasion};
-use crate::config::{FailMode, Guardian, GuardianConfig, GuardianEndpoint, HttpEndpoint, Identity};
-use crate::error::{Error, Kind, WantedApproval};
-use a2s::one_line;
+use super::{AskReason, GuardianGate, HookPhase, MAX_REASONS, MAX_WORDS};
+use crate::config::{
+    ExecutorCertificate, FailMode, GuardianConfig, GuardianEndpoint, GuardianSettings, HttpEndpoint,
+};
+use crate::error::{Error, ErrorKind, RequestedApproval};
+use a2s::to_single_line;
 
 /// The most guardians: each is a label of metrics, and a round trip of every step.
 const MAX_GUARDIANS: usize = 8;
@@ -29,34 +31,34 @@ const MAX_APPROVAL_ID: usize = 100;
 /// The most characters of a name that was given.
 const MAX_NAME: usize = 100;
 
-impl Guardian {
+impl GuardianSettings {
     /// The clients of these guardians, or none: for whoever asks the same guardians about something
     /// else. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`Kind::Configuration`] when there is none to be asked, they cannot be told apart, or one of
+    /// [`ErrorKind::Configuration`] when there is none to be asked, they cannot be told apart, or one of
     /// them cannot be asked in the way that is wanted.
     pub fn open(&self) -> Result<Option<GuardianChain>, Error> {
         open(self)
     }
 }
 
-fn open(guardian: &Guardian) -> Result<Option<GuardianChain>, Error> {
+fn open(guardian: &GuardianSettings) -> Result<Option<GuardianChain>, Error> {
     let configs = match guardian {
-        Guardian::Off => return Ok(None),
-        Guardian::At(configs) => configs,
+        GuardianSettings::Off => return Ok(None),
+        GuardianSettings::Chain(configs) => configs,
     };
     if configs.len() > MAX_GUARDIANS {
         let message = format!("there are {} guardians; at most are {MAX_GUARDIANS}", configs.len());
-        return Err(Error::new(Kind::Configuration, message));
+        return Err(Error::new(ErrorKind::Configuration, message));
     }
     let mut names = BTreeSet::new();
     let mut guardians: Option<GuardianChain> = None;
     for config in configs {
         let name = config.name.as_str();
         if !names.insert(name) {
-            let message = format!("two guardians are called `{}`", one_line(name, MAX_NAME));
-            return Err(Error::new(Kind::Configuration, message));
+            let message = format!("two guardians are called `{}`", to_single_line(name, MAX_NAME));
+            return Err(Error::new(ErrorKind::Configuration, message));
         }
         let client = client(config).map_err(|why| unusable(name, &why))?;
         guardians = Some(match guardians {
@@ -64,7 +66,7 @@ fn open(guardian: &Guardian) -> Result<Option<GuardianChain>, Error> {
             Some(guardians) => guardians.and(name, client),
         });
     }
-    let nobody = || Error::new(Kind::Configuration, "no guardian is named, nor turned off");
+    let nobody = || Error::new(ErrorKind::Configuration, "no guardian is named, nor turned off");
     guardians.map(Some).ok_or_else(nobody)
 }
 
@@ -78,22 +80,22 @@ fn client(config: &GuardianConfig) -> Result<GuardianClient, String> {
     if timeout.is_zero() {
         return Err("it needs some time to answer".to_owned());
     }
-    let guarding = config.guarding();
-    if guarding.may_fail_open() {
-        tracing::warn!(guardian = %name, fail = guarding.fail_words(), "what it does not answer may pass");
+    let guarding = config.to_info();
+    if guarding.can_fail_open() {
+        tracing::warn!(guardian = %name, fail = guarding.describe_fail_mode(), "what it does not answer may pass");
     }
     let mode = |mode: FailMode| match mode {
         FailMode::Closed => Mode::Closed,
         FailMode::Open => Mode::Open,
     };
-    let own = fail.own.iter();
+    let own = fail.by_hook.iter();
     let options = Options {
         connect_timeout: Options::default().connect_timeout.min(*timeout),
         timeout: *timeout,
         retry_for: *retry_for,
         limits: aos::message::Limits::for_response(*max_response_bytes),
         fail_mode: mode(fail.default),
-        fail_mode_of: own.map(|(hook, own)| (hook.method(), mode(*own))).collect(),
+        fail_mode_by_method: own.map(|(hook, own)| (hook.method(), mode(*own))).collect(),
         ..Options::default()
     };
     match endpoint {
@@ -118,31 +120,31 @@ fn client_over_http(
         tracing::warn!(guardian = %name, "its token is sent without TLS: anybody on the way can read it");
     }
     let bearer = token.as_ref().map(|token| {
-        let bearer = BearerToken::new(token.reveal());
+        let bearer = BearerToken::new(token.expose_secret());
         bearer.ok_or("its token has characters that no header takes")
     });
     let read = |path: &Path| {
         let read = std::fs::read(path).map(Zeroizing::new);
         read.map_err(|error| format!("{}: {error}", path.display()))
     };
-    let identity = identity.as_ref().map(|Identity { certificate, key }| {
+    let identity = identity.as_ref().map(|ExecutorCertificate { certificate, key }| {
         Shown::from_pem(&read(certificate)?, &read(key)?).map_err(|error| error.to_string())
     });
     let authorities = authorities
         .as_ref()
         .map(|path| TrustRoots::from_pem(&read(path)?).map_err(|error| error.to_string()));
     let options = Options {
-        bearer: bearer.transpose()?,
+        bearer_token: bearer.transpose()?,
         identity: identity.transpose()?,
-        authorities: authorities.transpose()?,
+        trust_roots: authorities.transpose()?,
         ..options
     };
     GuardianClient::new(url.clone(), options).map_err(|error| error.to_string())
 }
 
 fn unusable(name: &str, why: &str) -> Error {
-    let message = format!("the guardian `{}`: {why}", one_line(name, MAX_NAME));
-    Error::new(Kind::Configuration, message)
+    let message = format!("the guardian `{}`: {why}", to_single_line(name, MAX_NAME));
+    Error::new(ErrorKind::Configuration, message)
 }
 
 fn is_name(name: &str) -> bool {
@@ -159,22 +161,22 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 /// What all guardians have said about one step: what each has decided, and why it may not go on.
-pub(super) type Said = (Vec<Decision>, Result<(), Error>);
+pub(super) type ChainDecisions = (Vec<DecisionRecord>, Result<(), Error>);
 
-impl Gate {
+impl GuardianGate {
     /// Asks `guardians` about one step, in order, until one denies. `follow` does what each wants
     /// instead, and gives what that changes, or why it cannot be done: that is a denial.
-    pub(super) async fn consult(
+    pub(super) async fn ask_guardians(
         &self,
         guardians: &GuardianChain,
-        asking: Asking,
-        occasion: Occasion,
-        (call, trace): (Call, &HeaderMap),
+        asking: HookPhase,
+        occasion: AskReason,
+        (call, trace): (MethodCall, &HeaderMap),
         mut follow: impl FnMut(&Request) -> Result<Vec<GuardianChange>, String>,
-    ) -> Said {
+    ) -> ChainDecisions {
         let question = Request::new(self.new_message_id(), call);
         let mut followed = Vec::new();
-        let consultation = guardians.ask_following(&question, trace, |modified| {
+        let consultation = guardians.ask_and_apply(&question, trace, |modified| {
             followed.push(follow(modified)?);
             Ok(())
         });
@@ -193,7 +195,7 @@ impl Gate {
                 self.metrics.guardian_failed(asking.hook, name, failure.reason_code());
             }
             // What is only planned is neither stopped nor let pass.
-            if occasion == Occasion::Run {
+            if occasion == AskReason::Send {
                 self.metrics.decided(asking.hook, &decision);
             }
             decisions.push(decision);
@@ -204,7 +206,7 @@ impl Gate {
                 let shown = (guardians.names().nth(1).is_some()).then_some(name.as_str());
                 Err(denial(asking.phase, name, shown, outcome))
             }
-            (Verdict::Deny, None) => Err(Error::new(Kind::Internal, "nobody has denied")),
+            (Verdict::Deny, None) => Err(Error::new(ErrorKind::Internal, "nobody has denied")),
             (Verdict::Allow | Verdict::Modify(_), _) => Ok(()),
         };
         (decisions, verdict)
@@ -215,11 +217,11 @@ impl Gate {
 fn decision(
     phase: GuardianPhase,
     name: &str,
-    outcome: &Outcome,
+    outcome: &GuardianOutcome,
     changes: Vec<GuardianChange>,
-) -> Decision {
+) -> DecisionRecord {
     let reasons = outcome.reason_codes.iter().take(MAX_REASONS);
-    Decision {
+    DecisionRecord {
         phase,
         guardian: Some(name.to_owned()),
         decision: outcome.verdict.as_str().into(),
@@ -228,50 +230,55 @@ fn decision(
             VerdictSource::FailedClosed(_) => DecisionSource::FailedClosed,
             VerdictSource::FailedOpen(_) => DecisionSource::FailedOpen,
         },
-        message: one_line(&outcome.message, MAX_WORDS).into(),
-        reason_codes: reasons.map(|code| one_line(code, 100)).collect(),
+        message: to_single_line(&outcome.message, MAX_WORDS).into(),
+        reason_codes: reasons.map(|code| to_single_line(code, 100)).collect(),
         changes,
     }
 }
 
 /// Why a step that was denied may not go on. `name` tells which of several guardians it was.
-fn denial(phase: GuardianPhase, guardian: &str, name: Option<&str>, outcome: &Outcome) -> Error {
+fn denial(
+    phase: GuardianPhase,
+    guardian: &str,
+    name: Option<&str>,
+    outcome: &GuardianOutcome,
+) -> Error {
     let (kind, asked_for, effect) = match phase {
         GuardianPhase::Request => {
-            (Kind::GuardianDeniedRequest, "the request", "so nothing was sent")
+            (ErrorKind::GuardianDeniedRequest, "the request", "so nothing was sent")
         }
         GuardianPhase::McpOutbound => {
-            (Kind::GuardianDeniedRequest, "the MCP message", "so nothing was sent")
+            (ErrorKind::GuardianDeniedRequest, "the MCP message", "so nothing was sent")
         }
         GuardianPhase::McpInbound => (
-            Kind::GuardianDeniedResult,
+            ErrorKind::GuardianDeniedResult,
             "the MCP answer",
             "so the answer of the service is not used",
         ),
         GuardianPhase::Result => {
-            (Kind::GuardianDeniedResult, "the result", "so the answer of the service is not used")
+            (ErrorKind::GuardianDeniedResult, "the result", "so the answer of the service is not used")
         }
         GuardianPhase::Trigger => {
-            (Kind::GuardianDeniedTrigger, "the event", "so nothing was started")
+            (ErrorKind::GuardianDeniedTrigger, "the event", "so nothing was started")
         }
         GuardianPhase::Memory => (
-            Kind::GuardianDeniedMemory,
+            ErrorKind::GuardianDeniedMemory,
             "what is remembered",
             "so what is remembered is left alone",
         ),
     };
-    let words = one_line(&outcome.message, MAX_WORDS);
+    let words = to_single_line(&outcome.message, MAX_WORDS);
     let whose = name.map_or_else(String::new, |name| format!(" (guardian `{name}`)"));
-    let wanted = wanted_approval(phase, guardian, outcome);
+    let wanted = requested_approval(phase, guardian, outcome);
     match &outcome.origin {
-        VerdictSource::FailedClosed(Failure::Modification(_)) => {
-            Error::new(Kind::GuardianModification, format!("{words}{whose}"))
+        VerdictSource::FailedClosed(GuardianError::Modification(_)) => {
+            Error::new(ErrorKind::GuardianModification, format!("{words}{whose}"))
         }
         VerdictSource::FailedClosed(_) | VerdictSource::FailedOpen(_) => {
-            Error::new(Kind::GuardianUnreachable, format!("{words}{whose}, {effect}"))
+            Error::new(ErrorKind::GuardianUnreachable, format!("{words}{whose}, {effect}"))
         }
         VerdictSource::Guardian if wanted.is_some() => {
-            needs_approval(asked_for, whose.as_str(), &words, wanted)
+            approval_error(asked_for, whose.as_str(), &words, wanted)
         }
         VerdictSource::Guardian => {
             let who = name.map_or_else(String::new, |name| format!(" `{name}`"));
@@ -281,11 +288,11 @@ fn denial(phase: GuardianPhase, guardian: &str, name: Option<&str>, outcome: &Ou
 }
 
 /// The approval that a denial asks for: `approval_required`, with `data.approval` beside it.
-fn wanted_approval(
+fn requested_approval(
     phase: GuardianPhase,
     guardian: &str,
-    outcome: &Outcome,
-) -> Option<WantedApproval> {
+    outcome: &GuardianOutcome,
+) -> Option<RequestedApproval> {
     // Before a run begins there is nothing that could wait.
     if matches!(phase, GuardianPhase::Trigger | GuardianPhase::Memory) {
         return None;
@@ -304,15 +311,15 @@ fn wanted_approval(
         return None;
     }
     let expires_at = approval.get("expiresAt").and_then(|at| at.as_str()?.parse().ok());
-    Some(WantedApproval { phase, guardian: guardian.to_owned(), id: id.to_owned(), expires_at })
+    Some(RequestedApproval { phase, guardian: guardian.to_owned(), id: id.to_owned(), expires_at })
 }
 
 /// The error of a step that a person has to approve.
-fn needs_approval(
+fn approval_error(
     asked_for: &str,
     whose: &str,
     words: &str,
-    wanted: Option<WantedApproval>,
+    wanted: Option<RequestedApproval>,
 ) -> Error {
     let id = wanted.as_ref().map_or("ID", |wanted| &wanted.id);
     let until = wanted.as_ref().and_then(|wanted| wanted.expires_at);
@@ -326,6 +333,6 @@ fn needs_approval(
     );
     Error {
         approval: wanted.map(Box::new),
-        ..Error::new(Kind::ApprovalRequired, message).hint(hint)
+        ..Error::new(ErrorKind::ApprovalRequired, message).with_hint(hint)
     }
 }

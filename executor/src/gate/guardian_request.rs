@@ -1,6 +1,6 @@
 //! Requests to a guardian. Pure.
 
-use a2s::{CapabilityName, Place, Principal, Task};
+use a2s::{CapabilityName, InputLocation, Principal, Task};
 use aos::message::{
     Agent, AgentProvider, McpStep, Session, StepContext, TextPart, ToolArgumentValue,
     ToolCallRequest, ToolCallRequestStep, ToolCallResultStep, ToolResult, User,
@@ -9,19 +9,19 @@ use indexmap::IndexMap;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::{Asker, Call, Occasion};
+use super::{AskReason, GuardedStep, MethodCall};
 use crate::error::Error;
-use crate::request::{self, Message};
+use crate::request::{self, McpMessage};
 
 /// The question before a request leaves.
-pub(super) fn about_request(
-    asker: &Asker<'_>,
+pub(super) fn request_call(
+    asker: &GuardedStep<'_>,
     task: &Task,
-    inputs: &IndexMap<Place, Value>,
+    inputs: &IndexMap<InputLocation, Value>,
     sent: Map<String, Value>,
-    occasion: Occasion,
+    occasion: AskReason,
     now: Timestamp,
-) -> Call {
+) -> MethodCall {
     let inputs = inputs.iter();
     let inputs =
         inputs.map(|(place, value)| ToolArgumentValue::new(place.to_string(), value.clone()));
@@ -30,35 +30,35 @@ pub(super) fn about_request(
         tool_id(&asker.capability.name, asker.step),
         inputs.collect::<Vec<_>>(),
     );
-    let mut context = context(asker, task, occasion, now);
+    let mut context = step_context(asker, task, occasion, now);
     context.extra.insert("request".to_owned(), sent);
     let mut step = ToolCallRequestStep::new(context, request);
     step.reasoning = Some(match occasion {
-        Occasion::Run => reasoning(asker),
-        Occasion::Preview => format!("Preview, nothing is sent. {}", reasoning(asker)),
+        AskReason::Send => reasoning_text(asker),
+        AskReason::Preview => format!("Preview, nothing is sent. {}", reasoning_text(asker)),
     });
     step.into()
 }
 
 /// The question before an MCP message leaves, or before one that came in is read. The text has no
 /// place for what a message belongs to; the schema lets it stand beside it.
-pub(super) fn about_message(
-    asker: &Asker<'_>,
+pub(super) fn message_call(
+    asker: &GuardedStep<'_>,
     task: &Task,
-    message: Message,
+    message: McpMessage,
     sent: Option<Map<String, Value>>,
-    occasion: Occasion,
+    occasion: AskReason,
     now: Timestamp,
-) -> Call {
+) -> MethodCall {
     let mut step = McpStep::new(message);
-    let mut context = context(asker, task, occasion, now);
+    let mut context = step_context(asker, task, occasion, now);
     if let Some(sent) = sent {
         context.extra.insert("request".to_owned(), sent);
     }
     step.context = Some(context);
     step.reasoning = Some(match occasion {
-        Occasion::Run => reasoning(asker),
-        Occasion::Preview => format!("Preview, nothing is sent. {}", reasoning(asker)),
+        AskReason::Send => reasoning_text(asker),
+        AskReason::Preview => format!("Preview, nothing is sent. {}", reasoning_text(asker)),
     });
     step.extra.insert("executionId".to_owned(), json!(asker.execution_id));
     step.extra.insert("toolId".to_owned(), json!(tool_id(&asker.capability.name, asker.step)));
@@ -67,23 +67,23 @@ pub(super) fn about_message(
 
 /// The question before a result is used. Structured results travel as their JSON text, failures as
 /// their message.
-pub(super) fn about_result(
-    asker: &Asker<'_>,
+pub(super) fn result_call(
+    asker: &GuardedStep<'_>,
     task: &Task,
     result: &Result<Value, Error>,
-    occasion: Occasion,
+    occasion: AskReason,
     now: Timestamp,
-) -> Call {
+) -> MethodCall {
     let (text, is_error) = match result {
         Ok(value) => (value.to_string(), false),
         Err(error) => (error.message.clone(), true),
     };
     let result = ToolResult::new(vec![TextPart::new(text)], is_error);
-    let context = context(asker, task, occasion, now);
+    let context = step_context(asker, task, occasion, now);
     let mut step = ToolCallResultStep::new(context, asker.execution_id.to_string(), result);
     step.reasoning = Some(match occasion {
-        Occasion::Run => reasoning(asker),
-        Occasion::Preview => format!("Preview, nothing is used. {}", reasoning(asker)),
+        AskReason::Send => reasoning_text(asker),
+        AskReason::Preview => format!("Preview, nothing is used. {}", reasoning_text(asker)),
     });
     step.tool_id = Some(tool_id(&asker.capability.name, asker.step));
     step.into()
@@ -98,15 +98,20 @@ pub(crate) fn tool_id(capability: &CapabilityName, step: &str) -> String {
     format!("{capability}.{id}")
 }
 
-fn reasoning(asker: &Asker<'_>) -> String {
+fn reasoning_text(asker: &GuardedStep<'_>) -> String {
     format!("Step {} of {}: {}", asker.step, asker.root.name, asker.description)
 }
 
 /// Who acts, in which session, run and step, and under `capability` what a policy may want to
 /// know of it. The schema takes objects there. A preview is marked with `preview: true`, and has no
 /// run: what takes the place of its id as the turn belongs to this preview alone.
-fn context(asker: &Asker<'_>, task: &Task, occasion: Occasion, now: Timestamp) -> StepContext {
-    let (method, url) = request::address(task);
+fn step_context(
+    asker: &GuardedStep<'_>,
+    task: &Task,
+    occasion: AskReason,
+    now: Timestamp,
+) -> StepContext {
+    let (method, url) = request::method_and_url(task);
     let target = task.url();
     let host = target.host_str().unwrap_or_default();
     let mut capability = json!({
@@ -122,21 +127,22 @@ fn context(asker: &Asker<'_>, task: &Task, occasion: Occasion, now: Timestamp) -
         "permissions": asker.permissions,
     });
     let (mark, value) = match occasion {
-        Occasion::Run => ("run", json!(asker.run)),
-        Occasion::Preview => ("preview", json!(true)),
+        AskReason::Send => ("run", json!(asker.run)),
+        AskReason::Preview => ("preview", json!(true)),
     };
     capability[mark] = value;
     let session = Session::new(asker.session.to_owned());
-    let mut context = StepContext::new(agent(), session, asker.run.to_string(), asker.step, now);
+    let mut context =
+        StepContext::new(executor_agent(), session, asker.run.to_string(), asker.step, now);
     if let Value::Object(members) = capability {
         context.extra.insert("capability".to_owned(), members);
     }
-    name_principal(&mut context, asker.principal);
+    set_principal(&mut context, asker.principal);
     context
 }
 
 /// Names the principal of a step: its user, and the token where it acts for an end user.
-pub(super) fn name_principal(context: &mut StepContext, principal: &Principal) {
+pub(super) fn set_principal(context: &mut StepContext, principal: &Principal) {
     context.user = Some(User::new(principal.user_id().to_owned()));
     if let Some(token) = principal.caller_id() {
         let caller = Map::from_iter([("id".to_owned(), token.into())]);
@@ -146,7 +152,7 @@ pub(super) fn name_principal(context: &mut StepContext, principal: &Principal) {
 
 /// This executor as an agent. It is not hosted under one address: the schema wants a URL, and a
 /// URN is one.
-pub(crate) fn agent() -> Agent {
+pub(crate) fn executor_agent() -> Agent {
     let provider = AgentProvider::new("A2S".to_owned(), "urn:a2s".to_owned());
     Agent::new(
         "a2s-executor".to_owned(),

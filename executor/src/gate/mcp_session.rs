@@ -3,26 +3,26 @@
 //! permitted request itself, so that nothing else can get the mark.
 
 use super::Permitted;
-use crate::request::{PreparedRequest, Session};
+use crate::request::{McpSession, PreparedRequest};
 
 impl Permitted<PreparedRequest> {
     /// The request that opens a session for this one; none when it needs none.
-    pub(crate) fn opening(&self) -> Option<Self> {
-        self.0.opening().map(Self)
+    pub(crate) fn session_request(&self) -> Option<Self> {
+        self.0.session_request().map(Self)
     }
 
     /// The notification that the session is open.
-    pub(crate) fn opened(&self, session: &Session) -> Option<Self> {
-        self.0.opened(session).map(Self)
+    pub(crate) fn session_notification(&self, session: &McpSession) -> Option<Self> {
+        self.0.session_notification(session).map(Self)
     }
 
     /// The same call inside a session.
-    pub(crate) fn in_session(&self, session: &Session) -> Option<Self> {
+    pub(crate) fn in_session(&self, session: &McpSession) -> Option<Self> {
         self.0.in_session(session).map(Self)
     }
 
     /// The request that ends a session; none when the server need not be told.
-    pub(crate) fn closing(&self, session: &Session) -> Option<Self> {
-        self.0.closing(session).map(Self)
+    pub(crate) fn close_request(&self, session: &McpSession) -> Option<Self> {
+        self.0.close_request(session).map(Self)
     }
 }

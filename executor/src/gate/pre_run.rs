@@ -3,8 +3,8 @@
 use a2s::Principal;
 use a2s::api::{CapabilityRef, GuardianChange, TriggerEvent};
 use aos::message::{
-    AgentTrigger, AgentTriggerEvent, AgentTriggerStep, Call, Data, DataPart, Part, Request,
-    Session, StepContext, TriggerKind,
+    AgentTrigger, AgentTriggerEvent, AgentTriggerStep, ContentPart, DataContent, DataPart,
+    MethodCall, Request, Session, StepContext, TriggerKind,
 };
 use http::HeaderMap;
 use jiff::Timestamp;
@@ -12,12 +12,12 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::apply_verdict::WITHHELD;
-use super::guardian_request::{agent, name_principal};
-use super::{Asked, Asking, Gate, Judged, Occasion};
+use super::guardian_request::{executor_agent, set_principal};
+use super::{AskReason, GateVerdict, GuardianGate, HookPhase, RawVerdict};
 
 /// The run that is about to begin.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Beginning<'a> {
+pub(crate) struct PreRun<'a> {
     /// The principal that it belongs to.
     pub(crate) principal: &'a Principal,
     /// Its id.
@@ -30,11 +30,12 @@ pub(crate) struct Beginning<'a> {
     pub(crate) trace: &'a HeaderMap,
 }
 
-impl Beginning<'_> {
+impl PreRun<'_> {
     /// The turn that its steps will have, at something that comes before them.
-    pub(super) fn context(&self, step: &str, now: Timestamp) -> StepContext {
+    pub(super) fn step_context(&self, step: &str, now: Timestamp) -> StepContext {
         let session = Session::new(self.session.to_owned());
-        let mut context = StepContext::new(agent(), session, self.run.to_string(), step, now);
+        let mut context =
+            StepContext::new(executor_agent(), session, self.run.to_string(), step, now);
         let capability = json!({
             "name": self.root.name, "version": self.root.version, "checksum": self.root.checksum,
             "root": self.root, "run": self.run,
@@ -42,32 +43,36 @@ impl Beginning<'_> {
         if let Value::Object(capability) = capability {
             context.extra.insert("capability".to_owned(), capability);
         }
-        name_principal(&mut context, self.principal);
+        set_principal(&mut context, self.principal);
         context
     }
 }
 
-impl Gate {
+impl GuardianGate {
     /// Asks whether an event may start a run with `inputs` (`steps/agentTrigger`), which are without
     /// secrets. The guardians may want others, which `follow` takes, or says why it cannot.
     pub(crate) async fn ask_trigger(
         &self,
-        beginning: Beginning<'_>,
+        beginning: PreRun<'_>,
         event: &TriggerEvent,
         inputs: Map<String, Value>,
         mut follow: impl FnMut(&Map<String, Value>) -> Result<(), String>,
-    ) -> Asked<()> {
-        let asking = Asking::TRIGGER;
+    ) -> GateVerdict<()> {
+        let asking = HookPhase::TRIGGER;
         let Some(guardians) = self.guardians() else {
-            return self.unguarded(asking, Occasion::Run, Ok(())).permit();
+            return self.skip_guardians(asking, AskReason::Send, Ok(())).permit();
         };
-        let content =
-            DataPart { data: Data::Object(inputs.clone()), metadata: None, extra: Map::new() };
+        let content = DataPart {
+            data: DataContent::Object(inputs.clone()),
+            metadata: None,
+            extra: Map::new(),
+        };
         let TriggerEvent { kind, id } = event.clone();
         let event = AgentTriggerEvent::new(kind, id);
-        let trigger = AgentTrigger::new(TriggerKind::Autonomous, event, vec![Part::Data(content)]);
-        let context = beginning.context("trigger", self.clock.now());
-        let call = Call::AgentTrigger(Box::new(AgentTriggerStep::new(context, trigger)));
+        let trigger =
+            AgentTrigger::new(TriggerKind::Autonomous, event, vec![ContentPart::Data(content)]);
+        let context = beginning.step_context("trigger", self.clock.now());
+        let call = MethodCall::AgentTrigger(Box::new(AgentTriggerStep::new(context, trigger)));
         let mut inputs = inputs;
         let take = |modified: &_| {
             let made = modified_content(modified)?;
@@ -77,19 +82,19 @@ impl Gate {
             Ok(changes)
         };
         let call = (call, beginning.trace);
-        let said = self.consult(guardians, asking, Occasion::Run, call, take).await;
+        let said = self.ask_guardians(guardians, asking, AskReason::Send, call, take).await;
         let (decisions, verdict) = said;
-        Judged { decisions, verdict }.permit()
+        RawVerdict { decisions, verdict }.permit()
     }
 }
 
 /// The inputs that a guardian wants instead of those of an event.
 fn modified_content(modified: &Request) -> Result<&Map<String, Value>, String> {
-    let Call::AgentTrigger(step) = &modified.call else {
+    let MethodCall::AgentTrigger(step) = &modified.call else {
         return Err("it is not about an event".to_owned());
     };
     match step.trigger.content.as_slice() {
-        [Part::Data(DataPart { data: Data::Object(inputs), .. })] => Ok(inputs),
+        [ContentPart::Data(DataPart { data: DataContent::Object(inputs), .. })] => Ok(inputs),
         _ => Err("the content is not one object with the inputs".to_owned()),
     }
 }

@@ -7,9 +7,9 @@ use a2s::{Digest, Task};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::Inputs;
-use crate::request::{self, Contract, Hop, PreparedRequest, authority};
-use crate::secrets::Secrets;
+use super::GuardedInputs;
+use crate::request::{self, PreparedRequest, RedirectTarget, TaskContract, authority};
+use crate::secrets::RunSecrets;
 
 /// The most bytes of a body that a question shows.
 pub(super) const MAX_SHOWN_BODY: usize = 8 * 1024;
@@ -17,16 +17,16 @@ pub(super) const MAX_SHOWN_BODY: usize = 8 * 1024;
 /// The members of `context.request` for `prepared`, which was made of `inputs`. `redirect` is the
 /// number of the redirect that led to it.
 pub(super) fn describe_request(
-    contract: &Contract,
-    inputs: Inputs<'_>,
+    contract: &TaskContract,
+    inputs: GuardedInputs<'_>,
     prepared: &PreparedRequest,
     redirect: Option<u32>,
-    secrets: &Secrets,
+    secrets: &RunSecrets,
 ) -> Map<String, Value> {
     // A secret of a few characters cannot be found in a text, so the request is made anew of what
     // guardians may see.
     let remade =
-        (inputs.shown != inputs.truth).then(|| request::prepare_shown(contract, inputs.shown));
+        (inputs.masked != inputs.actual).then(|| request::prepare_masked(contract, inputs.masked));
     let remade = match (remade, redirect) {
         (None, _) => None,
         (Some(None), _) => return describe_template(contract.task(), prepared, redirect),
@@ -34,7 +34,7 @@ pub(super) fn describe_request(
         (Some(Some(remade)), Some(_)) => {
             let (method, url) = (prepared.method().clone(), prepared.url().clone());
             let keeps_body = prepared.body().is_some();
-            Some(remade.redirected(&Hop { method, url, keeps_body }))
+            Some(remade.redirect_to(&RedirectTarget { method, url, keeps_body }))
         }
     };
     let request = remade.as_ref().unwrap_or(prepared);
@@ -61,7 +61,7 @@ fn describe_template(
     prepared: &PreparedRequest,
     redirect: Option<u32>,
 ) -> Map<String, Value> {
-    let (_, template) = request::address(task);
+    let (_, template) = request::method_and_url(task);
     let path = Url::parse(&template).map(|url| url.path().to_owned()).unwrap_or_default();
     let members = json!({
         "method": prepared.method().as_str(),
@@ -79,7 +79,7 @@ fn describe_template(
 }
 
 /// Headers by name; several of one name in one text, as HTTP joins them.
-fn describe_headers(request: &PreparedRequest, secrets: &Secrets) -> Value {
+fn describe_headers(request: &PreparedRequest, secrets: &RunSecrets) -> Value {
     let mut headers = Map::new();
     for name in request.headers().keys() {
         let values = request.headers().get_all(name).iter();
@@ -92,7 +92,7 @@ fn describe_headers(request: &PreparedRequest, secrets: &Secrets) -> Value {
 
 /// Checksum and size of the masked body, and its beginning where it is text. The checksum is of the
 /// masked body, so that a secret cannot be guessed from it.
-fn describe_body(body: &[u8], secrets: &Secrets) -> Value {
+fn describe_body(body: &[u8], secrets: &RunSecrets) -> Value {
     let text = String::from_utf8_lossy(body);
     let masked = secrets.mask_text(&text);
     let is_text = std::str::from_utf8(body).is_ok();
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_body_is_masked_before_it_is_hashed_and_cut() {
-        let secrets = Secrets::new([1; 16]);
+        let secrets = RunSecrets::new([1; 16]);
         secrets.learn(&json!("canary-0123456789")).unwrap();
         let shown = describe_body(b"{\"pin\":\"canary-0123456789\"}", &secrets);
         assert!(!shown.to_string().contains("canary"), "{shown}");

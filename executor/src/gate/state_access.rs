@@ -2,87 +2,87 @@
 
 use a2s::Principal;
 use a2s::api::GuardianChange;
-use aos::message::{Call, MemoryStep, Request, Session, StepContext};
+use aos::message::{MemoryStep, MethodCall, Request, Session, StepContext};
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::apply_verdict::MAX_SHOWN;
-use super::guardian_request::{agent, name_principal};
-use super::pre_run::{Beginning, changes_of};
-use super::{Asked, Asking, Gate, Judged, Occasion};
-use crate::session_state::Holder;
-use a2s::one_line;
+use super::apply_verdict::MAX_SHOWN_CHARS;
+use super::guardian_request::{executor_agent, set_principal};
+use super::pre_run::{PreRun, changes_of};
+use super::{AskReason, GateVerdict, GuardianGate, HookPhase, RawVerdict};
+use crate::session_state::StateOwner;
+use a2s::to_single_line;
 
 /// One memory: a value, and the input that it is remembered for. Its JSON text is what travels.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Memory {
+struct MemoryEntry {
     name: String,
     value: Value,
 }
 
-impl Gate {
+impl GuardianGate {
     /// Asks whether a run may use `values` (`steps/memoryContextRetrieval`). The guardians may change
     /// them and take some away; `follow` is shown what each makes of them, and says when it cannot
     /// be used.
-    pub(crate) async fn ask_recalled(
+    pub(crate) async fn ask_recall(
         &self,
-        beginning: Beginning<'_>,
+        beginning: PreRun<'_>,
         values: Map<String, Value>,
         follow: impl FnMut(&Map<String, Value>) -> Result<(), String>,
-    ) -> Asked<Map<String, Value>> {
-        let context = beginning.context("inputs", self.clock.now());
+    ) -> GateVerdict<Map<String, Value>> {
+        let context = beginning.step_context("inputs", self.clock.now());
         let names: Vec<_> = values.keys().map(String::as_str).collect();
         let reasoning =
             format!("{} needs {}, which nobody gave.", beginning.root.name, names.join(", "));
         let step = memory_step(context, &values, reasoning);
-        let call = Call::MemoryContextRetrieval(Box::new(step));
+        let call = MethodCall::MemoryContextRetrieval(Box::new(step));
         let call = (call, beginning.trace);
-        self.judge_memory(Asking::RECALLED, call, values, follow).await.permit()
+        self.judge_memory(HookPhase::RECALLED, call, values, follow).await.permit()
     }
 
     /// Asks whether `principal` may have a value remembered for `holder` (`steps/memoryStore`). The
     /// guardians may change it.
-    pub(crate) async fn ask_remembered(
+    pub(crate) async fn ask_remember(
         &self,
         principal: &Principal,
-        holder: &Holder,
+        holder: &StateOwner,
         name: &str,
         value: Value,
-    ) -> Asked<Value> {
+    ) -> GateVerdict<Value> {
         let turn = self.new_message_id();
         let session = Session::new(holder.session_id());
-        let mut context = StepContext::new(agent(), session, turn, name, self.clock.now());
-        name_principal(&mut context, principal);
+        let mut context = StepContext::new(executor_agent(), session, turn, name, self.clock.now());
+        set_principal(&mut context, principal);
         let mut value = value;
         let values = Map::from_iter([(name.to_owned(), value.clone())]);
         let reasoning = match holder {
-            Holder::Session(..) => "Remember a value for the runs of this session.",
-            Holder::Principal(_) => "Remember a value for the runs of this user.",
-            Holder::Everybody => "Remember a value for all runs.",
+            StateOwner::Session(..) => "Remember a value for the runs of this session.",
+            StateOwner::Principal(_) => "Remember a value for the runs of this user.",
+            StateOwner::Everybody => "Remember a value for all runs.",
         };
         let step = memory_step(context, &values, reasoning.to_owned());
-        let call = (Call::MemoryStore(Box::new(step)), &HeaderMap::new());
+        let call = (MethodCall::MemoryStore(Box::new(step)), &HeaderMap::new());
         let follow = |made: &Map<String, Value>| {
             // To remember nothing is what a denial is for.
             value = made.get(name).ok_or("it leaves nothing to be remembered")?.clone();
             Ok(())
         };
-        let judged = self.judge_memory(Asking::REMEMBERED, call, values, follow).await;
-        let Judged { decisions, verdict } = judged;
-        Judged { decisions, verdict: verdict.map(|_| value) }.permit()
+        let judged = self.judge_memory(HookPhase::REMEMBERED, call, values, follow).await;
+        let RawVerdict { decisions, verdict } = judged;
+        RawVerdict { decisions, verdict: verdict.map(|_| value) }.permit()
     }
 
     async fn judge_memory(
         &self,
-        asking: Asking,
-        call: (Call, &HeaderMap),
+        asking: HookPhase,
+        call: (MethodCall, &HeaderMap),
         mut values: Map<String, Value>,
         mut follow: impl FnMut(&Map<String, Value>) -> Result<(), String>,
-    ) -> Judged<Map<String, Value>> {
+    ) -> RawVerdict<Map<String, Value>> {
         let Some(guardians) = self.guardians() else {
-            return self.unguarded(asking, Occasion::Run, Ok(values));
+            return self.skip_guardians(asking, AskReason::Send, Ok(values));
         };
         let take = |modified: &_| {
             let (made, changes) = modified_memory(&values, modified)?;
@@ -90,15 +90,15 @@ impl Gate {
             values = made;
             Ok(changes)
         };
-        let said = self.consult(guardians, asking, Occasion::Run, call, take).await;
+        let said = self.ask_guardians(guardians, asking, AskReason::Send, call, take).await;
         let (decisions, verdict) = said;
-        Judged { decisions, verdict: verdict.map(|()| values) }
+        RawVerdict { decisions, verdict: verdict.map(|()| values) }
     }
 }
 
 fn memory_step(context: StepContext, values: &Map<String, Value>, reasoning: String) -> MemoryStep {
     let memory = values.iter().map(|(name, value)| {
-        json!(Memory { name: name.clone(), value: value.clone() }).to_string()
+        json!(MemoryEntry { name: name.clone(), value: value.clone() }).to_string()
     });
     let mut step = MemoryStep::new(context, memory.collect::<Vec<_>>());
     step.reasoning = Some(reasoning);
@@ -111,17 +111,18 @@ fn modified_memory(
     values: &Map<String, Value>,
     modified: &Request,
 ) -> Result<(Map<String, Value>, Vec<GuardianChange>), String> {
-    let (Call::MemoryStore(step) | Call::MemoryContextRetrieval(step)) = &modified.call else {
+    let (MethodCall::MemoryStore(step) | MethodCall::MemoryContextRetrieval(step)) = &modified.call
+    else {
         return Err("it is not about memory".to_owned());
     };
     let mut new = Map::new();
     for text in &step.memory {
-        let memory: Memory = serde_json::from_str(text).map_err(|_| {
+        let memory: MemoryEntry = serde_json::from_str(text).map_err(|_| {
             "a memory is not the JSON text of an object with `name` and `value`".to_owned()
         })?;
-        let Memory { name, value } = memory;
+        let MemoryEntry { name, value } = memory;
         if !values.contains_key(&name) {
-            let name = one_line(&name, MAX_SHOWN);
+            let name = to_single_line(&name, MAX_SHOWN_CHARS);
             return Err(format!("nothing is remembered by the name `{name}`"));
         }
         if new.contains_key(&name) {
@@ -139,14 +140,14 @@ mod tests {
 
     fn modified(memory: &[&str]) -> Request {
         let context = StepContext::new(
-            agent(),
+            executor_agent(),
             Session::new("s".to_owned()),
             "t",
             "s",
             jiff::Timestamp::UNIX_EPOCH,
         );
         let memory = memory.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        let call = Call::MemoryContextRetrieval(Box::new(MemoryStep::new(context, memory)));
+        let call = MethodCall::MemoryContextRetrieval(Box::new(MemoryStep::new(context, memory)));
         Request::new("1", call)
     }
 

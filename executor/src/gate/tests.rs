@@ -7,7 +7,7 @@ use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
 use a2s::api::{GuardianChange, GuardianPhase};
-use a2s::{Method, Secret};
+use a2s::{HttpMethod, Secret};
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::StatusCode;
@@ -19,8 +19,8 @@ use url::Url;
 
 use super::*;
 use crate::config::{Config, FailMode, GuardianConfig, HttpEndpoint};
-use crate::error::Kind;
-use crate::outbound::Outbound;
+use crate::error::ErrorKind;
+use crate::outbound::OutboundClient;
 use crate::registry_client::RegistryClient;
 use crate::request::test_fixtures::{Still, inputs, openapi};
 use crate::vault::Vault;
@@ -56,24 +56,25 @@ async fn start_guardian(
     (GuardianConfig { timeout, max_response_bytes: SMALL_RESPONSE, ..config }, asked)
 }
 
-fn gate(config: GuardianConfig, fail: FailMode) -> Gate {
-    open_gate(&Guardian::At(vec![GuardianConfig { fail: fail.into(), ..config }])).unwrap()
+fn gate(config: GuardianConfig, fail: FailMode) -> GuardianGate {
+    open_gate(&GuardianSettings::Chain(vec![GuardianConfig { fail: fail.into(), ..config }]))
+        .unwrap()
 }
 
-fn open_gate(guardian: &Guardian) -> Result<Gate, Error> {
+fn open_gate(guardian: &GuardianSettings) -> Result<GuardianGate, Error> {
     let metrics = Metrics::register(&mut Registry::default());
-    Gate::new(guardian, metrics, Arc::new(Still), Arc::new(Still))
+    GuardianGate::new(guardian, metrics, Arc::new(Still), Arc::new(Still))
 }
 
-impl Gate {
+impl GuardianGate {
     /// A gate that nobody guards.
     pub(crate) fn for_all() -> Self {
-        open_gate(&Guardian::Off).unwrap()
+        open_gate(&GuardianSettings::Off).unwrap()
     }
 }
 
 /// What the only guardian has decided.
-fn only(mut decisions: Vec<Decision>) -> Decision {
+fn only(mut decisions: Vec<DecisionRecord>) -> DecisionRecord {
     assert_eq!(decisions.len(), 1, "{decisions:?}");
     decisions.remove(0)
 }
@@ -83,8 +84,8 @@ fn pin(name: &str) -> CapabilityRef {
     CapabilityRef { name: name.parse().unwrap(), version, checksum }
 }
 
-fn asker<'a>(capability: &'a CapabilityRef, root: &'a CapabilityRef) -> Asker<'a> {
-    Asker {
+fn asker<'a>(capability: &'a CapabilityRef, root: &'a CapabilityRef) -> GuardedStep<'a> {
+    GuardedStep {
         principal: &OWNER,
         run: Uuid::from_u128(1),
         session: "session-1",
@@ -102,23 +103,23 @@ fn asker<'a>(capability: &'a CapabilityRef, root: &'a CapabilityRef) -> Asker<'a
 
 static OWNER: LazyLock<Principal> = LazyLock::new(Principal::owner);
 static NO_TRACE: LazyLock<HeaderMap> = LazyLock::new(HeaderMap::new);
-static NO_SECRETS: LazyLock<Secrets> = LazyLock::new(Secrets::default);
+static NO_SECRETS: LazyLock<RunSecrets> = LazyLock::new(RunSecrets::default);
 
 /// Inputs that are no secret.
-fn open(inputs: &IndexMap<Place, Value>) -> Inputs<'_> {
-    Inputs { truth: inputs, shown: inputs }
+fn open(inputs: &IndexMap<InputLocation, Value>) -> GuardedInputs<'_> {
+    GuardedInputs { actual: inputs, masked: inputs }
 }
 
 fn task() -> Task {
     let places = ["pathParameters.city", "queryParameters.units", "queryParameters.lang"];
-    openapi(Method::Get, "https://api.example/v1", "/current/{city}", &places)
+    openapi(HttpMethod::Get, "https://api.example/v1", "/current/{city}", &places)
 }
 
-fn contract() -> Contract {
-    Contract::new(Arc::new(task()))
+fn contract() -> TaskContract {
+    TaskContract::new(Arc::new(task()))
 }
 
-fn given() -> IndexMap<Place, Value> {
+fn given() -> IndexMap<InputLocation, Value> {
     inputs([("pathParameters.city", json!("Paris")), ("queryParameters.units", json!("metric"))])
 }
 
@@ -154,14 +155,14 @@ struct Seen {
     decision: String,
     source: DecisionSource,
     /// The address that was sent to, or why nothing was.
-    came_to: Result<String, Kind>,
+    came_to: Result<String, ErrorKind>,
     /// How many requests the service got.
     hits: usize,
 }
 
 /// A service that counts its requests, and the way to it.
 struct Service {
-    outbound: Outbound,
+    outbound: OutboundClient,
     hits: Arc<AtomicUsize>,
 }
 
@@ -175,23 +176,24 @@ impl Service {
         };
         let address = serve(Router::new().fallback(count)).await;
         let registry = Url::parse("http://127.0.0.1:1").unwrap();
-        let mut config = Config::new(PathBuf::new(), registry, Guardian::Off);
+        let mut config = Config::new(PathBuf::new(), registry, GuardianSettings::Off);
         let upstream = Url::parse(&format!("http://{address}")).unwrap();
         config.upstreams.insert("api.example".parse().unwrap(), upstream);
         let vault = Vault::in_memory(Arc::new(Still), Arc::new(Still));
         let registry = Arc::new(RegistryClient::new(&config.registry, None).unwrap());
-        let outbound = Outbound::new(&config, Arc::new(vault), registry, Arc::new(Still)).unwrap();
+        let outbound =
+            OutboundClient::new(&config, Arc::new(vault), registry, Arc::new(Still)).unwrap();
         Self { outbound, hits }
     }
 
     /// Asks for the request, and sends it if that is permitted.
-    async fn pass(&self, gate: &Gate) -> (Seen, Decision, Option<Error>) {
+    async fn pass(&self, gate: &GuardianGate) -> (Seen, DecisionRecord, Option<Error>) {
         let (seen, decisions, error) = self.pass_all(gate).await;
         (seen, only(decisions), error)
     }
 
     /// The same with every decision; what is seen is the last.
-    async fn pass_all(&self, gate: &Gate) -> (Seen, Vec<Decision>, Option<Error>) {
+    async fn pass_all(&self, gate: &GuardianGate) -> (Seen, Vec<DecisionRecord>, Option<Error>) {
         let before = self.hits.load(Ordering::SeqCst);
         let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
         let asked = gate.ask_request(&asker(&capability, &root), &contract(), open(&given())).await;
@@ -214,7 +216,7 @@ impl Service {
 }
 
 #[track_caller]
-fn check_stopped(seen: &Seen, source: DecisionSource, kind: Kind, case: &str) {
+fn check_stopped(seen: &Seen, source: DecisionSource, kind: ErrorKind, case: &str) {
     let decision = "deny".to_owned();
     assert_eq!(*seen, Seen { decision, source, came_to: Err(kind), hits: 0 }, "{case}");
 }
@@ -237,7 +239,7 @@ async fn allow_sends_and_deny_does_not() {
 
         let (config, _) = start_guardian(|question| decide(&question, "deny")).await;
         let (seen, decision, error) = service.pass(&gate(config, fail)).await;
-        check_stopped(&seen, DecisionSource::Guardian, Kind::GuardianDeniedRequest, "deny");
+        check_stopped(&seen, DecisionSource::Guardian, ErrorKind::GuardianDeniedRequest, "deny");
         assert_eq!(decision.reason_codes, ["policy.weather"]);
         assert_eq!(decision.message, "because");
         assert_eq!(error.unwrap().message, "the guardian denied the request: because");
@@ -310,7 +312,7 @@ async fn a_modification_may_lead_to_another_path_once() {
         };
         let (config, asked) = start_guardian(farther).await;
         let (seen, decisions, error) = service.pass_all(&gate(config, fail)).await;
-        check_stopped(&seen, DecisionSource::FailedClosed, Kind::GuardianModification, "farther");
+        check_stopped(&seen, DecisionSource::FailedClosed, ErrorKind::GuardianModification, "farther");
         let decided: Vec<_> = decisions.iter().map(|decision| &*decision.decision).collect();
         assert_eq!(decided, ["modify", "deny"]);
         let message = error.unwrap().message;
@@ -342,7 +344,7 @@ async fn a_modification_that_cannot_be_used_is_a_deny_in_either_mode() {
             let wanted = wanted.clone();
             let (config, _) = start_guardian(move |question| set_inputs(&question, &wanted)).await;
             let (seen, decision, error) = service.pass(&gate(config, fail)).await;
-            check_stopped(&seen, DecisionSource::FailedClosed, Kind::GuardianModification, case);
+            check_stopped(&seen, DecisionSource::FailedClosed, ErrorKind::GuardianModification, case);
             assert_eq!(decision.message, error.unwrap().message, "{case}");
             assert!(decision.message.starts_with("the guardian's modification cannot be used"));
         }
@@ -366,7 +368,7 @@ async fn a_modification_of_something_else_is_a_deny_in_either_mode() {
         for (case, change) in cases {
             let (config, _) = start_guardian(move |question| modify(&question, change)).await;
             let (seen, ..) = service.pass(&gate(config, fail)).await;
-            check_stopped(&seen, DecisionSource::FailedClosed, Kind::GuardianModification, case);
+            check_stopped(&seen, DecisionSource::FailedClosed, ErrorKind::GuardianModification, case);
         }
     }
 }
@@ -415,12 +417,12 @@ async fn without_a_usable_answer_nothing_is_sent_unless_configured_otherwise() {
     for (case, may_pass, answer) in failures() {
         let (config, _) = start_guardian(answer).await;
         let (seen, ..) = service.pass(&gate(config.clone(), CLOSED)).await;
-        check_stopped(&seen, DecisionSource::FailedClosed, Kind::GuardianUnreachable, case);
+        check_stopped(&seen, DecisionSource::FailedClosed, ErrorKind::GuardianUnreachable, case);
         let (seen, ..) = service.pass(&gate(config, OPEN)).await;
         if may_pass {
             check_sent(&seen, "allow", DecisionSource::FailedOpen, AS_ASKED, case);
         } else {
-            check_stopped(&seen, DecisionSource::FailedClosed, Kind::GuardianUnreachable, case);
+            check_stopped(&seen, DecisionSource::FailedClosed, ErrorKind::GuardianUnreachable, case);
         }
     }
 }
@@ -437,7 +439,7 @@ async fn a_silent_guardian_means_no_unless_configured_otherwise() {
         let timeout = Duration::from_millis(50);
         let config = || GuardianConfig { timeout, ..GuardianConfig::new(url.clone()) };
         let (seen, decision, error) = service.pass(&gate(config(), CLOSED)).await;
-        check_stopped(&seen, DecisionSource::FailedClosed, Kind::GuardianUnreachable, case);
+        check_stopped(&seen, DecisionSource::FailedClosed, ErrorKind::GuardianUnreachable, case);
         assert_eq!(decision.reason_codes, [format!("guardian_{case}")]);
         assert!(error.unwrap().message.ends_with("so nothing was sent"));
         let (seen, ..) = service.pass(&gate(config(), OPEN)).await;
@@ -448,7 +450,7 @@ async fn a_silent_guardian_means_no_unless_configured_otherwise() {
 #[tokio::test]
 async fn without_a_guardian_steps_pass_and_the_record_says_so() {
     let service = Service::start().await;
-    let gate = Gate::for_all();
+    let gate = GuardianGate::for_all();
     let (seen, ..) = service.pass(&gate).await;
     check_sent(&seen, "unguarded", DecisionSource::Unguarded, AS_ASKED, "off");
     let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
@@ -464,7 +466,7 @@ async fn inputs_that_fit_no_request_are_not_asked_about() {
     let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
     let answer = gate.ask_request(&asker(&capability, &root), &contract(), open(&inputs([]))).await;
     assert_eq!(answer.decisions, []);
-    assert_eq!(answer.verdict.unwrap_err().kind, Kind::InvalidInput);
+    assert_eq!(answer.verdict.unwrap_err().kind, ErrorKind::InvalidInput);
     assert!(asked.lock().unwrap().is_empty());
 }
 
@@ -475,11 +477,11 @@ async fn a_guardian_is_told_what_is_about_to_happen_and_what_came_of_it() {
     let gate = gate(config, CLOSED);
     let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
     let permissions = ["weather.read".parse().unwrap()];
-    let asker = Asker { permissions: &permissions, ..asker(&capability, &root) };
+    let asker = GuardedStep { permissions: &permissions, ..asker(&capability, &root) };
     gate.ask_request(&asker, &contract(), open(&given())).await.verdict.unwrap();
     let value = json!({"temperature": 21});
     gate.ask_result(&asker, &task(), &mut Ok(value.clone())).await.verdict.unwrap();
-    let failure = Error::new(Kind::StatusError, "the service answered with status 500");
+    let failure = Error::new(ErrorKind::StatusError, "the service answered with status 500");
     gate.ask_result(&asker, &task(), &mut Err(failure.clone())).await.verdict.unwrap_err();
     let asked = asked.lock().unwrap();
     let [request, result, failed] = asked.as_slice() else { panic!("three questions") };
@@ -550,7 +552,7 @@ async fn pass_result(
     fail: FailMode,
     mut result: Result<Value, Error>,
     answer: impl Fn(Value) -> Response + Clone + Send + Sync + 'static,
-) -> (Decision, Result<Value, Error>) {
+) -> (DecisionRecord, Result<Value, Error>) {
     let (config, _) = start_guardian(answer).await;
     let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
     let gate = gate(config, fail);
@@ -559,7 +561,7 @@ async fn pass_result(
 }
 
 fn failure() -> Error {
-    Error::new(Kind::StatusError, "status 500: secret").hint("Try later.")
+    Error::new(ErrorKind::StatusError, "status 500: secret").with_hint("Try later.")
 }
 
 #[tokio::test]
@@ -578,7 +580,7 @@ async fn a_result_is_used_when_allowed_and_withheld_when_denied() {
             let (decision, verdict) = pass_result(fail, result, deny).await;
             assert_eq!(decision.decision, "deny");
             let error = verdict.unwrap_err();
-            assert_eq!(error.kind, Kind::GuardianDeniedResult);
+            assert_eq!(error.kind, ErrorKind::GuardianDeniedResult);
             assert!(!error.message.contains("secret"));
         }
     }
@@ -614,11 +616,11 @@ async fn a_failure_stays_one_but_a_guardian_may_change_its_words() {
     let answer = |question: Value| set_result(&question, "{}", false);
     let (decision, verdict) = pass_result(CLOSED, Err(failure()), answer).await;
     assert_eq!(decision.decision, "deny");
-    assert_eq!(verdict.unwrap_err().kind, Kind::GuardianModification);
+    assert_eq!(verdict.unwrap_err().kind, ErrorKind::GuardianModification);
 
     let answer = |question: Value| set_result(&question, "blocked", true);
     let (_, verdict) = pass_result(CLOSED, Ok(json!({"a": 1})), answer).await;
-    assert_eq!(verdict.unwrap_err().kind, Kind::GuardianDeniedResult);
+    assert_eq!(verdict.unwrap_err().kind, ErrorKind::GuardianDeniedResult);
 }
 
 #[tokio::test]
@@ -639,7 +641,7 @@ async fn a_modified_result_that_cannot_be_read_is_a_deny_in_either_mode() {
         for (case, answer) in cases {
             let (decision, verdict) = pass_result(fail, Ok(json!({"a": 1})), answer).await;
             assert_eq!(decision.decision, "deny", "{case}");
-            assert_eq!(verdict.unwrap_err().kind, Kind::GuardianModification, "{case}");
+            assert_eq!(verdict.unwrap_err().kind, ErrorKind::GuardianModification, "{case}");
         }
     }
 }
@@ -650,14 +652,14 @@ async fn without_a_usable_answer_a_result_is_not_used_unless_configured_otherwis
         let (decision, verdict) = pass_result(CLOSED, Ok(json!({"a": 1})), answer).await;
         assert_eq!(decision.source, DecisionSource::FailedClosed, "{case}");
         let error = verdict.unwrap_err();
-        assert_eq!(error.kind, Kind::GuardianUnreachable, "{case}");
+        assert_eq!(error.kind, ErrorKind::GuardianUnreachable, "{case}");
         assert!(error.message.ends_with("so the answer of the service is not used"));
         let (decision, verdict) = pass_result(OPEN, Ok(json!({"a": 1})), answer).await;
         if may_pass {
             assert_eq!(decision.source, DecisionSource::FailedOpen, "{case}");
             assert_eq!(verdict, Ok(json!({"a": 1})), "{case}");
         } else {
-            assert_eq!(verdict.unwrap_err().kind, Kind::GuardianUnreachable, "{case}");
+            assert_eq!(verdict.unwrap_err().kind, ErrorKind::GuardianUnreachable, "{case}");
         }
     }
 }
@@ -667,7 +669,7 @@ fn a_token_that_fits_no_header_is_refused() {
     let url = Url::parse("http://127.0.0.1:1/").unwrap();
     let token = Some(Secret::new("a\r\nb"));
     let endpoint = HttpEndpoint { token, ..url.into() };
-    let guardian = Guardian::At(vec![GuardianConfig::at(endpoint)]);
+    let guardian = GuardianSettings::Chain(vec![GuardianConfig::from_endpoint(endpoint)]);
     let refused = open_gate(&guardian).unwrap_err();
-    assert_eq!(refused.kind, Kind::Configuration);
+    assert_eq!(refused.kind, ErrorKind::Configuration);
 }

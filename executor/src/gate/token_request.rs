@@ -5,46 +5,46 @@
 use a2s::SecurityRequirement;
 
 use super::Permitted;
-use crate::credential_requirements::Grant;
-use crate::error::{Error, Kind};
+use crate::credential_requirements::GrantType;
+use crate::error::{Error, ErrorKind};
 use crate::request::{PreparedRequest, token_request};
-use a2s::one_line;
+use a2s::to_single_line;
 
 impl Permitted<PreparedRequest> {
     /// The request for a token that one of the own requirements wants, without the client's
     /// credentials.
     ///
     /// # Errors
-    /// [`Kind::CredentialRefused`] when the document does not say where such a token is got, or
+    /// [`ErrorKind::CredentialRefused`] when the document does not say where such a token is got, or
     /// that is not among its domains.
     pub(crate) fn token_request(
         &self,
         wanted: &SecurityRequirement,
-        grant: Grant,
+        grant: GrantType,
     ) -> Result<Self, Error> {
-        let name = one_line(&wanted.name, 100);
+        let name = to_single_line(&wanted.name, 100);
         let access = self.access();
         let url = access.and_then(|access| access.token_url(wanted, grant)).ok_or_else(|| {
             let (what, hint) = match grant {
-                Grant::Client => (
+                GrantType::Client => (
                     "without a refresh token",
                     "Store the credential with a refresh token, or a token of your own with \
                      `--kind bearer`.",
                 ),
-                Grant::Refresh => {
+                GrantType::Refresh => {
                     ("with a refresh token", "Store a token of your own with `--kind bearer`.")
                 }
             };
             let message = format!("the document says of `{name}` no address for tokens {what}");
-            Error::new(Kind::CredentialRefused, message).hint(hint)
+            Error::new(ErrorKind::CredentialRefused, message).with_hint(hint)
         })?;
         if !access.is_some_and(|access| access.covers(url)) {
-            let host = one_line(url.host_str().unwrap_or_default(), 100);
+            let host = to_single_line(url.host_str().unwrap_or_default(), 100);
             let message = format!(
                 "tokens for `{name}` are got from {host}, which the document's `domains` do not name"
             );
             let hint = "Ask its author to add the host to `domains`.";
-            return Err(Error::new(Kind::CredentialRefused, message).hint(hint));
+            return Err(Error::new(ErrorKind::CredentialRefused, message).with_hint(hint));
         }
         Ok(Self(token_request(url, grant, &wanted.scopes)))
     }

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 
 use super::{body_error, read_json};
 use crate::App;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 
 /// List the stored credentials
 ///
@@ -54,7 +54,7 @@ pub(super) async fn set_secret(
         let (line, column) = (error.line(), error.column());
         let message =
             format!("the body is not a credential: see line {line}, column {column} of it");
-        Error::new(Kind::BadRequest, message)
+        Error::new(ErrorKind::BadRequest, message)
     })?;
     let (stored, created) = app.runs().vault().set(host, &scheme, &credential).await?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
@@ -105,5 +105,5 @@ pub(super) async fn delete_secret(
 }
 
 fn read_host(text: &str) -> Result<Domain, Error> {
-    Domain::new(text).map_err(|error| Error::new(Kind::BadRequest, error.to_string()))
+    Domain::new(text).map_err(|error| Error::new(ErrorKind::BadRequest, error.to_string()))
 }

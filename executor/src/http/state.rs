@@ -1,7 +1,7 @@
 //! Values that are kept between runs, over HTTP.
 
 use a2s::api::{StateEntry, StateFor, StateList};
-use a2s::{Caller, Identified, Refusal, Scope};
+use a2s::{AuthError, AuthenticatedCaller, Caller, TokenScope};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
@@ -14,8 +14,8 @@ use utoipa_axum::routes;
 
 use super::read_json;
 use crate::App;
-use crate::error::{Error, Kind};
-use crate::session_state::Holder;
+use crate::error::{Error, ErrorKind};
+use crate::session_state::StateOwner;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -35,7 +35,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 )]
 async fn list_state(
     State(app): State<App>,
-    Extension(Identified(caller)): Extension<Identified>,
+    Extension(AuthenticatedCaller(caller)): Extension<AuthenticatedCaller>,
     query: StateQuery,
 ) -> Result<Json<StateList>, Error> {
     list(&app, &holder(&caller, query)?).await
@@ -58,7 +58,7 @@ async fn list_state(
 )]
 async fn set_state(
     State(app): State<App>,
-    Extension(Identified(caller)): Extension<Identified>,
+    Extension(AuthenticatedCaller(caller)): Extension<AuthenticatedCaller>,
     Path(name): Path<String>,
     query: StateQuery,
     body: Result<Bytes, BytesRejection>,
@@ -80,7 +80,7 @@ async fn set_state(
 )]
 async fn delete_state(
     State(app): State<App>,
-    Extension(Identified(caller)): Extension<Identified>,
+    Extension(AuthenticatedCaller(caller)): Extension<AuthenticatedCaller>,
     Path(name): Path<String>,
     query: StateQuery,
 ) -> Result<StatusCode, Error> {
@@ -97,10 +97,10 @@ async fn delete_state(
 )]
 async fn list_session_state(
     State(app): State<App>,
-    Extension(Identified(caller)): Extension<Identified>,
+    Extension(AuthenticatedCaller(caller)): Extension<AuthenticatedCaller>,
     Path(session): Path<String>,
 ) -> Result<Json<StateList>, Error> {
-    list(&app, &Holder::session(&caller.principal(), &session)?).await
+    list(&app, &StateOwner::from_session(&caller.principal(), &session)?).await
 }
 
 /// Remember a value for the runs of a session of the caller
@@ -117,11 +117,11 @@ async fn list_session_state(
 )]
 async fn set_session_state(
     State(app): State<App>,
-    Extension(Identified(caller)): Extension<Identified>,
+    Extension(AuthenticatedCaller(caller)): Extension<AuthenticatedCaller>,
     Path((session, name)): Path<(String, String)>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<StateEntry>, Error> {
-    set(&app, &caller, &Holder::session(&caller.principal(), &session)?, &name, body).await
+    set(&app, &caller, &StateOwner::from_session(&caller.principal(), &session)?, &name, body).await
 }
 
 /// Forget a value for the runs of a session of the caller
@@ -137,42 +137,43 @@ async fn set_session_state(
 )]
 async fn delete_session_state(
     State(app): State<App>,
-    Extension(Identified(caller)): Extension<Identified>,
+    Extension(AuthenticatedCaller(caller)): Extension<AuthenticatedCaller>,
     Path((session, name)): Path<(String, String)>,
 ) -> Result<StatusCode, Error> {
-    remove(&app, &Holder::session(&caller.principal(), &session)?, &name).await
+    remove(&app, &StateOwner::from_session(&caller.principal(), &session)?, &name).await
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ForQuery {
+struct HolderQuery {
     #[serde(rename = "for")]
     holder: Option<StateFor>,
 }
 
-type StateQuery = Result<Query<ForQuery>, QueryRejection>;
+type StateQuery = Result<Query<HolderQuery>, QueryRejection>;
 
 /// The runs that a request without a session is about.
-fn holder(caller: &Caller, query: StateQuery) -> Result<Holder, Error> {
-    let Query(ForQuery { holder }) =
-        query.map_err(|rejection| Error::new(Kind::BadRequest, rejection.body_text()))?;
+fn holder(caller: &Caller, query: StateQuery) -> Result<StateOwner, Error> {
+    let Query(HolderQuery { holder }) =
+        query.map_err(|rejection| Error::new(ErrorKind::BadRequest, rejection.body_text()))?;
     Ok(match holder {
-        None | Some(StateFor::Caller) => Holder::Principal(caller.principal()),
-        Some(StateFor::Everybody) => Holder::Everybody,
+        None | Some(StateFor::Caller) => StateOwner::Principal(caller.principal()),
+        Some(StateFor::Everybody) => StateOwner::Everybody,
     })
 }
 
 /// The same, to write: values for everybody belong to the administrators.
-fn writable_holder(caller: &Caller, query: StateQuery) -> Result<Holder, Error> {
+fn writable_holder(caller: &Caller, query: StateQuery) -> Result<StateOwner, Error> {
     let holder = holder(caller, query)?;
-    if holder == Holder::Everybody && !caller.may(Scope::Admin) {
-        let refusal = Refusal::Lacks { subject: caller.subject.clone(), scope: Scope::Admin };
-        return Err(Error::new(Kind::Forbidden, refusal.to_string()));
+    if holder == StateOwner::Everybody && !caller.has_scope(TokenScope::Admin) {
+        let refusal =
+            AuthError::MissingScope { subject: caller.subject.clone(), scope: TokenScope::Admin };
+        return Err(Error::new(ErrorKind::Forbidden, refusal.to_string()));
     }
     Ok(holder)
 }
 
-async fn list(app: &App, holder: &Holder) -> Result<Json<StateList>, Error> {
+async fn list(app: &App, holder: &StateOwner) -> Result<Json<StateList>, Error> {
     let entries = app.runs().states().list(holder).await?;
     Ok(Json(StateList { entries }))
 }
@@ -180,7 +181,7 @@ async fn list(app: &App, holder: &Holder) -> Result<Json<StateList>, Error> {
 async fn set(
     app: &App,
     caller: &Caller,
-    holder: &Holder,
+    holder: &StateOwner,
     name: &str,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<StateEntry>, Error> {
@@ -188,6 +189,6 @@ async fn set(
     app.runs().remember(&caller.principal(), holder, name, value).await.map(Json)
 }
 
-async fn remove(app: &App, holder: &Holder, name: &str) -> Result<StatusCode, Error> {
+async fn remove(app: &App, holder: &StateOwner, name: &str) -> Result<StatusCode, Error> {
     app.runs().states().remove(holder, name).await.map(|()| StatusCode::NO_CONTENT)
 }

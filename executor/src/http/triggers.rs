@@ -1,6 +1,6 @@
 //! Events that start runs, over HTTP.
 
-use a2s::Identified;
+use a2s::AuthenticatedCaller;
 use a2s::api::{Run, TriggerRequest};
 use axum::Json;
 use axum::body::Bytes;
@@ -8,9 +8,9 @@ use axum::extract::rejection::BytesRejection;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, StatusCode};
 
-use super::{read_json, start};
+use super::{read_json, start_run};
 use crate::App;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 
 /// The longest kind and the longest id of an event.
 const MAX_EVENT: usize = 100;
@@ -41,7 +41,7 @@ const MAX_EVENT: usize = 100;
 )]
 pub(super) async fn trigger_execution(
     State(app): State<App>,
-    Extension(Identified(caller)): Extension<Identified>,
+    Extension(AuthenticatedCaller(caller)): Extension<AuthenticatedCaller>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<(StatusCode, Json<Run>), Error> {
@@ -52,15 +52,15 @@ pub(super) async fn trigger_execution(
         {
             let message =
                 format!("`event.{member}` takes 1 to {MAX_EVENT} visible ASCII characters");
-            return Err(Error::new(Kind::BadRequest, message));
+            return Err(Error::new(ErrorKind::BadRequest, message));
         }
     }
     let Some(name) = &execution.name else {
         let message =
             "`execution.name` says what an event starts; a plan is for one run of a person";
-        return Err(Error::new(Kind::BadRequest, message));
+        return Err(Error::new(ErrorKind::BadRequest, message));
     };
     // No header can have such a key.
     let key = format!("trigger\n{}\n{}\n{name}", event.kind, event.id);
-    start(app, caller, execution, Some(event), Some(key), &headers).await
+    start_run(app, caller, execution, Some(event), Some(key), &headers).await
 }

@@ -1,7 +1,7 @@
 //! The routes of remembered checksums.
 
 use a2s::api::{CapabilityRef, TrustList, TrustRequest, TrustedVersion};
-use a2s::{CapabilityName, Identified};
+use a2s::{AuthenticatedCaller, CapabilityName};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::read_json;
 use crate::App;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 
 /// Versions on a page, unless the request has another number.
 const DEFAULT_PAGE: usize = 100;
@@ -45,10 +45,10 @@ pub(super) async fn list_trust(
     query: Result<Query<PageQuery>, QueryRejection>,
 ) -> Result<Json<TrustList>, Error> {
     let Query(PageQuery { limit, after }) =
-        query.map_err(|rejection| Error::new(Kind::BadRequest, rejection.body_text()))?;
+        query.map_err(|rejection| Error::new(ErrorKind::BadRequest, rejection.body_text()))?;
     let limit = limit.unwrap_or(DEFAULT_PAGE);
     if !(1..=MAX_PAGE).contains(&limit) {
-        return Err(Error::new(Kind::BadRequest, format!("`limit` takes 1 to {MAX_PAGE}")));
+        return Err(Error::new(ErrorKind::BadRequest, format!("`limit` takes 1 to {MAX_PAGE}")));
     }
     let after = match &after {
         Some(text) => {
@@ -78,7 +78,7 @@ pub(super) async fn list_trust(
 )]
 pub(super) async fn accept_trust(
     State(app): State<App>,
-    Extension(Identified(caller)): Extension<Identified>,
+    Extension(AuthenticatedCaller(caller)): Extension<AuthenticatedCaller>,
     Path((name, version)): Path<(String, String)>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<TrustedVersion>, Error> {
@@ -103,7 +103,7 @@ pub(super) async fn accept_trust(
 )]
 pub(super) async fn forget_trust(
     State(app): State<App>,
-    Extension(Identified(caller)): Extension<Identified>,
+    Extension(AuthenticatedCaller(caller)): Extension<AuthenticatedCaller>,
     Path((name, version)): Path<(String, String)>,
 ) -> Result<StatusCode, Error> {
     let (name, version) = read_version(&name, &version)?;
@@ -113,9 +113,9 @@ pub(super) async fn forget_trust(
 
 fn read_version(name: &str, version: &str) -> Result<(CapabilityName, Version), Error> {
     let name = CapabilityName::new(name);
-    let name = name.map_err(|error| Error::new(Kind::BadRequest, error.to_string()))?;
+    let name = name.map_err(|error| Error::new(ErrorKind::BadRequest, error.to_string()))?;
     let version = version.parse().map_err(|error| {
-        Error::new(Kind::BadRange, format!("the version of `{name}` cannot be read: {error}"))
+        Error::new(ErrorKind::BadRange, format!("the version of `{name}` cannot be read: {error}"))
     })?;
     Ok((name, version))
 }

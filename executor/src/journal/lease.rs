@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::store::{Epoch, Lease, Store};
-use crate::error::{Error, Kind};
+use super::store::{LeaseEpoch, LeaseTerms, RunStore};
+use crate::error::{Error, ErrorKind};
 
 /// The time for which a run was given to this executor.
 ///
@@ -15,28 +15,28 @@ use crate::error::{Error, Kind};
 /// So after each committed event the journal checks this time, and asks the database again when the lease
 /// may have expired.
 #[derive(Debug)]
-pub(crate) struct Tenure {
+pub(crate) struct RunLease {
     /// In which epoch the run is driven.
-    pub(crate) epoch: Epoch,
+    pub(crate) epoch: LeaseEpoch,
     /// The time until which no other executor can have taken it over; `None` for a decision about a run
     /// that is not driven.
-    until: Option<Mutex<Instant>>,
+    expires_at: Option<Mutex<Instant>>,
 }
 
-impl Tenure {
+impl RunLease {
     /// That of a run which was given to this executor after `asked`.
-    pub(crate) fn since(asked: Instant, lease: Lease, epoch: Epoch) -> Self {
-        Self { epoch, until: Some(Mutex::new(asked + lease.length)) }
+    pub(crate) fn granted_after(asked: Instant, lease: LeaseTerms, epoch: LeaseEpoch) -> Self {
+        Self { epoch, expires_at: Some(Mutex::new(asked + lease.length)) }
     }
 
     /// The lease for writing to a run that no executor drives.
-    pub(crate) fn aside(epoch: Epoch) -> Self {
-        Self { epoch, until: None }
+    pub(crate) fn without_lease(epoch: LeaseEpoch) -> Self {
+        Self { epoch, expires_at: None }
     }
 
     /// It was prolonged after `asked`.
-    pub(crate) fn prolong(&self, asked: Instant, lease: Lease) {
-        if let Some(until) = &self.until {
+    pub(crate) fn extend(&self, asked: Instant, lease: LeaseTerms) {
+        if let Some(until) = &self.expires_at {
             let mut until = until.lock().unwrap_or_else(PoisonError::into_inner);
             *until = (*until).max(asked + lease.length);
         }
@@ -45,14 +45,14 @@ impl Tenure {
     /// Ensures that no other executor drives the run now.
     ///
     /// # Errors
-    /// [`Kind::LeaseLost`] when another one does.
-    pub(crate) async fn confirm(
+    /// [`ErrorKind::LeaseLost`] when another one does.
+    pub(crate) async fn ensure_valid(
         &self,
         run: Uuid,
-        lease: Lease,
-        store: &Store,
+        lease: LeaseTerms,
+        store: &RunStore,
     ) -> Result<(), Error> {
-        let Some(until) = &self.until else { return Ok(()) };
+        let Some(until) = &self.expires_at else { return Ok(()) };
         let asked = Instant::now();
         if asked < *until.lock().unwrap_or_else(PoisonError::into_inner) {
             return Ok(());
@@ -60,12 +60,12 @@ impl Tenure {
         if store.renew(lease, vec![(run, self.epoch)]).await?.is_empty() {
             return Err(taken(run));
         }
-        self.prolong(asked, lease);
+        self.extend(asked, lease);
         Ok(())
     }
 }
 
 /// The error when another executor drives a run, or has ended it.
 pub(crate) fn taken(run: Uuid) -> Error {
-    Error::new(Kind::LeaseLost, format!("run {run} was driven or ended by another executor"))
+    Error::new(ErrorKind::LeaseLost, format!("run {run} was driven or ended by another executor"))
 }

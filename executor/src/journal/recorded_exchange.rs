@@ -2,31 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use a2s::{Place, Task};
+use a2s::{InputLocation, Task};
 use http::header::SET_COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::request::address;
+use crate::request::method_and_url;
 use crate::scope::size_of;
-use crate::secrets::Secrets;
-use crate::step_result::{Answer, Head};
+use crate::secrets::RunSecrets;
+use crate::step_result::{ResponseHead, StepResult};
 
 /// The request and the response of a task step, without secrets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Exchange {
+pub(crate) struct RecordedExchange {
     /// The request.
     #[serde(flatten)]
-    pub(crate) question: Asked,
+    pub(crate) question: ExchangeRequest,
     /// The response; `None` when the step failed.
-    pub(crate) answer: Option<Kept>,
+    pub(crate) answer: Option<ExchangeResponse>,
 }
 
 /// The request of a task step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct ExchangeRequest {
     /// Method and address, with the places still to be filled in braces.
     pub(crate) operation: String,
     /// The inputs by dotted location, in the form that may be shown.
@@ -36,7 +36,7 @@ pub(crate) struct Asked {
 /// An answer that a step was given.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Kept {
+pub(crate) enum ExchangeResponse {
     /// It is here.
     Whole {
         /// HTTP status.
@@ -53,19 +53,19 @@ pub(crate) enum Kept {
     },
 }
 
-impl Asked {
+impl ExchangeRequest {
     /// The request that a step makes for its task.
-    pub(crate) fn of(task: &Task, shown: &IndexMap<Place, Value>) -> Self {
-        let (method, address) = address(task);
+    pub(crate) fn from_task(task: &Task, shown: &IndexMap<InputLocation, Value>) -> Self {
+        let (method, address) = method_and_url(task);
         let inputs = shown.iter().map(|(place, value)| (place.to_string(), value.clone()));
         Self { operation: format!("{method} {address}"), inputs: inputs.collect() }
     }
 }
 
-impl Kept {
+impl ExchangeResponse {
     /// An answer, if it has at most `limit` bytes.
-    pub(crate) fn of(answer: &Answer, secrets: &Secrets, limit: usize) -> Self {
-        let Answer { body, head } = answer;
+    pub(crate) fn from_result(answer: &StepResult, secrets: &RunSecrets, limit: usize) -> Self {
+        let StepResult { body, head } = answer;
         let headers = head.iter().flat_map(|head| &head.headers);
         let headers: Vec<_> = headers.filter(|(name, _)| *name != SET_COOKIE).collect();
         let in_headers = headers.iter().map(|(name, value)| name.as_str().len() + value.len());
@@ -86,7 +86,7 @@ impl Kept {
     ///
     /// # Errors
     /// Its size, when it was not kept.
-    pub(crate) fn to_answer(&self) -> Result<Answer, usize> {
+    pub(crate) fn to_step_result(&self) -> Result<StepResult, usize> {
         let (status, headers, body) = match self {
             Self::Whole { status, headers, body } => (*status, headers, body.clone()),
             Self::LeftOut { bytes } => return Err(*bytes),
@@ -96,6 +96,6 @@ impl Kept {
             Some((name, HeaderValue::from_str(value).ok()?))
         });
         let headers: HeaderMap = headers.collect();
-        Ok(Answer { body, head: Some(Head { status, headers }) })
+        Ok(StepResult { body, head: Some(ResponseHead { status, headers }) })
     }
 }

@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use a2s::api::{
-    CapabilityRef, Event, EventKind, IterationSummary, Run, RunError, RunStarted, RunStatus,
-    StepResolution, StepSummary, TraceContext, loop_of,
+    CapabilityRef, EventKind, IterationSummary, Run, RunError, RunEvent, RunStarted, RunStatus,
+    StepResolution, StepSummary, TraceContext, path_of_loop,
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::wait_point::{WaitPoint, WaitPoints};
-use crate::error::Kind;
+use crate::error::ErrorKind;
 
 /// The run that `events` describe, from the first one on. Gaps in the middle only lose steps. `None` when
 /// the first event is missing.
-pub(crate) fn fold(events: &[Event]) -> Option<Run> {
-    RunState::of(events).map(RunState::into_run)
+pub(crate) fn fold_events(events: &[RunEvent]) -> Option<Run> {
+    RunState::from_events(events).map(RunState::into_run)
 }
 
 /// The most failed iterations of a step that are listed.
@@ -32,12 +32,12 @@ pub(crate) struct RunState {
     /// The steps in the order of starting; empty where one was taken back.
     steps: Vec<Option<StepSummary>>,
     /// The index of each step in `steps`, by path.
-    places: BTreeMap<String, usize>,
+    step_positions: BTreeMap<String, usize>,
 }
 
 impl RunState {
     /// The state after `events`. `None` when the first event is missing.
-    pub(crate) fn of(events: &[Event]) -> Option<Self> {
+    pub(crate) fn from_events(events: &[RunEvent]) -> Option<Self> {
         let (first, rest) = events.split_first()?;
         let EventKind::RunStarted(started) = &first.kind else { return None };
         let RunStarted { capability, plan, .. } = &**started;
@@ -56,7 +56,8 @@ impl RunState {
             error: None,
             steps: Vec::new(),
         };
-        let mut state = Self { run, last: first.seq, steps: Vec::new(), places: BTreeMap::new() };
+        let mut state =
+            Self { run, last: first.seq, steps: Vec::new(), step_positions: BTreeMap::new() };
         rest.iter().for_each(|event| state.apply(event));
         Some(state)
     }
@@ -89,10 +90,10 @@ impl RunState {
 
     fn step(&mut self, path: &str) -> &mut StepSummary {
         let steps = &mut self.steps;
-        let place = match self.places.get(path) {
+        let place = match self.step_positions.get(path) {
             Some(place) => *place,
             None => {
-                self.places.insert(path.to_owned(), steps.len());
+                self.step_positions.insert(path.to_owned(), steps.len());
                 steps.push(None);
                 steps.len() - 1
             }
@@ -119,19 +120,20 @@ impl RunState {
 
     /// Takes an iteration and the steps in it off the list; what they sent is counted to the step
     /// that has the iterations.
-    fn take_back(&mut self, looping: &str, iteration: &str) {
-        let inside = self.places.range::<str, _>((Bound::Included(iteration), Bound::Unbounded));
+    fn remove_iteration(&mut self, looping: &str, iteration: &str) {
+        let inside =
+            self.step_positions.range::<str, _>((Bound::Included(iteration), Bound::Unbounded));
         let inside = inside.take_while(|(path, _)| path.starts_with(iteration));
         let inside: Vec<_> = inside.map(|(path, place)| (path.clone(), *place)).collect();
         for (path, place) in inside {
-            self.places.remove(&path);
+            self.step_positions.remove(&path);
             let taken = self.steps.get_mut(place).and_then(Option::take);
             self.step(looping).attempts += taken.map_or(0, |step| step.attempts);
         }
     }
 
     /// Goes on with the next event.
-    pub(crate) fn apply(&mut self, event: &Event) {
+    pub(crate) fn apply(&mut self, event: &RunEvent) {
         self.last = event.seq;
         match &event.kind {
             EventKind::RunStarted(_)
@@ -172,9 +174,9 @@ impl RunState {
             }
             EventKind::Sending { step, attempt, .. } => self.step(step).attempts = *attempt,
             EventKind::StepFinished { step, duration_ms, .. } => {
-                if let Some(looping) = loop_of(step) {
+                if let Some(looping) = path_of_loop(step) {
                     self.iterations(looping).succeeded += 1;
-                    self.take_back(looping, step);
+                    self.remove_iteration(looping, step);
                 } else {
                     self.set_status(step, "succeeded");
                     self.step(step).duration_ms = Some(*duration_ms);
@@ -184,26 +186,26 @@ impl RunState {
             EventKind::StepFailed { step, error, duration_ms } => {
                 self.set_status(step, failed_status(error));
                 self.step(step).duration_ms = Some(*duration_ms);
-                if let Some(looping) = loop_of(step) {
+                if let Some(looping) = path_of_loop(step) {
                     let iterations = self.iterations(looping);
                     iterations.failed += 1;
                     if iterations.failed > MAX_LISTED {
-                        self.take_back(looping, step);
+                        self.remove_iteration(looping, step);
                     }
                 }
             }
             EventKind::ErrorHandled { step, handler: by } => {
-                if self.places.contains_key(step.as_str()) {
+                if self.step_positions.contains_key(step.as_str()) {
                     self.step(step).handled = Some(*by);
-                } else if let Some(looping) = loop_of(step) {
+                } else if let Some(looping) = path_of_loop(step) {
                     // One too many to be listed; neither are the steps of its `catch`.
-                    self.take_back(looping, step);
+                    self.remove_iteration(looping, step);
                 }
             }
             EventKind::ApprovalRequested { step, .. } => self.set_status(step, "waiting"),
             EventKind::RunWaiting { error } => {
                 if let Some(step) = &error.step
-                    && self.places.contains_key(step.as_str())
+                    && self.step_positions.contains_key(step.as_str())
                 {
                     self.set_status(step, "waiting");
                 }
@@ -228,8 +230,8 @@ impl RunState {
 
 /// The status of a step that ended so.
 pub(crate) fn failed_status(error: &RunError) -> &'static str {
-    match Kind::of_code(&error.code) {
-        Some(Kind::Cancelled) => "cancelled",
+    match ErrorKind::from_code(&error.code) {
+        Some(ErrorKind::Cancelled) => "cancelled",
         Some(kind) if kind.is_denial() => "denied",
         _ => "failed",
     }
@@ -237,16 +239,16 @@ pub(crate) fn failed_status(error: &RunError) -> &'static str {
 
 /// The progress of a run, from which it continues.
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
+pub(crate) struct RunProgress {
     /// The known facts about each step, by path.
-    pub(crate) steps: BTreeMap<String, Recorded>,
+    pub(crate) steps: BTreeMap<String, RecordedStep>,
     /// The results of the conditions, by path of the block.
     pub(crate) branches: BTreeMap<String, bool>,
 }
 
 /// The start of a run.
 #[derive(Debug, Clone)]
-pub(crate) struct Start {
+pub(crate) struct RunHeader {
     /// The capability that runs.
     pub(crate) capability: CapabilityRef,
     /// All capabilities that it uses.
@@ -265,7 +267,7 @@ pub(crate) struct Start {
 
 /// The known facts about a step.
 #[derive(Debug, Default)]
-pub(crate) struct Recorded {
+pub(crate) struct RecordedStep {
     /// The time at which it began.
     pub(crate) started_at: Option<Timestamp>,
     /// True when it is a task or a capability.
@@ -284,7 +286,7 @@ pub(crate) struct Recorded {
     pub(crate) attempts: u32,
     /// Set when a request was sent and its effect is not known, with its attempt and whether repeating it
     /// is safe.
-    pub(crate) in_doubt: Option<Doubt>,
+    pub(crate) unconfirmed: Option<UnconfirmedRequest>,
     /// Requests that may have changed something.
     pub(crate) effects: usize,
     /// True when it waits for an approval after it has sent something.
@@ -295,7 +297,7 @@ pub(crate) struct Recorded {
 
 /// A request without a recorded outcome.
 #[derive(Debug, Clone)]
-pub(crate) struct Doubt {
+pub(crate) struct UnconfirmedRequest {
     /// Its attempt.
     pub(crate) attempt: u32,
     /// `GET`, `POST`, …
@@ -306,9 +308,9 @@ pub(crate) struct Doubt {
     pub(crate) repeat_safe: bool,
 }
 
-impl Start {
+impl RunHeader {
     /// The start of the run of these events.
-    pub(crate) fn of(events: &[Event]) -> Option<Self> {
+    pub(crate) fn from_events(events: &[RunEvent]) -> Option<Self> {
         let first = events.first()?;
         let EventKind::RunStarted(started) = &first.kind else { return None };
         let RunStarted { capability, dependencies, inputs, secrets, session, trace, .. } =
@@ -325,9 +327,9 @@ impl Start {
     }
 }
 
-impl Progress {
+impl RunProgress {
     /// The progress of the run of these events.
-    pub(crate) fn of(events: &[Event]) -> Self {
+    pub(crate) fn from_events(events: &[RunEvent]) -> Self {
         let mut progress = Self::default();
         for event in events {
             progress.apply(event);
@@ -337,7 +339,7 @@ impl Progress {
 
     /// The same, with the known wait points of steps. A step with a lost wait point is in doubt: its
     /// requests are not sent again.
-    pub(crate) fn with_wait_points(events: &[Event], mut wait_points: WaitPoints) -> Self {
+    pub(crate) fn with_wait_points(events: &[RunEvent], mut wait_points: WaitPoints) -> Self {
         let mut progress = Self::default();
         for event in events {
             let EventKind::ApprovalRequested { step: path, about, .. } = &event.kind else {
@@ -366,23 +368,23 @@ impl Progress {
     }
 
     /// Requests of the whole run that may have changed something.
-    pub(crate) fn effects(&self) -> usize {
+    pub(crate) fn count_effects(&self) -> usize {
         self.steps.values().map(|step| step.effects).sum()
     }
 
     /// Steps that have begun and count: tasks, capabilities, and iterations of whatever kind.
-    pub(crate) fn begun(&self) -> usize {
-        let counts = |(path, step): &(&String, &Recorded)| {
+    pub(crate) fn count_begun(&self) -> usize {
+        let counts = |(path, step): &(&String, &RecordedStep)| {
             step.started_at.is_some()
                 && step.items.is_none()
-                && (step.is_work || loop_of(path).is_some())
+                && (step.is_work || path_of_loop(path).is_some())
         };
         self.steps.iter().filter(counts).count()
     }
 
     /// Tasks that have begun and have no recorded end.
-    pub(crate) fn under_way(&self) -> impl Iterator<Item = &str> {
-        let open = |(_, step): &(&String, &Recorded)| {
+    pub(crate) fn unfinished_tasks(&self) -> impl Iterator<Item = &str> {
+        let open = |(_, step): &(&String, &RecordedStep)| {
             let has_ended = step.outputs.is_some() || step.error.is_some() || step.skipped;
             step.is_work && !has_ended
         };
@@ -390,18 +392,18 @@ impl Progress {
     }
 
     /// Requests with an unknown outcome that are not safe to repeat, by step.
-    pub(crate) fn doubts(&self) -> impl Iterator<Item = (&str, &Doubt)> {
+    pub(crate) fn unconfirmed_requests(&self) -> impl Iterator<Item = (&str, &UnconfirmedRequest)> {
         let doubts = self.steps.iter();
         let doubts =
-            doubts.filter_map(|(path, step)| Some((path.as_str(), step.in_doubt.as_ref()?)));
+            doubts.filter_map(|(path, step)| Some((path.as_str(), step.unconfirmed.as_ref()?)));
         doubts.filter(|(_, doubt)| !doubt.repeat_safe)
     }
 
-    fn step(&mut self, path: &str) -> &mut Recorded {
+    fn step(&mut self, path: &str) -> &mut RecordedStep {
         self.steps.entry(path.to_owned()).or_default()
     }
 
-    fn apply(&mut self, event: &Event) {
+    fn apply(&mut self, event: &RunEvent) {
         match &event.kind {
             EventKind::RunStarted(_)
             | EventKind::RunQueued {}
@@ -418,7 +420,7 @@ impl Progress {
             EventKind::ApprovalRequested { step: path, about, .. } => {
                 let step = self.step(path);
                 if about.is_after_sending() {
-                    step.settle(false);
+                    step.settle_request(false);
                     step.waits_after_sending = true;
                 } else {
                     step.leave_wait_point();
@@ -447,7 +449,7 @@ impl Progress {
                     step.leave_wait_point();
                 }
                 step.effects += usize::from(!repeat_safe);
-                step.in_doubt = Some(Doubt {
+                step.unconfirmed = Some(UnconfirmedRequest {
                     attempt: *attempt,
                     method: method.clone(),
                     url: url.clone(),
@@ -456,18 +458,18 @@ impl Progress {
             }
             EventKind::Retrying { step: path, .. } => {
                 let step = self.step(path);
-                step.settle(true);
+                step.settle_request(true);
                 step.leave_wait_point();
             }
             EventKind::StepFinished { step: path, outputs, .. } => {
                 let step = self.step(path);
-                step.settle(false);
+                step.settle_request(false);
                 step.leave_wait_point();
                 step.outputs = Some(outputs.clone());
             }
             EventKind::StepResolved { step: path, decision, outputs, .. } => {
                 let step = self.step(path);
-                step.settle(false);
+                step.settle_request(false);
                 step.leave_wait_point();
                 match decision {
                     StepResolution::Repeat => {}
@@ -479,7 +481,7 @@ impl Progress {
             EventKind::StepFailed { step: path, error, .. } => {
                 let step = self.step(path);
                 // Safe for the whole run means: surely nothing came of this request either.
-                step.settle(error.repeat_safe);
+                step.settle_request(error.repeat_safe);
                 step.leave_wait_point();
                 step.error = Some(error.clone());
             }
@@ -488,11 +490,11 @@ impl Progress {
     }
 }
 
-impl Recorded {
+impl RecordedStep {
     /// The last request is in doubt no more. One that would not be safe to repeat is repeated
     /// only when surely nothing was sent: then it had no effect.
-    fn settle(&mut self, unsent: bool) {
-        if let Some(doubt) = self.in_doubt.take()
+    fn settle_request(&mut self, unsent: bool) {
+        if let Some(doubt) = self.unconfirmed.take()
             && unsent
             && !doubt.repeat_safe
         {

@@ -6,46 +6,46 @@
 
 use std::collections::BTreeMap;
 
-use a2s::api::{Event, EventKind};
+use a2s::api::{EventKind, RunEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::wait_point::{WaitPoint, WaitPoints};
-use crate::error::{Error, Kind};
-use crate::secrets::{News, Secrets};
-use crate::vault::{Sealed, Vault};
+use crate::error::{Error, ErrorKind};
+use crate::secrets::{NewSecrets, RunSecrets};
+use crate::vault::{Ciphertext, Vault};
 
 /// The values that an event leaves out.
 #[derive(Default, Serialize, Deserialize)]
-pub(crate) struct Hidden {
+pub(crate) struct SealedValues {
     /// The true inputs of the run, or the true outputs of the step; `None` where the event contains them.
     pub(crate) values: Option<Map<String, Value>>,
     /// The secrets learned since the last event.
-    pub(crate) secrets: News,
+    pub(crate) secrets: NewSecrets,
     /// The place at which a step waits for an approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) wait_point: Option<WaitPoint>,
 }
 
-impl Hidden {
+impl SealedValues {
     /// The values in an event before it is masked. `None` when nothing is secret.
-    pub(crate) fn of(kind: &EventKind, secrets: &Secrets) -> Option<Self> {
-        let outputs = outputs(kind).filter(|_| !secrets.is_empty())?;
+    pub(crate) fn from_event(kind: &EventKind, secrets: &RunSecrets) -> Option<Self> {
+        let outputs = recorded_outputs(kind).filter(|_| !secrets.is_empty())?;
         Some(Self { values: Some(outputs.clone()), ..Self::default() })
     }
 
     /// The wait point of a step. It is sealed alone, because it is deleted when the step ends.
-    pub(crate) fn at(wait_point: WaitPoint) -> Self {
+    pub(crate) fn from_wait_point(wait_point: WaitPoint) -> Self {
         Self { wait_point: Some(wait_point), ..Self::default() }
     }
 
     /// The values that the masked event leaves out. `None` when it contains everything.
-    pub(crate) fn unless_told(self, masked: &EventKind, secrets: &Secrets) -> Option<Self> {
-        let told = outputs(masked);
+    pub(crate) fn without_recorded(self, masked: &EventKind, secrets: &RunSecrets) -> Option<Self> {
+        let told = recorded_outputs(masked);
         let values = self.values.filter(|values| Some(values) != told);
-        let secrets = secrets.take_news();
+        let secrets = secrets.take_new();
         (values.is_some() || !secrets.is_empty()).then(|| Self {
             values,
             secrets,
@@ -57,16 +57,16 @@ impl Hidden {
     ///
     /// # Errors
     /// When there is no key.
-    pub(crate) fn seal(&self, vault: &Vault, run: Uuid, seq: u64) -> Result<Sealed, Error> {
+    pub(crate) fn seal(&self, vault: &Vault, run: Uuid, seq: u64) -> Result<Ciphertext, Error> {
         let plain = serde_json::to_vec(self).map(Zeroizing::new).map_err(|_| {
-            Error::new(Kind::Internal, "what an event hides could not be written as JSON")
+            Error::new(ErrorKind::Internal, "what an event hides could not be written as JSON")
         })?;
         vault.seal_event(run, seq, &plain)
     }
 }
 
 /// The outputs of a step in its event.
-fn outputs(kind: &EventKind) -> Option<&Map<String, Value>> {
+fn recorded_outputs(kind: &EventKind) -> Option<&Map<String, Value>> {
     match kind {
         EventKind::StepFinished { outputs, .. } | EventKind::StepResolved { outputs, .. } => {
             Some(outputs)
@@ -79,30 +79,30 @@ fn outputs(kind: &EventKind) -> Option<&Map<String, Value>> {
 /// wait points of steps.
 ///
 /// # Errors
-/// [`Kind::VaultKey`] when a sealed value does not open.
-pub(crate) fn reveal(
-    events: &mut [Event],
-    sealed: &BTreeMap<u64, Sealed>,
+/// [`ErrorKind::VaultKey`] when a sealed value does not open.
+pub(crate) fn restore_values(
+    events: &mut [RunEvent],
+    sealed: &BTreeMap<u64, Ciphertext>,
     vault: &Vault,
-    secrets: &Secrets,
+    secrets: &RunSecrets,
 ) -> Result<WaitPoints, Error> {
     let mut wait_points = WaitPoints::new();
     for event in events {
         let Some(row) = sealed.get(&event.seq) else {
             if matches!(&event.kind, EventKind::RunStarted(started) if !started.secrets.is_empty())
             {
-                return Err(Error::new(Kind::VaultKey, "the secret inputs are not there"));
+                return Err(Error::new(ErrorKind::VaultKey, "the secret inputs are not there"));
             }
             continue;
         };
         let plain = vault.open_event(event.run, event.seq, row)?;
-        let hidden: Hidden = serde_json::from_slice(&plain)
-            .map_err(|_| Error::new(Kind::VaultKey, "what an event hides cannot be read"))?;
+        let hidden: SealedValues = serde_json::from_slice(&plain)
+            .map_err(|_| Error::new(ErrorKind::VaultKey, "what an event hides cannot be read"))?;
         if let Some(wait_point) = hidden.wait_point {
             wait_points.insert(event.seq, wait_point);
             continue;
         }
-        secrets.relearn(hidden.secrets)?;
+        secrets.restore_secrets(hidden.secrets)?;
         let Some(values) = hidden.values else { continue };
         match &mut event.kind {
             EventKind::RunStarted(started) => started.inputs = values,

@@ -35,7 +35,7 @@ mod sqlite;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::api::{Event, EventKind, RunStatus};
+use a2s::api::{EventKind, RunEvent, RunStatus};
 use a2s::{CapabilityName, Digest, Principal};
 use database::DatabaseLock;
 use futures::future::{Either, ready};
@@ -43,39 +43,39 @@ use jiff::Timestamp;
 use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
-use batch_writer::{Jobs, Outcome, Task, Writer, start};
-use memory::Memory;
-pub(crate) use notifications::Word;
-use persisted_item::Told;
+use batch_writer::{TaskOutcome, WriterBackend, WriterQueue, WriterTask, start_writer};
+use memory::InMemoryStore;
+pub(crate) use notifications::Notification;
+use persisted_item::JournalItem;
 pub(crate) use plans::NewPlan;
 pub(crate) use plans::StoredPlan;
-pub(crate) use run_queue::{Caps, Load, Room};
+pub(crate) use run_queue::{TenantCaps, TenantLoad, TenantQuota};
 
 use super::lease::taken;
-use super::recorded_exchange::Exchange;
-use crate::config::{Database, Durability};
-use crate::database::{Pool, failed};
-use crate::error::{Error, Kind};
-use crate::vault::Sealed;
+use super::recorded_exchange::RecordedExchange;
+use crate::config::{Durability, ExecutorDatabase};
+use crate::database::{DatabasePool, to_store_error};
+use crate::error::{Error, ErrorKind};
+use crate::vault::Ciphertext;
 
 /// As errors call it.
 const WHAT: &str = "the run database";
 
 /// A handle on runs. Cloning it is cheap; when the last one goes, the writer ends.
 #[derive(Debug, Clone)]
-pub(crate) struct Store {
+pub(crate) struct RunStore {
     /// Held for as long as this process uses a database in a file. It goes before the connections do.
     _lock: Option<Arc<DatabaseLock>>,
-    home: Home,
+    backend: StoreBackend,
     /// The key of the names that a registry knows this executor by.
     identity: String,
 }
 
 /// The storage of runs.
 #[derive(Debug, Clone)]
-enum Home {
-    Database { reads: Pool, jobs: Jobs },
-    Memory(Arc<Memory>),
+enum StoreBackend {
+    Sql { reads: DatabasePool, jobs: WriterQueue },
+    Memory(Arc<InMemoryStore>),
 }
 
 /// The data of a new run.
@@ -96,27 +96,27 @@ pub(crate) struct NewRun {
     /// The plan that it uses up.
     pub(crate) plan: Option<Digest>,
     /// Its first event.
-    pub(crate) first: Event,
+    pub(crate) first: RunEvent,
     /// The encrypted values that the first event leaves out.
-    pub(crate) sealed: Option<Sealed>,
+    pub(crate) sealed: Option<Ciphertext>,
     /// The lease of the executor that has a slot for it and will drive it; `None` when it has to wait for a
     /// slot.
-    pub(crate) lease: Option<Lease>,
+    pub(crate) lease: Option<LeaseTerms>,
     /// The limits on the number of runs of its tenant.
-    pub(crate) room: Room,
+    pub(crate) quota: TenantQuota,
 }
 
 impl NewRun {
     /// Its second event, when it waits.
-    pub(crate) fn queued(&self) -> Event {
-        let Event { v, seq, run, at, .. } = self.first;
-        Event { v, seq: seq + 1, run, at, kind: EventKind::RunQueued {} }
+    pub(crate) fn queued_event(&self) -> RunEvent {
+        let RunEvent { v, seq, run, at, .. } = self.first;
+        RunEvent { v, seq: seq + 1, run, at, kind: EventKind::RunQueued {} }
     }
 }
 
 /// The right of an executor to drive runs, for a limited time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Lease {
+pub(crate) struct LeaseTerms {
     /// The executor.
     pub(crate) owner: Uuid,
     /// The time during which no other executor may drive, from when the database grants it.
@@ -126,20 +126,20 @@ pub(crate) struct Lease {
 /// The number of times that a run was given to an executor. Each write for a run states the epoch of its
 /// writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Epoch(i64);
+pub(crate) struct LeaseEpoch(i64);
 
-impl Epoch {
+impl LeaseEpoch {
     /// That of a new run.
     pub(crate) const FIRST: Self = Self(1);
 }
 
 /// A run that was taken over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Claimed {
+pub(crate) struct ClaimedRun {
     /// The run.
     pub(crate) run: Uuid,
     /// The epoch of all writes to it from now on.
-    pub(crate) epoch: Epoch,
+    pub(crate) epoch: LeaseEpoch,
     /// The number of executors in a row that disappeared while they drove it, without finishing a step of
     /// it.
     pub(crate) takeovers: u32,
@@ -147,7 +147,7 @@ pub(crate) struct Claimed {
 
 /// A run that was prolonged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct RenewedRun {
     /// The run.
     pub(crate) run: Uuid,
     /// True when a caller wants it to end.
@@ -156,7 +156,7 @@ pub(crate) struct Held {
 
 /// The result of recording a new run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Created {
+pub(crate) enum CreateResult {
     /// It is recorded, and begins.
     New,
     /// It is recorded, and waits until an executor has room and it is its turn.
@@ -184,24 +184,24 @@ pub(crate) struct RunFilter {
 
 /// The events that begin, suspend and end a run.
 #[derive(Debug)]
-pub(crate) struct Life {
+pub(crate) struct RunSummaryEvents {
     /// The principal that it belongs to.
     pub(crate) tenant: Principal,
     /// In order.
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<RunEvent>,
 }
 
 /// The changes that an event makes to the sealed values of its run.
 #[derive(Debug, Default)]
-pub(crate) struct Besides {
+pub(crate) struct SealedChanges {
     /// The values that are sealed with it.
-    pub(crate) sealed: Option<Sealed>,
+    pub(crate) sealed: Option<Ciphertext>,
     /// The number of an earlier event, with sealed values that are deleted at the same time.
     pub(crate) obsolete: Option<u64>,
 }
 
-impl Besides {
-    fn is_nothing(&self) -> bool {
+impl SealedChanges {
+    fn is_empty(&self) -> bool {
         self.sealed.is_none() && self.obsolete.is_none()
     }
 }
@@ -218,33 +218,38 @@ pub(crate) struct RunRow {
     /// True when a caller wants it to end.
     pub(crate) cancel_requested: bool,
     /// The epoch of all writes to it from now on.
-    pub(crate) epoch: Epoch,
+    pub(crate) epoch: LeaseEpoch,
 }
 
-impl Store {
+impl RunStore {
     /// Opens the database, makes it when it is a file that is missing, and brings its schema up to
     /// date. A schema newer than this program is refused.
     ///
     /// # Errors
     /// When it cannot be opened or migrated.
-    pub(crate) async fn open(database: &Database, durability: Durability) -> Result<Self, Error> {
+    pub(crate) async fn open(
+        database: &ExecutorDatabase,
+        durability: Durability,
+    ) -> Result<Self, Error> {
         let opened = match database {
-            Database::File(path) => sqlite::open(path, durability).await?,
-            Database::Postgres(address) => postgres::open(address, durability).await?,
+            ExecutorDatabase::File(path) => sqlite::open(path, durability).await?,
+            ExecutorDatabase::Postgres(address) => postgres::open(address, durability).await?,
         };
-        let Opened { reads, writer, identity, lock } = opened;
+        let OpenedStore { reads, writer, identity, lock } = opened;
         let home = match durability {
-            Durability::Full | Durability::Normal => Home::Database { reads, jobs: start(writer) },
+            Durability::Full | Durability::Normal => {
+                StoreBackend::Sql { reads, jobs: start_writer(writer) }
+            }
             // What else is in the database is used by others.
-            Durability::Memory => Home::Memory(Arc::default()),
+            Durability::Memory => StoreBackend::Memory(Arc::default()),
         };
-        Ok(Self { _lock: lock.map(Arc::new), home, identity })
+        Ok(Self { _lock: lock.map(Arc::new), backend: home, identity })
     }
 
     /// Records a run with its documents and first event, and uses up its plan: all or nothing.
-    pub(crate) async fn create(&self, run: NewRun) -> Result<Created, Error> {
-        match self.ask(Task::Create(Box::new(run))).await? {
-            Outcome::Created(created) => Ok(created),
+    pub(crate) async fn create(&self, run: NewRun) -> Result<CreateResult, Error> {
+        match self.run_task(WriterTask::Create(Box::new(run))).await? {
+            TaskOutcome::Created(created) => Ok(created),
             _ => Err(lost()),
         }
     }
@@ -254,22 +259,27 @@ impl Store {
     /// gets its number. Sealed values are deleted when the run is over.
     ///
     /// # Errors
-    /// [`Kind::LeaseLost`] when it does not follow the last event, or the run has a newer epoch: another
+    /// [`ErrorKind::LeaseLost`] when it does not follow the last event, or the run has a newer epoch: another
     /// executor writes to it.
     pub(crate) fn append(
         &self,
-        event: Event,
-        epoch: Epoch,
-        besides: Besides,
+        event: RunEvent,
+        epoch: LeaseEpoch,
+        besides: SealedChanges,
         committed: Arc<watch::Sender<u64>>,
     ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let run = event.run;
         let event = Box::new(event);
-        let told = self.send(Task::Tell(Told::Event { event, epoch, besides, committed }));
+        let told = self.submit_task(WriterTask::Append(JournalItem::Event {
+            event,
+            epoch,
+            besides,
+            committed,
+        }));
         async move {
             match told.await? {
-                Outcome::Done => Ok(()),
-                Outcome::OutOfTurn => Err(taken(run)),
+                TaskOutcome::Done => Ok(()),
+                TaskOutcome::OutOfTurn => Err(taken(run)),
                 _ => Err(lost()),
             }
         }
@@ -278,47 +288,61 @@ impl Store {
     /// Appends an event without waiting, and has the sealed values of the event numbered `obsolete` deleted: it
     /// is committed before any later event of its run. When
     /// that fails, appending later ones fails too.
-    pub(crate) fn append_soon(
+    pub(crate) fn append_later(
         &self,
-        event: Event,
-        epoch: Epoch,
+        event: RunEvent,
+        epoch: LeaseEpoch,
         obsolete: Option<u64>,
         committed: Arc<watch::Sender<u64>>,
     ) {
-        let (event, besides) = (Box::new(event), Besides { sealed: None, obsolete });
-        self.send_soon(Task::Tell(Told::Event { event, epoch, besides, committed }));
+        let (event, besides) = (Box::new(event), SealedChanges { sealed: None, obsolete });
+        self.submit_later(WriterTask::Append(JournalItem::Event {
+            event,
+            epoch,
+            besides,
+            committed,
+        }));
     }
 
     /// Keeps the request and response of a step, without waiting: they are committed before any later event
     /// of its run.
-    pub(crate) fn keep_soon(&self, run: Uuid, epoch: Epoch, step: String, exchange: Exchange) {
+    pub(crate) fn append_exchange_later(
+        &self,
+        run: Uuid,
+        epoch: LeaseEpoch,
+        step: String,
+        exchange: RecordedExchange,
+    ) {
         let exchange = Box::new(exchange);
-        self.send_soon(Task::Tell(Told::Exchange { run, epoch, step, exchange }));
+        self.submit_later(WriterTask::Append(JournalItem::Exchange { run, epoch, step, exchange }));
     }
 
     /// Stores a plan that can be run. False when as many wait already as may.
-    pub(crate) async fn keep_plan(&self, plan: NewPlan) -> Result<bool, Error> {
-        Ok(!matches!(self.ask(Task::KeepPlan(Box::new(plan))).await?, Outcome::Full))
+    pub(crate) async fn store_plan(&self, plan: NewPlan) -> Result<bool, Error> {
+        Ok(!matches!(
+            self.run_task(WriterTask::StorePlan(Box::new(plan))).await?,
+            TaskOutcome::Full
+        ))
     }
 
     /// Empties plans that have ended, and forgets those that ended a while ago.
     pub(crate) async fn sweep_plans(&self, now: Timestamp) -> Result<(), Error> {
-        self.ask(Task::SweepPlans(now)).await.map(|_| ())
+        self.run_task(WriterTask::SweepPlans(now)).await.map(|_| ())
     }
 
     /// Records that a run is to end; the executor that drives it sees this.
     pub(crate) async fn request_cancel(&self, run: Uuid) -> Result<(), Error> {
-        self.ask(Task::RequestCancel(run)).await.map(|_| ())
+        self.run_task(WriterTask::RequestCancel(run)).await.map(|_| ())
     }
 
     /// Forgets a run that is over, with everything that is known of it. False when it is not over.
     pub(crate) async fn delete(&self, run: Uuid) -> Result<bool, Error> {
-        Ok(!self.ask_for_runs(Task::Delete(run)).await?.is_empty())
+        Ok(!self.run_ids_of(WriterTask::Delete(run)).await?.is_empty())
     }
 
     /// Deletes at most `limit` runs that were over before a time, and returns their ids.
     pub(crate) async fn forget(&self, before: Timestamp, limit: usize) -> Result<Vec<Uuid>, Error> {
-        self.ask_for_runs(Task::Forget { before, limit }).await
+        self.run_ids_of(WriterTask::Forget { before, limit }).await
     }
 
     /// Gives at most `limit` runs to an executor. First come runs that have begun and that no executor
@@ -328,13 +352,13 @@ impl Store {
     /// takeover. Also returns whether any runs still wait.
     pub(crate) async fn claim(
         &self,
-        lease: Lease,
+        lease: LeaseTerms,
         live: Vec<Uuid>,
-        caps: Arc<Caps>,
+        caps: Arc<TenantCaps>,
         limit: usize,
-    ) -> Result<(Vec<Claimed>, bool), Error> {
-        match self.ask(Task::Claim { lease, live, caps, limit }).await? {
-            Outcome::Claimed(runs, left) => Ok((runs, left)),
+    ) -> Result<(Vec<ClaimedRun>, bool), Error> {
+        match self.run_task(WriterTask::Claim { lease, live, caps, limit }).await? {
+            TaskOutcome::Claimed(runs, left) => Ok((runs, left)),
             _ => Err(lost()),
         }
     }
@@ -343,24 +367,24 @@ impl Store {
     /// to another executor, or are over.
     pub(crate) async fn renew(
         &self,
-        lease: Lease,
-        live: Vec<(Uuid, Epoch)>,
-    ) -> Result<Vec<Held>, Error> {
-        match self.ask(Task::Renew { lease, live }).await? {
-            Outcome::Held(runs) => Ok(runs),
+        lease: LeaseTerms,
+        live: Vec<(Uuid, LeaseEpoch)>,
+    ) -> Result<Vec<RenewedRun>, Error> {
+        match self.run_task(WriterTask::Renew { lease, live }).await? {
+            TaskOutcome::Held(runs) => Ok(runs),
             _ => Err(lost()),
         }
     }
 
     /// Gives back all runs of `owner`, so that another executor may take them at once.
     pub(crate) async fn release(&self, owner: Uuid) -> Result<(), Error> {
-        self.ask(Task::Release { owner }).await.map(|_| ())
+        self.run_task(WriterTask::Release { owner }).await.map(|_| ())
     }
 
     /// Asks the writer whether it can write. After a failure it writes something that changes nothing
     /// to find out.
     pub(crate) async fn check_writer(&self) -> Result<(), Error> {
-        self.ask(Task::Probe).await.map(|_| ())
+        self.run_task(WriterTask::Probe).await.map(|_| ())
     }
 
     /// The key of the names that a registry knows this executor by.
@@ -370,43 +394,48 @@ impl Store {
 
     /// Remembers that runs need not be reported any more.
     pub(crate) async fn mark_reported(&self, runs: Vec<Uuid>) -> Result<(), Error> {
-        self.ask(Task::MarkReported(runs)).await.map(|_| ())
+        self.run_task(WriterTask::MarkReported(runs)).await.map(|_| ())
     }
 
     /// Lets the leases of an executor run out.
     #[cfg(test)]
     pub(crate) async fn expire(&self, owner: Uuid) {
         const SQL: &str = "UPDATE run SET lease_until = 0 WHERE owner = $1";
-        let Home::Database { reads: Pool::Postgres(pool), .. } = &self.home else { return };
+        let StoreBackend::Sql { reads: DatabasePool::Postgres(pool), .. } = &self.backend else {
+            return;
+        };
         // Behind whatever is prolonged just now.
-        self.renew(Lease { owner, length: Duration::ZERO }, Vec::new()).await.unwrap();
+        self.renew(LeaseTerms { owner, length: Duration::ZERO }, Vec::new()).await.unwrap();
         // One of the pool may have been opened by a thread that has ended, and its runtime with it.
         let mut own = sqlx::ConnectOptions::connect(&*pool.connect_options()).await.unwrap();
         sqlx::query(SQL).bind(owner.to_string()).execute(&mut own).await.unwrap();
     }
 
-    async fn ask_for_runs(&self, task: Task) -> Result<Vec<Uuid>, Error> {
-        match self.ask(task).await? {
-            Outcome::Runs(runs) => Ok(runs),
+    async fn run_ids_of(&self, task: WriterTask) -> Result<Vec<Uuid>, Error> {
+        match self.run_task(task).await? {
+            TaskOutcome::Runs(runs) => Ok(runs),
             _ => Err(lost()),
         }
     }
 
-    async fn ask(&self, task: Task) -> Result<Outcome, Error> {
-        if let Home::Database { reads: Pool::Postgres(pool), .. } = &self.home
+    async fn run_task(&self, task: WriterTask) -> Result<TaskOutcome, Error> {
+        if let StoreBackend::Sql { reads: DatabasePool::Postgres(pool), .. } = &self.backend
             && !task.is_in_order()
         {
-            return postgres::perform(pool, &task).await.map_err(failed(WHAT));
+            return postgres::perform(pool, &task).await.map_err(to_store_error(WHAT));
         }
-        self.send(task).await
+        self.submit_task(task).await
     }
 
     /// Has something done that must be done in order: it is on its way when this returns, and done
     /// when the future is.
-    fn send(&self, task: Task) -> impl Future<Output = Result<Outcome, Error>> + Send + use<> {
-        match &self.home {
-            Home::Memory(memory) => Either::Left(ready(Ok(memory.perform(task)))),
-            Home::Database { jobs, .. } => {
+    fn submit_task(
+        &self,
+        task: WriterTask,
+    ) -> impl Future<Output = Result<TaskOutcome, Error>> + Send + use<> {
+        match &self.backend {
+            StoreBackend::Memory(memory) => Either::Left(ready(Ok(memory.perform(task)))),
+            StoreBackend::Sql { jobs, .. } => {
                 let (reply, answer) = oneshot::channel();
                 let sent = jobs.send(task, Some(reply));
                 Either::Right(async move {
@@ -420,53 +449,53 @@ impl Store {
     }
 
     /// The same, without waiting for the result.
-    fn send_soon(&self, task: Task) {
-        match &self.home {
+    fn submit_later(&self, task: WriterTask) {
+        match &self.backend {
             // Out of turn: the next event that is waited for tells that.
-            Home::Memory(memory) => drop(memory.perform(task)),
+            StoreBackend::Memory(memory) => drop(memory.perform(task)),
             // Without a writer the next one that is waited for reports it.
-            Home::Database { jobs, .. } => drop(jobs.send(task, None)),
+            StoreBackend::Sql { jobs, .. } => drop(jobs.send(task, None)),
         }
     }
 }
 
 /// The parts of an opened database.
-struct Opened {
-    reads: Pool,
-    writer: Writer,
+struct OpenedStore {
+    reads: DatabasePool,
+    writer: WriterBackend,
     identity: String,
     lock: Option<DatabaseLock>,
 }
 
 fn parse_owner_of_key(id: &str, digest: &str) -> Result<(Uuid, Digest), Error> {
-    let id = id.parse().map_err(failed::<uuid::Error>(WHAT))?;
-    let digest = digest.parse().map_err(failed::<a2s::DigestError>(WHAT))?;
+    let id = id.parse().map_err(to_store_error::<uuid::Error>(WHAT))?;
+    let digest = digest.parse().map_err(to_store_error::<a2s::DigestError>(WHAT))?;
     Ok((id, digest))
 }
 
-fn parse_ids(ids: &[String]) -> Result<Outcome, sqlx::Error> {
-    ids.iter().map(|id| parse_id(id)).collect::<Result<_, _>>().map(Outcome::Runs)
+fn parse_ids(ids: &[String]) -> Result<TaskOutcome, sqlx::Error> {
+    ids.iter().map(|id| parse_id(id)).collect::<Result<_, _>>().map(TaskOutcome::Runs)
 }
 
 /// Id, epoch and takeovers of a run.
 type ClaimedRow = (String, i64, i64);
 
 /// The outcome for claimed runs; `left` is true when any runs still wait.
-fn to_claimed(rows: &[ClaimedRow], left: bool) -> Result<Outcome, sqlx::Error> {
+fn to_claimed_runs(rows: &[ClaimedRow], left: bool) -> Result<TaskOutcome, sqlx::Error> {
     let claimed = |(id, epoch, takeovers): &ClaimedRow| {
         let takeovers = u32::try_from(*takeovers).unwrap_or(u32::MAX);
-        Ok(Claimed { run: parse_id(id)?, epoch: Epoch(*epoch), takeovers })
+        Ok(ClaimedRun { run: parse_id(id)?, epoch: LeaseEpoch(*epoch), takeovers })
     };
     let claimed = rows.iter().map(claimed).collect::<Result<_, sqlx::Error>>()?;
-    Ok(Outcome::Claimed(claimed, left))
+    Ok(TaskOutcome::Claimed(claimed, left))
 }
 
 /// Of ids, and whether each is to be cancelled.
-fn to_held(rows: &[(String, i64)]) -> Result<Outcome, sqlx::Error> {
+fn to_renewed_runs(rows: &[(String, i64)]) -> Result<TaskOutcome, sqlx::Error> {
     let held = |(id, cancel): &(String, i64)| {
-        Ok(Held { run: parse_id(id)?, cancel_requested: *cancel != 0 })
+        Ok(RenewedRun { run: parse_id(id)?, cancel_requested: *cancel != 0 })
     };
-    rows.iter().map(held).collect::<Result<_, _>>().map(Outcome::Held)
+    rows.iter().map(held).collect::<Result<_, _>>().map(TaskOutcome::Held)
 }
 
 fn parse_id(id: &str) -> Result<Uuid, sqlx::Error> {
@@ -474,13 +503,13 @@ fn parse_id(id: &str) -> Result<Uuid, sqlx::Error> {
 }
 
 /// As columns have it.
-fn milliseconds(length: Duration) -> i64 {
+fn to_milliseconds(length: Duration) -> i64 {
     i64::try_from(length.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// The writer is gone.
 fn lost() -> Error {
-    Error::new(Kind::Store, "the run database is closed")
+    Error::new(ErrorKind::Store, "the run database is closed")
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::error::{Error, Kind};
-use crate::request::{Hop, PreparedRequest, RawResponse};
-use crate::step_result::Head;
+use crate::error::{Error, ErrorKind};
+use crate::request::{PreparedRequest, RawResponse, RedirectTarget};
+use crate::step_result::ResponseHead;
 
 /// Wait points by the numbers of their events.
 pub(crate) type WaitPoints = BTreeMap<u64, WaitPoint>;
@@ -35,13 +35,13 @@ pub(crate) enum WaitPoint {
         /// The result, or the failure.
         answer: Result<Value, StoredError>,
         /// Status and headers of the response, if there was one.
-        head: Option<Head>,
+        head: Option<ResponseHead>,
     },
 }
 
 impl WaitPoint {
     /// The number of the redirect that is not followed yet, if it is one.
-    pub(crate) fn redirect(&self) -> Option<u32> {
+    pub(crate) fn redirect_number(&self) -> Option<u32> {
         match self {
             Self::Redirect(point) => Some(point.number),
             Self::McpAnswer { .. } | Self::Result { .. } => None,
@@ -50,7 +50,7 @@ impl WaitPoint {
 
     /// Returns true when the other one has the same content: a step reaches each location once in an
     /// attempt.
-    pub(crate) fn is_same_place(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_content(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Redirect(one), Self::Redirect(other)) => {
                 (one.attempt, one.number) == (other.attempt, other.number)
@@ -78,7 +78,7 @@ pub(crate) struct RedirectPoint {
     /// The response that redirects it.
     pub(crate) response: RawResponse,
     /// The request that it asks for.
-    pub(crate) hop: Hop,
+    pub(crate) hop: RedirectTarget,
     /// True when everything that the attempt has sent so far is safe to repeat.
     pub(crate) repeat_safe: bool,
 }
@@ -100,8 +100,8 @@ impl From<Error> for StoredError {
 
 impl From<StoredError> for Error {
     fn from(stored: StoredError) -> Self {
-        let kind = Kind::of_code(&stored.code).unwrap_or(Kind::Internal);
-        Self::new(kind, stored.message).hint(stored.hint)
+        let kind = ErrorKind::from_code(&stored.code).unwrap_or(ErrorKind::Internal);
+        Self::new(kind, stored.message).with_hint(stored.hint)
     }
 }
 

@@ -5,18 +5,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use url::{Host, Url};
 
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 
 /// What the configuration allows beyond the public internet.
 #[derive(Debug, Default)]
-pub(super) struct Allowed {
+pub(super) struct AllowedTargets {
     networks: Vec<IpNet>,
     hosts: Vec<String>,
 }
 
-impl Allowed {
+impl AllowedTargets {
     /// Reads addresses (`127.0.0.1`), networks (`10.1.0.0/16`) and host names (`localhost`).
-    pub(super) fn read(texts: &[String]) -> Result<Self, Error> {
+    pub(super) fn parse(texts: &[String]) -> Result<Self, Error> {
         let mut allowed = Self::default();
         for text in texts {
             if let Ok(network) = text.parse::<IpNet>() {
@@ -31,7 +31,7 @@ impl Allowed {
                             "the allowed address {text:?} is neither an address, nor a network \
                              such as 10.0.0.0/8, nor a host name"
                         );
-                        return Err(Error::new(Kind::Configuration, message));
+                        return Err(Error::new(ErrorKind::Configuration, message));
                     }
                 }
             }
@@ -60,7 +60,7 @@ impl Allowed {
 ///
 /// # Errors
 /// The rule that it breaks.
-pub(super) fn check(url: &Url, allowed: &Allowed) -> Result<(), String> {
+pub(super) fn check(url: &Url, allowed: &AllowedTargets) -> Result<(), String> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err("only http and https are spoken".to_owned());
     }
@@ -95,7 +95,7 @@ fn is_localhost(name: &str) -> bool {
 ///
 /// # Errors
 /// The rule that it breaks.
-pub(super) fn check_address(address: IpAddr, allowed: &Allowed) -> Result<(), String> {
+pub(super) fn check_address(address: IpAddr, allowed: &AllowedTargets) -> Result<(), String> {
     match broken_rule(address) {
         Some(rule) if !allowed.has_address(address) => Err(format!("{address} is {rule}")),
         Some(_) | None => Ok(()),
@@ -290,21 +290,22 @@ mod tests {
     #[test]
     fn what_the_configuration_allows_is_exact() {
         let texts = ["10.1.0.0/16", "127.0.0.1", "::1", "Localhost"].map(str::to_owned);
-        let allowed = Allowed::read(&texts).unwrap();
+        let allowed = AllowedTargets::parse(&texts).unwrap();
         let passes = |address: &str| check_address(address.parse().unwrap(), &allowed).is_ok();
         assert!(passes("10.1.2.3") && passes("127.0.0.1") && passes("::1") && passes("1.1.1.1"));
         assert!(!passes("10.2.0.1") && !passes("127.0.0.2") && !passes("::ffff:10.2.0.1"));
         assert!(allowed.has_host("localhost") && allowed.has_host("LOCALHOST."));
         assert!(!allowed.has_host("localhost.evil.example"));
         for bad in ["", "10.0.0.0/33", "http://x", "a b", "::1/129"] {
-            assert!(Allowed::read(&[bad.to_owned()]).is_err(), "{bad}");
+            assert!(AllowedTargets::parse(&[bad.to_owned()]).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn metadata_of_clouds_is_opened_one_by_one_alone() {
         let read = |texts: &[&str]| {
-            Allowed::read(&texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>()).unwrap()
+            AllowedTargets::parse(&texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>())
+                .unwrap()
         };
         let networks = ["169.254.0.0/16", "100.64.0.0/10", "fc00::/7", "0.0.0.0/0", "::/0"];
         let allowed = read(&networks);

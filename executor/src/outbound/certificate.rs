@@ -8,28 +8,28 @@ use std::sync::Arc;
 use a2s::Domain;
 use zeroize::Zeroizing;
 
-use super::address::Allowed;
+use super::address::AllowedTargets;
 use super::client::build_client;
-use super::resolve::Resolver;
+use super::resolve::AddressResolver;
 use crate::config::{ClientCertificate, Config};
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 use crate::thread_local_clients::PerThread;
 
 /// A client for each host that is shown a certificate.
-pub(super) fn clients(
+pub(super) fn build_clients(
     config: &Config,
-    allowed: &Arc<Allowed>,
+    allowed: &Arc<AllowedTargets>,
 ) -> Result<BTreeMap<Domain, PerThread<reqwest::Client>>, Error> {
     let mut clients = BTreeMap::new();
     for (domain, files) in &config.client_certificates {
-        let shown = Shown::read(domain, files)?;
+        let shown = TlsSetup::load(domain, files)?;
         // An upstream is configuration, as for the other clients.
         let is_configured = config.upstreams.contains_key(domain);
         let (allowed, limits) = (Arc::clone(allowed), config.limits.clone());
         let make = move || {
             let resolver = match is_configured {
-                true => Resolver::open(),
-                false => Resolver::guarded(Arc::clone(&allowed)),
+                true => AddressResolver::unrestricted(),
+                false => AddressResolver::restricted(Arc::clone(&allowed)),
             };
             build_client(shown.builder(), resolver, &limits)
         };
@@ -39,22 +39,22 @@ pub(super) fn clients(
 }
 
 /// What a host is shown, and who vouches for it.
-struct Shown {
+struct TlsSetup {
     identity: reqwest::Identity,
     /// Those who vouch for the host, in place of those that the system trusts.
     authorities: Option<Vec<reqwest::Certificate>>,
 }
 
-impl Shown {
-    fn read(domain: &Domain, files: &ClientCertificate) -> Result<Self, Error> {
-        let mut pem = Zeroizing::new(read(domain, &files.key)?);
+impl TlsSetup {
+    fn load(domain: &Domain, files: &ClientCertificate) -> Result<Self, Error> {
+        let mut pem = Zeroizing::new(read_file(domain, &files.key)?);
         pem.push(b'\n');
-        pem.extend_from_slice(&read(domain, &files.certificate)?);
+        pem.extend_from_slice(&read_file(domain, &files.certificate)?);
         let identity = reqwest::Identity::from_pem(&pem)
             // Its words are about the form of the files; they do not quote them.
             .map_err(|_| unusable(domain, "key and certificate are not both there as PEM"))?;
         let authorities = files.authorities.as_deref().map(|path| {
-            let pem = read(domain, path)?;
+            let pem = read_file(domain, path)?;
             reqwest::Certificate::from_pem_bundle(&pem)
                 .ok()
                 .filter(|authorities| !authorities.is_empty())
@@ -72,14 +72,14 @@ impl Shown {
     }
 }
 
-fn read(domain: &Domain, path: &Path) -> Result<Vec<u8>, Error> {
+fn read_file(domain: &Domain, path: &Path) -> Result<Vec<u8>, Error> {
     std::fs::read(path)
         .map_err(|error| unusable(domain, format_args!("{}: {error}", path.display())))
 }
 
 fn unusable(domain: &Domain, why: impl Display) -> Error {
     let message = format!("the client certificate for {domain} cannot be used: {why}");
-    Error::new(Kind::Configuration, message)
+    Error::new(ErrorKind::Configuration, message)
 }
 
 #[cfg(test)]

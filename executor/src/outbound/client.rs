@@ -6,10 +6,10 @@ use std::time::Duration;
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 
-use super::resolve::Resolver;
-use super::send_error::{Failure, innermost};
+use super::resolve::AddressResolver;
+use super::send_error::{SendError, innermost};
 use crate::config::Limits;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 
 /// The most that the headers of an answer may come to.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
@@ -19,7 +19,7 @@ const POOL_IDLE: Duration = Duration::from_secs(4);
 
 pub(super) fn build_client(
     builder: reqwest::ClientBuilder,
-    resolver: Resolver,
+    resolver: AddressResolver,
     limits: &Limits,
 ) -> Result<reqwest::Client, Error> {
     builder
@@ -41,17 +41,20 @@ pub(super) fn build_client(
         .build()
         .map_err(|error| {
             let message = format!("no client for services can be made: {}", innermost(&error));
-            Error::new(Kind::Configuration, message)
+            Error::new(ErrorKind::Configuration, message)
         })
 }
 
 /// Refuses what the connection let through: too many headers, and compressed bodies.
-pub(super) fn check_headers(headers: &HeaderMap, host: impl Fn() -> String) -> Result<(), Failure> {
+pub(super) fn check_headers(
+    headers: &HeaderMap,
+    host: impl Fn() -> String,
+) -> Result<(), SendError> {
     let size: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     if MAX_HEADER_BYTES < size {
         let host = host();
         let message = format!("{host} answered with more than {MAX_HEADER_BYTES} bytes of headers");
-        return Err(Failure::sent(Kind::ResponseTooLarge, message));
+        return Err(SendError::after_send(ErrorKind::ResponseTooLarge, message));
     }
     let encodings = headers.get_all(CONTENT_ENCODING).iter();
     match encodings.into_iter().find(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
@@ -67,7 +70,7 @@ pub(super) fn check_headers(headers: &HeaderMap, host: impl Fn() -> String) -> R
             };
             let host = host();
             let message = format!("{host} answered in {which}, though asked for none");
-            Err(Failure::sent(Kind::NotJson, message))
+            Err(SendError::after_send(ErrorKind::NotJson, message))
         }
         None => Ok(()),
     }

@@ -4,8 +4,8 @@
 //! recorded and told stays without them. Every value is learnt as a secret of the run first, so that
 //! neither an error nor an answer can tell it.
 
-use a2s::api::{Credential, KeyPlace};
-use a2s::{ApiKeyPlace, Domain, HttpScheme, Secret, SecurityRequirement, SecurityScheme};
+use a2s::api::{Credential, KeyLocation};
+use a2s::{ApiKeyLocation, Domain, HttpScheme, Secret, SecurityRequirement, SecurityScheme};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -15,37 +15,37 @@ use percent_encoding::{percent_decode_str, utf8_percent_encode};
 use url::{Host, Url};
 use zeroize::Zeroizing;
 
-use super::Outbound;
-use super::token::{Need, Used};
-use crate::credential_requirements::{Access, Held};
-use crate::error::{Error, Kind};
+use super::OutboundClient;
+use super::token::{TokenNeed, UsedToken};
+use crate::credential_requirements::{AvailableCredentials, CredentialRequirement};
+use crate::error::{Error, ErrorKind};
 use crate::gate::Permitted;
 use crate::request::PreparedRequest;
 use crate::request::authority;
-use crate::secrets::{ADDRESS, Secrets};
-use crate::vault::Opened;
-use a2s::one_line;
+use crate::secrets::{ADDRESS, RunSecrets};
+use crate::vault::OpenedCredential;
+use a2s::to_single_line;
 
 /// The credentials that a permitted request goes with.
 #[derive(Debug)]
-pub(crate) struct Authorization<'s> {
+pub(crate) struct RequestAuthorization<'s> {
     /// What is known already.
-    known: Wire,
+    base: WireAdditions,
     /// The same with the tokens that were got.
-    equipped: Option<Wire>,
+    with_tokens: Option<WireAdditions>,
     /// Tokens that are got when the request is sent.
-    pub(super) needs: Vec<Need>,
+    pub(super) needs: Vec<TokenNeed>,
     /// Tokens that it was sent with the last time.
-    pub(super) used: Vec<Used>,
+    pub(super) used: Vec<UsedToken>,
     /// Who keeps them from being told.
-    pub(super) secrets: &'s Secrets,
+    pub(super) secrets: &'s RunSecrets,
     /// Whether the request leaves it to us to say which trace it belongs to.
-    may_follow: bool,
+    may_add_trace: bool,
 }
 
 /// What is added to a request on its way out.
 #[derive(Clone, Default)]
-pub(super) struct Wire {
+pub(super) struct WireAdditions {
     /// Scheme, host and port that it may go to; nowhere when there is none.
     origin: Option<url::Origin>,
     /// Which span the request belongs to.
@@ -56,28 +56,28 @@ pub(super) struct Wire {
     form: Vec<(&'static str, Secret)>,
 }
 
-impl std::fmt::Debug for Wire {
+impl std::fmt::Debug for WireAdditions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Wire")
     }
 }
 
-impl Outbound {
+impl OutboundClient {
     /// The credentials that there are for these requests. The registry is asked for the owners of a
     /// capability only where a grant to a publisher decides.
     ///
     /// # Errors
-    /// [`Kind::Store`] when the database fails, [`Kind::RegistryUnreachable`] when the owners of a capability
+    /// [`ErrorKind::Store`] when the database fails, [`ErrorKind::RegistryUnreachable`] when the owners of a capability
     /// cannot be found out.
-    pub(crate) async fn held<'a>(
+    pub(crate) async fn available_credentials<'a>(
         &self,
-        accesses: impl IntoIterator<Item = &'a Access>,
-    ) -> Result<Held, Error> {
+        accesses: impl IntoIterator<Item = &'a CredentialRequirement>,
+    ) -> Result<AvailableCredentials, Error> {
         let certified = self.certified.keys().cloned();
-        let mut held = Held::new(self.vault.list().await?, certified);
+        let mut held = AvailableCredentials::new(self.vault.list().await?, certified);
         for capability in held.unknown_publishers(accesses) {
             let owners = self.registry.list_owners(&capability).await?;
-            held.add_publishers(capability, owners);
+            held.add_owners(capability, owners);
         }
         Ok(held)
     }
@@ -85,39 +85,39 @@ impl Outbound {
     /// Chooses and opens the credentials that a request wants. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`Kind::CredentialMissing`] when no way to be let in is complete,
-    /// [`Kind::CredentialRefused`] when one may not be sent there, [`Kind::VaultKey`] when one does
+    /// [`ErrorKind::CredentialMissing`] when no way to be let in is complete,
+    /// [`ErrorKind::CredentialRefused`] when one may not be sent there, [`ErrorKind::VaultKey`] when one does
     /// not open.
     pub(crate) async fn authorize<'s>(
         &self,
         request: &Permitted<PreparedRequest>,
-        secrets: &'s Secrets,
-    ) -> Result<Authorization<'s>, Error> {
-        let wire = Wire::to(request.url());
-        let mut authorization = Authorization {
-            known: wire,
-            equipped: None,
+        secrets: &'s RunSecrets,
+    ) -> Result<RequestAuthorization<'s>, Error> {
+        let wire = WireAdditions::for_origin_of(request.url());
+        let mut authorization = RequestAuthorization {
+            base: wire,
+            with_tokens: None,
             needs: Vec::new(),
             used: Vec::new(),
             secrets,
-            may_follow: !request.has_own_trace(),
+            may_add_trace: !request.has_own_trace(),
         };
         let Some(access) = request.access() else { return Ok(authorization) };
         // Whatever an input may have made of the address, credentials are for one host.
         if !access.host().covers(request.url()) {
             let (to, host) = (authority(request.url()), access.host());
             let message = format!("the request goes to {to}, and its credentials are for {host}");
-            return Err(Error::new(Kind::CredentialRefused, message));
+            return Err(Error::new(ErrorKind::CredentialRefused, message));
         }
-        let held = self.held([access]).await?;
-        for wanted in access.choose(&held).map_err(|lack| lack.into_error())? {
+        let held = self.available_credentials([access]).await?;
+        for wanted in access.choose_alternative(&held).map_err(|lack| lack.into_error())? {
             // The certificate is the connection's.
             if wanted.scheme != Some(SecurityScheme::MutualTls) {
                 self.check_target(request.url())?;
-                let opened = self.vault.reveal(access.host(), &wanted.name).await?;
+                let opened = self.vault.open_credential(access.host(), &wanted.name).await?;
                 // Somebody may have removed it just now.
-                let opened = opened.ok_or_else(|| gone(access.host(), wanted))?;
-                authorization.add(access, wanted, opened)?;
+                let opened = opened.ok_or_else(|| credential_gone(access.host(), wanted))?;
+                authorization.add_credential(access, wanted, opened)?;
             }
         }
         Ok(authorization)
@@ -132,18 +132,18 @@ impl Outbound {
         &self,
         request: &Permitted<PreparedRequest>,
         first: &PreparedRequest,
-        secrets: &'s Secrets,
-    ) -> Result<Authorization<'s>, Error> {
+        secrets: &'s RunSecrets,
+    ) -> Result<RequestAuthorization<'s>, Error> {
         if request.url().origin() == first.url().origin() {
             return self.authorize(request, secrets).await;
         }
-        Ok(Authorization {
-            known: Wire::to(request.url()),
-            equipped: None,
+        Ok(RequestAuthorization {
+            base: WireAdditions::for_origin_of(request.url()),
+            with_tokens: None,
             needs: Vec::new(),
             used: Vec::new(),
             secrets,
-            may_follow: false,
+            may_add_trace: false,
         })
     }
 
@@ -160,80 +160,80 @@ impl Outbound {
             authority(url)
         );
         let hint = "Ask the author of the capability for an https address, or set an upstream.";
-        Err(Error::new(Kind::CredentialRefused, message).hint(hint))
+        Err(Error::new(ErrorKind::CredentialRefused, message).with_hint(hint))
     }
 }
 
-impl Authorization<'_> {
+impl RequestAuthorization<'_> {
     /// Goes with the headers of a trace, unless that is the document's own affair.
-    pub(crate) fn follow(&mut self, trace: HeaderMap) {
-        if self.may_follow {
-            self.known.trace = trace;
+    pub(crate) fn add_trace(&mut self, trace: HeaderMap) {
+        if self.may_add_trace {
+            self.base.trace = trace;
         }
     }
 
     /// What goes onto the wire.
-    pub(super) fn wire(&self) -> &Wire {
-        self.equipped.as_ref().unwrap_or(&self.known)
+    pub(super) fn additions(&self) -> &WireAdditions {
+        self.with_tokens.as_ref().unwrap_or(&self.base)
     }
 
     /// Goes with these tokens, too.
-    pub(super) fn equip(&mut self, used: Vec<Used>) -> Result<(), Error> {
-        let mut wire = self.known.clone();
+    pub(super) fn add_tokens(&mut self, used: Vec<UsedToken>) -> Result<(), Error> {
+        let mut wire = self.base.clone();
         for used in &used {
-            self.secrets.learn_credential(used.token().reveal())?;
-            let header = bearer(used.token()).ok_or_else(|| {
-                Error::new(Kind::TokenRefused, "the token does not fit into a header")
+            self.secrets.learn_credential(used.token().expose_secret())?;
+            let header = bearer_header(used.token()).ok_or_else(|| {
+                Error::new(ErrorKind::TokenRefused, "the token does not fit into a header")
             })?;
             wire.add_header(AUTHORIZATION, header)?;
         }
-        (self.equipped, self.used) = (Some(wire), used);
+        (self.with_tokens, self.used) = (Some(wire), used);
         Ok(())
     }
 
-    fn add(
+    fn add_credential(
         &mut self,
-        access: &Access,
+        access: &CredentialRequirement,
         wanted: &SecurityRequirement,
-        opened: Opened,
+        opened: OpenedCredential,
     ) -> Result<(), Error> {
-        learn(&opened.credential, self.secrets)?;
-        let name = one_line(&wanted.name, 100);
+        learn_credential(&opened.credential, self.secrets)?;
+        let name = to_single_line(&wanted.name, 100);
         let unfit = |what: &str| {
             let message = format!("the credential `{name}` has characters that no {what} takes");
             let hint = "Set it again without them.";
-            Error::new(Kind::CredentialRefused, message).hint(hint)
+            Error::new(ErrorKind::CredentialRefused, message).with_hint(hint)
         };
         match (&wanted.scheme, &opened.credential) {
             (
                 Some(SecurityScheme::ApiKey { place, name }),
                 Credential::ApiKey { value, place: only },
             ) => {
-                let asked = KeyPlace::new(*place, name);
-                if let Some(only) = only.as_ref().filter(|only| !only.is_same(&asked)) {
-                    return Err(misplaced(&wanted.name, only, &asked));
+                let asked = KeyLocation::new(*place, name);
+                if let Some(only) = only.as_ref().filter(|only| !only.is_same_location(&asked)) {
+                    return Err(wrong_key_location(&wanted.name, only, &asked));
                 }
-                let value = value.reveal();
+                let value = value.expose_secret();
                 match place {
-                    ApiKeyPlace::Header => {
+                    ApiKeyLocation::Header => {
                         let header = HeaderName::from_bytes(name.as_bytes());
                         let header = header.map_err(|_| unfit("header"))?;
-                        let value = sensitive(value).ok_or_else(|| unfit("header"))?;
-                        self.known.add_header(header, value)
+                        let value = sensitive_header(value).ok_or_else(|| unfit("header"))?;
+                        self.base.add_header(header, value)
                     }
-                    ApiKeyPlace::Query => {
+                    ApiKeyLocation::Query => {
                         let value = utf8_percent_encode(value, ADDRESS).to_string();
-                        let query = &mut self.known.query;
+                        let query = &mut self.base.query;
                         add_once(query, "query parameter", name, Zeroizing::new(value))
                     }
-                    ApiKeyPlace::Cookie => {
+                    ApiKeyLocation::Cookie => {
                         // What a cookie may hold (RFC 6265, section 4.1.1).
                         let fits = |byte: u8| byte.is_ascii_graphic() && !b"\",;\\".contains(&byte);
                         if !value.bytes().all(fits) {
                             return Err(unfit("cookie"));
                         }
                         let value = Zeroizing::new(value.to_owned());
-                        add_once(&mut self.known.cookies, "cookie", name, value)
+                        add_once(&mut self.base.cookies, "cookie", name, value)
                     }
                 }
             }
@@ -241,8 +241,8 @@ impl Authorization<'_> {
                 Some(SecurityScheme::Http { scheme: HttpScheme::Basic, .. }),
                 Credential::Basic { user, password },
             ) => {
-                let header = basic(user, password.reveal(), self.secrets)?;
-                self.known.add_header(AUTHORIZATION, header)
+                let header = basic_header(user, password.expose_secret(), self.secrets)?;
+                self.base.add_header(AUTHORIZATION, header)
             }
             (
                 Some(
@@ -252,25 +252,25 @@ impl Authorization<'_> {
                 ),
                 Credential::Bearer { token },
             ) => {
-                let header = bearer(token).ok_or_else(|| unfit("header"))?;
-                self.known.add_header(AUTHORIZATION, header)
+                let header = bearer_header(token).ok_or_else(|| unfit("header"))?;
+                self.base.add_header(AUTHORIZATION, header)
             }
             (Some(SecurityScheme::OAuth2(_)), Credential::Oauth2 { .. }) => {
                 let (host, wanted) = (access.host().clone(), wanted.clone());
-                self.needs.push(Need { host, wanted, opened });
+                self.needs.push(TokenNeed { host, requirement: wanted, credential: opened });
                 Ok(())
             }
             // A credential of another kind was set just now.
-            _ => Err(gone(access.host(), wanted)),
+            _ => Err(credential_gone(access.host(), wanted)),
         }
     }
 }
 
 /// The credential that was chosen is not there any more.
-pub(super) fn gone(host: &Domain, wanted: &SecurityRequirement) -> Error {
-    let name = one_line(&wanted.name, 100);
+pub(super) fn credential_gone(host: &Domain, wanted: &SecurityRequirement) -> Error {
+    let name = to_single_line(&wanted.name, 100);
     let message = format!("the credential `{name}` for {host} was removed or set anew just now");
-    Error::new(Kind::CredentialMissing, message).hint("Run it again, or store it again.")
+    Error::new(ErrorKind::CredentialMissing, message).with_hint("Run it again, or store it again.")
 }
 
 /// Adds a key at its place, once: which of two a service takes is anybody's guess.
@@ -281,59 +281,64 @@ fn add_once(
     value: Zeroizing<String>,
 ) -> Result<(), Error> {
     if keys.iter().any(|(known, _)| known == name) {
-        return Err(crowded(place, name));
+        return Err(duplicate_key(place, name));
     }
     keys.push((name.to_owned(), value));
     Ok(())
 }
 
 /// A document could publish a key by sending it as a text that others can read.
-fn misplaced(scheme: &str, only: &KeyPlace, asked: &KeyPlace) -> Error {
+fn wrong_key_location(scheme: &str, only: &KeyLocation, asked: &KeyLocation) -> Error {
     let [scheme, only, asked] =
-        [scheme, &only.to_string(), &asked.to_string()].map(|text| one_line(text, 220));
+        [scheme, &only.to_string(), &asked.to_string()].map(|text| to_single_line(text, 220));
     let message = format!(
         "the credential `{scheme}` was stored for `{only}`, and the document sends it as `{asked}`"
     );
     let hint = "If the service takes it there, store it again for that place with `--in`.";
-    Error::new(Kind::CredentialRefused, message).hint(hint)
+    Error::new(ErrorKind::CredentialRefused, message).with_hint(hint)
 }
 
-fn crowded(place: &str, name: &str) -> Error {
-    let message = format!("two credentials want the {place} `{}`", one_line(name, 100));
+fn duplicate_key(place: &str, name: &str) -> Error {
+    let message = format!("two credentials want the {place} `{}`", to_single_line(name, 100));
     let hint = "Ask the author of the capability to correct its `security`.";
-    Error::new(Kind::CredentialRefused, message).hint(hint)
+    Error::new(ErrorKind::CredentialRefused, message).with_hint(hint)
 }
 
 /// Keeps every secret part of a credential from being told.
-pub(super) fn learn(credential: &Credential, secrets: &Secrets) -> Result<(), Error> {
+pub(super) fn learn_credential(credential: &Credential, secrets: &RunSecrets) -> Result<(), Error> {
     match credential {
         Credential::ApiKey { value: secret, .. }
         | Credential::Basic { password: secret, .. }
-        | Credential::Bearer { token: secret } => secrets.learn_credential(secret.reveal()),
+        | Credential::Bearer { token: secret } => secrets.learn_credential(secret.expose_secret()),
         Credential::Oauth2 { client_secret, refresh_token, .. } => {
-            secrets.learn_credential(client_secret.reveal())?;
+            secrets.learn_credential(client_secret.expose_secret())?;
             let refresh_token = refresh_token.as_ref();
-            refresh_token.map_or(Ok(()), |token| secrets.learn_credential(token.reveal()))
+            refresh_token.map_or(Ok(()), |token| secrets.learn_credential(token.expose_secret()))
         }
     }
 }
 
 /// The header of HTTP basic: user and password in UTF-8 (RFC 7617).
-pub(super) fn basic(user: &str, password: &str, secrets: &Secrets) -> Result<HeaderValue, Error> {
+pub(super) fn basic_header(
+    user: &str,
+    password: &str,
+    secrets: &RunSecrets,
+) -> Result<HeaderValue, Error> {
     let pair = Zeroizing::new(format!("{user}:{password}"));
     let encoded = Zeroizing::new(STANDARD.encode(pair.as_bytes()));
     secrets.learn_credential(&encoded)?;
     let text = Zeroizing::new(format!("Basic {}", *encoded));
-    sensitive(&text).ok_or_else(|| Error::new(Kind::Internal, "base64 does not fit into a header"))
+    sensitive_header(&text)
+        .ok_or_else(|| Error::new(ErrorKind::Internal, "base64 does not fit into a header"))
 }
 
 /// The header of a bearer token.
-fn bearer(token: &Secret) -> Option<HeaderValue> {
-    sensitive(&Zeroizing::new(format!("Bearer {}", token.reveal())))
+fn bearer_header(token: &Secret) -> Option<HeaderValue> {
+    sensitive_header(&Zeroizing::new(format!("Bearer {}", token.expose_secret())))
 }
 
 /// A header that the HTTP client does not show in its logs either.
-fn sensitive(text: &str) -> Option<HeaderValue> {
+fn sensitive_header(text: &str) -> Option<HeaderValue> {
     let visible = text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
     let mut value = HeaderValue::from_str(text).ok().filter(|_| visible)?;
     value.set_sensitive(true);
@@ -352,16 +357,16 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-impl Wire {
+impl WireAdditions {
     /// Nothing yet, for the origin of `url`.
-    pub(super) fn to(url: &Url) -> Self {
+    pub(super) fn for_origin_of(url: &Url) -> Self {
         Self { origin: Some(url.origin()), ..Self::default() }
     }
 
     /// Adds a header, once: two credentials cannot stand in one.
     pub(super) fn add_header(&mut self, name: HeaderName, value: HeaderValue) -> Result<(), Error> {
         if self.headers.iter().any(|(known, _)| *known == name) {
-            return Err(crowded("header", name.as_str()));
+            return Err(duplicate_key("header", name.as_str()));
         }
         self.headers.push((name, value));
         Ok(())
@@ -374,7 +379,7 @@ impl Wire {
 
     /// Whether a request to `url`, an address in the document's terms, may carry this: the origin is
     /// the one that the credentials are for.
-    fn goes_to(&self, url: &Url) -> bool {
+    fn applies_to(&self, url: &Url) -> bool {
         self.origin.as_ref() == Some(&url.origin())
     }
 
@@ -382,7 +387,7 @@ impl Wire {
     /// go into the query. What has the name of a key is replaced.
     pub(super) fn address(&self, url: &Url, target: &Url) -> Url {
         let mut address = target.clone();
-        if self.query.is_empty() || !self.goes_to(url) {
+        if self.query.is_empty() || !self.applies_to(url) {
             return address;
         }
         let is_key = |pair: &&str| {
@@ -404,7 +409,7 @@ impl Wire {
     /// The headers with those of credentials.
     pub(super) fn headers(&self, url: &Url, headers: &HeaderMap) -> HeaderMap {
         let mut all = headers.clone();
-        if !self.goes_to(url) {
+        if !self.applies_to(url) {
             return all;
         }
         for (name, value) in &self.trace {
@@ -423,7 +428,7 @@ impl Wire {
             let mut pairs: Vec<String> = given.map(str::to_owned).collect();
             pairs.extend(self.cookies.iter().map(|(name, value)| format!("{name}={}", **value)));
             // Names and values were checked when they were added.
-            if let Some(value) = sensitive(&Zeroizing::new(pairs.join("; "))) {
+            if let Some(value) = sensitive_header(&Zeroizing::new(pairs.join("; "))) {
                 all.insert(COOKIE, value);
             }
         }
@@ -432,13 +437,13 @@ impl Wire {
 
     /// The body with the fields of credentials behind it.
     pub(super) fn body(&self, url: &Url, body: Option<&Bytes>) -> Option<Bytes> {
-        if self.form.is_empty() || !self.goes_to(url) {
+        if self.form.is_empty() || !self.applies_to(url) {
             return body.cloned();
         }
         let given = body.map(|body| String::from_utf8_lossy(body).into_owned()).unwrap_or_default();
         let mut form = url::form_urlencoded::Serializer::new(given);
         for (name, value) in &self.form {
-            form.append_pair(name, value.reveal());
+            form.append_pair(name, value.expose_secret());
         }
         Some(Bytes::from(form.finish()))
     }

@@ -15,44 +15,44 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use url::Url;
 
-use super::Failure;
-use crate::config::{HostLimits, Hosts};
-use crate::error::Kind;
+use super::SendError;
+use crate::config::{HostLimitSet, HostLimits};
+use crate::error::ErrorKind;
 use crate::request::authority;
-pub(super) use circuit_breaker::Health;
-use circuit_breaker::{Breaker, State};
+pub(super) use circuit_breaker::HostSignal;
+use circuit_breaker::{BreakerState, CircuitBreaker};
 
 /// Hosts whose lanes are remembered; those without anybody, and nothing to remember, are forgotten
 /// first.
-const MAX_LANES: usize = 1_024;
+const MAX_HOSTS: usize = 1_024;
 
 /// Tenants of one host whose failures are counted apart; further ones share one count.
 const MAX_TENANTS: usize = 256;
 
 /// How long it is told how a host was doing: what is older says little about now.
-const FRESH: Duration = Duration::from_secs(60);
+const HEALTH_WINDOW: Duration = Duration::from_secs(60);
 
 /// The lanes of all hosts.
 #[derive(Debug)]
-pub(super) struct Lanes {
-    hosts: Hosts,
-    lanes: Mutex<BTreeMap<String, Arc<Lane>>>,
+pub(super) struct HostLimiters {
+    hosts: HostLimitSet,
+    limiters: Mutex<BTreeMap<String, Arc<HostLimiter>>>,
 }
 
 /// The lane of one host.
 #[derive(Debug)]
-struct Lane {
+struct HostLimiter {
     host: String,
     limits: HostLimits,
     slots: Arc<Semaphore>,
     rate: Option<DefaultDirectRateLimiter>,
     /// Who is next: the rate is waited for one after another.
     next: tokio::sync::Mutex<()>,
-    state: Mutex<Shared>,
+    state: Mutex<LimiterState>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct LimiterState {
     /// By tenant: the failures of one, who may bring them about, close the host for no other.
     tenants: BTreeMap<String, TenantState>,
     /// Until when the host has asked to be left alone.
@@ -62,31 +62,31 @@ struct Shared {
 /// The failures of one tenant's requests to a host.
 #[derive(Debug)]
 struct TenantState {
-    breaker: Breaker,
+    breaker: CircuitBreaker,
     /// When a request last told something about the host.
     settled_at: Option<Instant>,
 }
 
 impl TenantState {
     /// Whether forgetting it would forget something about the host.
-    fn is_marked(&self) -> bool {
-        self.breaker.state() != State::Closed
+    fn has_history(&self) -> bool {
+        self.breaker.state() != BreakerState::Closed
     }
 }
 
-impl Shared {
+impl LimiterState {
     /// The state of a tenant. Beyond the limit those without failures are forgotten first; then
     /// further tenants share the state of the empty name.
     fn tenant(&mut self, name: &str, limits: &HostLimits) -> &mut TenantState {
         let mut name = name;
         if !self.tenants.contains_key(name) && MAX_TENANTS <= self.tenants.len() {
-            self.tenants.retain(|_, state| state.breaker.failures() != 0 || state.is_marked());
+            self.tenants.retain(|_, state| state.breaker.failures() != 0 || state.has_history());
             if MAX_TENANTS <= self.tenants.len() {
                 name = "";
             }
         }
         self.tenants.entry(name.to_owned()).or_insert_with(|| TenantState {
-            breaker: Breaker::new(limits.breaker_failures, limits.breaker_pause),
+            breaker: CircuitBreaker::new(limits.breaker_failures, limits.breaker_pause),
             settled_at: None,
         })
     }
@@ -95,16 +95,16 @@ impl Shared {
 /// The right to send one request to a host. Whoever has it settles it; one that is dropped was
 /// given up.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    lane: Arc<Lane>,
+pub(crate) struct SendPermit {
+    limiter: Arc<HostLimiter>,
     tenant: String,
     _slot: OwnedSemaphorePermit,
-    health: Health,
+    signal: HostSignal,
 }
 
 /// A request has to wait for its turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wait {
+pub(crate) struct Throttle {
     /// Host and port.
     pub(crate) host: String,
     /// For what.
@@ -113,9 +113,9 @@ pub(crate) struct Wait {
     pub(crate) time: Option<Duration>,
 }
 
-impl Lanes {
-    pub(super) fn new(hosts: Hosts) -> Self {
-        Self { hosts, lanes: Mutex::default() }
+impl HostLimiters {
+    pub(super) fn new(hosts: HostLimitSet) -> Self {
+        Self { hosts, limiters: Mutex::default() }
     }
 
     /// Waits for the turn of a request of `tenant` to `url`, at most `time`. `redirected` says that the
@@ -123,53 +123,53 @@ impl Lanes {
     ///
     /// # Errors
     /// When it takes too long, or the host is left alone. Nothing was sent then.
-    pub(super) async fn turn(
+    pub(super) async fn acquire(
         &self,
         tenant: &str,
         (url, redirected): (&Url, bool),
         time: Duration,
-        on_wait: &(dyn Fn(Wait) + Sync),
-    ) -> Result<Turn, Failure> {
-        let lane = self.lane(url, redirected);
-        timeout(time, lane.enter(tenant, on_wait)).await.unwrap_or_else(|_| {
+        on_wait: &(dyn Fn(Throttle) + Sync),
+    ) -> Result<SendPermit, SendError> {
+        let lane = self.limiter(url, redirected);
+        timeout(time, lane.acquire(tenant, on_wait)).await.unwrap_or_else(|_| {
             let seconds = time.as_secs_f32();
             let message = format!("the turn for {} did not come within {seconds} s", lane.host);
-            Err(Failure::unsent(Kind::Timeout, message))
+            Err(SendError::not_sent(ErrorKind::Timeout, message))
         })
     }
 
     /// What is known of each host, by name.
     pub(super) fn states(&self) -> Vec<HostState> {
-        let lanes: Vec<_> = lock(&self.lanes).values().cloned().collect();
+        let lanes: Vec<_> = lock(&self.limiters).values().cloned().collect();
         lanes.iter().map(|lane| lane.state()).collect()
     }
 
     /// How the hosts are doing that were asked something a short time ago.
-    pub(super) fn health(&self) -> Vec<HostHealth> {
-        let lanes: Vec<_> = lock(&self.lanes).values().cloned().collect();
+    pub(super) fn recent_health(&self) -> Vec<HostHealth> {
+        let lanes: Vec<_> = lock(&self.limiters).values().cloned().collect();
         lanes.iter().filter_map(|lane| lane.health()).collect()
     }
 
-    fn lane(&self, url: &Url, redirected: bool) -> Arc<Lane> {
+    fn limiter(&self, url: &Url, redirected: bool) -> Arc<HostLimiter> {
         let host = authority(url);
-        let mut lanes = lock(&self.lanes);
-        if MAX_LANES <= lanes.len() {
-            lanes.retain(|_, lane| 1 < Arc::strong_count(lane) || lane.is_marked());
+        let mut lanes = lock(&self.limiters);
+        if MAX_HOSTS <= lanes.len() {
+            lanes.retain(|_, lane| 1 < Arc::strong_count(lane) || lane.has_history());
         }
         if let Some(lane) = lanes.get(&host) {
             return Arc::clone(lane);
         }
-        let lane = Arc::new(Lane::new(host.clone(), self.hosts.limits_of(url, redirected)));
+        let lane = Arc::new(HostLimiter::new(host.clone(), self.hosts.limits_of(url, redirected)));
         lanes.insert(host, Arc::clone(&lane));
         lane
     }
 }
 
-impl Hosts {
+impl HostLimitSet {
     /// How the host of `url` is treated. One that is led elsewhere has no rate of its own accord:
     /// what stands there is the operator's.
     fn limits_of(&self, url: &Url, redirected: bool) -> HostLimits {
-        let own = self.own.iter().find(|(domain, _)| domain.covers(url));
+        let own = self.by_host.iter().find(|(domain, _)| domain.covers(url));
         match own {
             Some((_, limits)) => limits.clone(),
             None if redirected => HostLimits { requests_per_second: None, ..self.default.clone() },
@@ -178,7 +178,7 @@ impl Hosts {
     }
 }
 
-impl Lane {
+impl HostLimiter {
     fn new(host: String, limits: HostLimits) -> Self {
         let rate = limits
             .requests_per_second
@@ -193,12 +193,12 @@ impl Lane {
         }
     }
 
-    async fn enter(
+    async fn acquire(
         self: &Arc<Self>,
         tenant: &str,
-        on_wait: &(dyn Fn(Wait) + Sync),
-    ) -> Result<Turn, Failure> {
-        let tell = |reason, time| on_wait(Wait { host: self.host.clone(), reason, time });
+        on_wait: &(dyn Fn(Throttle) + Sync),
+    ) -> Result<SendPermit, SendError> {
+        let tell = |reason, time| on_wait(Throttle { host: self.host.clone(), reason, time });
         self.check_breaker(tenant)?;
         let slots = Arc::clone(&self.slots);
         let slot = match Arc::clone(&slots).try_acquire_owned() {
@@ -206,11 +206,14 @@ impl Lane {
             Err(_) => {
                 tell(WaitReason::Concurrency, None);
                 // Never closed.
-                slots.acquire_owned().await.map_err(|_| self.left_alone(tenant, Duration::ZERO))?
+                slots
+                    .acquire_owned()
+                    .await
+                    .map_err(|_| self.to_pause_error(tenant, Duration::ZERO))?
             }
         };
         let next = self.next.lock().await;
-        if let Some(time) = self.quiet_for() {
+        if let Some(time) = self.remaining_quiet_time() {
             tell(WaitReason::RetryAfter, Some(time));
             tokio::time::sleep(time).await;
         }
@@ -226,40 +229,46 @@ impl Lane {
         }
         drop(next);
         let admitted = lock(&self.state).tenant(tenant, &self.limits).breaker.admit(Instant::now());
-        admitted.map_err(|pause| self.left_alone(tenant, pause))?;
+        admitted.map_err(|pause| self.to_pause_error(tenant, pause))?;
         let tenant = tenant.to_owned();
-        Ok(Turn { lane: Arc::clone(self), tenant, _slot: slot, health: Health::Unknown })
+        Ok(SendPermit {
+            limiter: Arc::clone(self),
+            tenant,
+            _slot: slot,
+            signal: HostSignal::Unknown,
+        })
     }
 
-    fn check_breaker(&self, tenant: &str) -> Result<(), Failure> {
+    fn check_breaker(&self, tenant: &str) -> Result<(), SendError> {
         let checked = lock(&self.state).tenant(tenant, &self.limits).breaker.check(Instant::now());
-        checked.map_err(|pause| self.left_alone(tenant, pause))
+        checked.map_err(|pause| self.to_pause_error(tenant, pause))
     }
 
-    fn left_alone(&self, tenant: &str, pause: Duration) -> Failure {
+    fn to_pause_error(&self, tenant: &str, pause: Duration) -> SendError {
         let mut shared = lock(&self.state);
         let breaker = &shared.tenant(tenant, &self.limits).breaker;
         let (failures, seconds) = (breaker.failures(), pause.as_secs().max(1));
         let (kind, what) = match breaker.is_unreachable() {
-            true => (Kind::HostUnreachable, "could not be reached from here"),
-            false => (Kind::HostPaused, "failed"),
+            true => (ErrorKind::HostUnreachable, "could not be reached from here"),
+            false => (ErrorKind::HostPaused, "failed"),
         };
         let message = format!(
             "{} {what} {failures} times in a row, and is left alone for {seconds} s",
             self.host
         );
-        Failure::unsent(kind, message)
+        SendError::not_sent(kind, message)
     }
 
     /// How long the host wants to be left alone.
-    fn quiet_for(&self) -> Option<Duration> {
+    fn remaining_quiet_time(&self) -> Option<Duration> {
         let until = lock(&self.state).quiet_until?;
         Some(until.saturating_duration_since(Instant::now())).filter(|time| !time.is_zero())
     }
 
     /// Whether forgetting the lane would forget something about the host.
-    fn is_marked(&self) -> bool {
-        self.quiet_for().is_some() || lock(&self.state).tenants.values().any(TenantState::is_marked)
+    fn has_history(&self) -> bool {
+        self.remaining_quiet_time().is_some()
+            || lock(&self.state).tenants.values().any(TenantState::has_history)
     }
 
     /// None when the last request is too long ago to tell, or no connection came up: then this machine
@@ -269,13 +278,15 @@ impl Lane {
         let host = Domain::new(&self.host).ok()?;
         let shared = lock(&self.state);
         let is_fresh = |state: &&TenantState| {
-            state.settled_at.is_some_and(|at| at.elapsed() < FRESH)
+            state.settled_at.is_some_and(|at| at.elapsed() < HEALTH_WINDOW)
                 && !state.breaker.is_unreachable()
         };
         let fresh = shared.tenants.values().filter(is_fresh);
         let health = fresh.map(|state| match state.breaker.state() {
-            State::Open(_) => 0.0,
-            State::Closed | State::Trial => 1.0 / (1.0 + f64::from(state.breaker.failures())),
+            BreakerState::Open(_) => 0.0,
+            BreakerState::Closed | BreakerState::Trial => {
+                1.0 / (1.0 + f64::from(state.breaker.failures()))
+            }
         });
         Some(HostHealth { host, health: health.reduce(f64::max)? })
     }
@@ -283,20 +294,20 @@ impl Lane {
     fn state(&self) -> HostState {
         let max_concurrency = self.limits.max_concurrency.get();
         let free = u32::try_from(self.slots.available_permits()).unwrap_or(u32::MAX);
-        let quiet = self.quiet_for();
+        let quiet = self.remaining_quiet_time();
         let shared = lock(&self.state);
         // Of several tenants the one is shown for whom the host does worst.
-        let severity = |state: &State| match state {
-            State::Closed => 0,
-            State::Trial => 1,
-            State::Open(_) => 2,
+        let severity = |state: &BreakerState| match state {
+            BreakerState::Closed => 0,
+            BreakerState::Trial => 1,
+            BreakerState::Open(_) => 2,
         };
         let states = shared.tenants.values().map(|tenant| tenant.breaker.state());
-        let state = states.max_by_key(severity).unwrap_or(State::Closed);
+        let state = states.max_by_key(severity).unwrap_or(BreakerState::Closed);
         let failures = shared.tenants.values().map(|tenant| tenant.breaker.failures()).max();
         let until = |tenant: &TenantState| match tenant.breaker.state() {
-            State::Open(until) => Some(until.saturating_duration_since(Instant::now())),
-            State::Closed | State::Trial => None,
+            BreakerState::Open(until) => Some(until.saturating_duration_since(Instant::now())),
+            BreakerState::Closed | BreakerState::Trial => None,
         };
         let open = shared.tenants.values().filter_map(until).max();
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -306,9 +317,9 @@ impl Lane {
             max_concurrency,
             failures: failures.unwrap_or(0),
             breaker: match state {
-                State::Closed => "closed",
-                State::Open(_) => "open",
-                State::Trial => "half_open",
+                BreakerState::Closed => "closed",
+                BreakerState::Open(_) => "open",
+                BreakerState::Trial => "half_open",
             }
             .to_owned(),
             paused_ms: open.max(quiet).map(milliseconds),
@@ -316,25 +327,25 @@ impl Lane {
     }
 }
 
-impl Turn {
+impl SendPermit {
     /// The request has ended, and tells this of its host.
-    pub(super) fn settle(mut self, health: Health, quiet: Option<Duration>) {
-        self.health = health;
+    pub(super) fn settle(mut self, health: HostSignal, quiet: Option<Duration>) {
+        self.signal = health;
         if let Some(quiet) = quiet {
             let until = Instant::now() + quiet;
-            let mut shared = lock(&self.lane.state);
+            let mut shared = lock(&self.limiter.state);
             shared.quiet_until = shared.quiet_until.max(Some(until));
         }
     }
 }
 
-impl Drop for Turn {
+impl Drop for SendPermit {
     fn drop(&mut self) {
         let now = Instant::now();
-        let mut shared = lock(&self.lane.state);
-        let state = shared.tenant(&self.tenant, &self.lane.limits);
-        state.breaker.settle(self.health, now);
-        if self.health != Health::Unknown {
+        let mut shared = lock(&self.limiter.state);
+        let state = shared.tenant(&self.tenant, &self.limiter.limits);
+        state.breaker.settle(self.signal, now);
+        if self.signal != HostSignal::Unknown {
             state.settled_at = Some(now);
         }
     }
@@ -353,10 +364,10 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(5);
 
-    fn lanes(change: impl FnOnce(&mut HostLimits)) -> Lanes {
-        let mut hosts = Hosts::default();
+    fn lanes(change: impl FnOnce(&mut HostLimits)) -> HostLimiters {
+        let mut hosts = HostLimitSet::default();
         change(&mut hosts.default);
-        Lanes::new(hosts)
+        HostLimiters::new(hosts)
     }
 
     fn number(n: u32) -> NonZeroU32 {
@@ -365,14 +376,14 @@ mod tests {
 
     /// A turn that comes soon or not at all, and for what it waited.
     async fn turn_at(
-        lanes: &Lanes,
+        lanes: &HostLimiters,
         url: &str,
         redirected: bool,
-    ) -> (Result<Turn, Kind>, Vec<WaitReason>) {
+    ) -> (Result<SendPermit, ErrorKind>, Vec<WaitReason>) {
         let waits = Mutex::<Vec<WaitReason>>::default();
-        let on_wait = |wait: Wait| lock(&waits).push(wait.reason);
+        let on_wait = |wait: Throttle| lock(&waits).push(wait.reason);
         let url = url.parse().unwrap();
-        let turn = lanes.turn("owner", (&url, redirected), SOON, &on_wait).await;
+        let turn = lanes.acquire("owner", (&url, redirected), SOON, &on_wait).await;
         let turn = turn.map_err(|failure| {
             assert!(!failure.sent);
             failure.error.kind
@@ -381,7 +392,7 @@ mod tests {
         (turn, waits)
     }
 
-    async fn turn(lanes: &Lanes) -> (Result<Turn, Kind>, Vec<WaitReason>) {
+    async fn turn(lanes: &HostLimiters) -> (Result<SendPermit, ErrorKind>, Vec<WaitReason>) {
         turn_at(lanes, "https://api.example/", false).await
     }
 
@@ -392,7 +403,7 @@ mod tests {
         let _second = turn(&lanes).await.0.unwrap();
         assert_eq!(lanes.states()[0].in_flight, 2);
         let (third, waits) = turn(&lanes).await;
-        assert_eq!((third.unwrap_err(), waits), (Kind::Timeout, vec![WaitReason::Concurrency]));
+        assert_eq!((third.unwrap_err(), waits), (ErrorKind::Timeout, vec![WaitReason::Concurrency]));
         assert!(turn_at(&lanes, "https://other.example/", false).await.0.is_ok());
         assert!(turn_at(&lanes, "https://api.example:8443/", false).await.0.is_ok());
         drop(first);
@@ -411,7 +422,7 @@ mod tests {
             assert!(turn(&lanes).await.0.is_ok());
         }
         let (fourth, waits) = turn(&lanes).await;
-        assert_eq!((fourth.unwrap_err(), waits), (Kind::Timeout, vec![WaitReason::Rate]));
+        assert_eq!((fourth.unwrap_err(), waits), (ErrorKind::Timeout, vec![WaitReason::Rate]));
         // What the operator leads elsewhere is the operator's.
         for _ in 0..200 {
             let (turn, waits) = turn_at(&lanes, "https://led.example/", true).await;
@@ -421,10 +432,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_host_has_limits_of_its_own() {
-        let mut hosts = Hosts::default();
+        let mut hosts = HostLimitSet::default();
         let one = HostLimits { max_concurrency: number(1), ..HostLimits::default() };
-        hosts.own.insert(Domain::new("api.example").unwrap(), one);
-        let lanes = Lanes::new(hosts);
+        hosts.by_host.insert(Domain::new("api.example").unwrap(), one);
+        let lanes = HostLimiters::new(hosts);
         let _first = turn(&lanes).await.0.unwrap();
         assert!(turn(&lanes).await.0.is_err());
         let _other = turn_at(&lanes, "https://other.example/", false).await.0.unwrap();
@@ -435,16 +446,16 @@ mod tests {
     async fn a_host_that_asks_for_a_rest_gets_it_from_everybody() {
         let lanes = lanes(|_| {});
         let rest = Some(Duration::from_secs(60));
-        turn(&lanes).await.0.unwrap().settle(Health::Good, rest);
+        turn(&lanes).await.0.unwrap().settle(HostSignal::Good, rest);
         turn(&lanes).await.0.unwrap_err();
         let (refused, waits) = turn(&lanes).await;
-        assert_eq!((refused.unwrap_err(), waits), (Kind::Timeout, vec![WaitReason::RetryAfter]));
+        assert_eq!((refused.unwrap_err(), waits), (ErrorKind::Timeout, vec![WaitReason::RetryAfter]));
         // A shorter one asked for later does not make it shorter.
-        let lane = lanes.lane(&"https://api.example/".parse().unwrap(), false);
-        let slot = Arc::clone(&lane.slots).acquire_owned().await.unwrap();
+        let limiter = lanes.limiter(&"https://api.example/".parse().unwrap(), false);
+        let slot = Arc::clone(&limiter.slots).acquire_owned().await.unwrap();
         let tenant = "owner".to_owned();
-        let late = Turn { lane, tenant, _slot: slot, health: Health::Unknown };
-        late.settle(Health::Good, Some(Duration::ZERO));
+        let late = SendPermit { limiter, tenant, _slot: slot, signal: HostSignal::Unknown };
+        late.settle(HostSignal::Good, Some(Duration::ZERO));
         assert!(lanes.states()[0].paused_ms > Some(30_000));
     }
 
@@ -452,10 +463,10 @@ mod tests {
     async fn a_host_that_fails_again_and_again_is_left_alone() {
         let lanes = lanes(|limits| limits.breaker_failures = 3);
         for _ in 0..3 {
-            turn(&lanes).await.0.unwrap().settle(Health::Bad, None);
+            turn(&lanes).await.0.unwrap().settle(HostSignal::Bad, None);
         }
         let (refused, waits) = turn(&lanes).await;
-        assert_eq!((refused.unwrap_err(), waits), (Kind::HostPaused, vec![]));
+        assert_eq!((refused.unwrap_err(), waits), (ErrorKind::HostPaused, vec![]));
         let state = &lanes.states()[0];
         assert_eq!((state.breaker.as_str(), state.failures, state.in_flight), ("open", 3, 0));
         assert!(state.paused_ms.is_some());
@@ -467,12 +478,12 @@ mod tests {
     async fn a_host_that_is_not_reached_is_left_alone_and_blamed_for_nothing() {
         let lanes = lanes(|limits| limits.breaker_failures = 3);
         for _ in 0..3 {
-            turn(&lanes).await.0.unwrap().settle(Health::Unreachable, None);
+            turn(&lanes).await.0.unwrap().settle(HostSignal::Unreachable, None);
         }
         let (refused, _) = turn(&lanes).await;
-        assert_eq!(refused.unwrap_err(), Kind::HostUnreachable);
+        assert_eq!(refused.unwrap_err(), ErrorKind::HostUnreachable);
         assert_eq!(lanes.states()[0].breaker, "open");
-        assert_eq!(lanes.health(), []);
+        assert_eq!(lanes.recent_health(), []);
     }
 
     #[tokio::test]
@@ -483,53 +494,53 @@ mod tests {
             limits.requests_per_second = None;
         });
         let url = "https://api.example/".parse().unwrap();
-        let turn = async |tenant: &str| lanes.turn(tenant, (&url, false), SOON, &|_| {}).await;
+        let turn = async |tenant: &str| lanes.acquire(tenant, (&url, false), SOON, &|_| {}).await;
         for _ in 0..3 {
-            turn("bob").await.unwrap().settle(Health::Bad, None);
+            turn("bob").await.unwrap().settle(HostSignal::Bad, None);
         }
-        assert_eq!(turn("bob").await.unwrap_err().error.kind, Kind::HostPaused);
-        turn("alice").await.unwrap().settle(Health::Good, None);
+        assert_eq!(turn("bob").await.unwrap_err().error.kind, ErrorKind::HostPaused);
+        turn("alice").await.unwrap().settle(HostSignal::Good, None);
         // The success of one opens it for no other, either.
-        assert_eq!(turn("bob").await.unwrap_err().error.kind, Kind::HostPaused);
+        assert_eq!(turn("bob").await.unwrap_err().error.kind, ErrorKind::HostPaused);
         assert_eq!((lanes.states()[0].breaker.as_str(), lanes.states()[0].failures), ("open", 3));
-        assert_eq!(lanes.health()[0].health, 1.0);
+        assert_eq!(lanes.recent_health()[0].health, 1.0);
         // However many tenants there are, what is known of them is bounded. Alice, who had no failure, is
         // forgotten; the tenants beyond the bound share one count, which three of them use up.
         let mut refused = Vec::new();
         for n in 0..2 * MAX_TENANTS {
             match turn(&format!("t{n}")).await {
-                Ok(turn) => turn.settle(Health::Bad, None),
+                Ok(turn) => turn.settle(HostSignal::Bad, None),
                 Err(failure) => refused.push((n, failure.error.kind)),
             }
         }
         let beyond = MAX_TENANTS - 1..2 * MAX_TENANTS;
-        let expected: Vec<_> = beyond.skip(3).map(|n| (n, Kind::HostPaused)).collect();
+        let expected: Vec<_> = beyond.skip(3).map(|n| (n, ErrorKind::HostPaused)).collect();
         assert_eq!(refused, expected);
-        let lane = lanes.lane(&url, false);
+        let lane = lanes.limiter(&url, false);
         assert_eq!(lock(&lane.state).tenants.len(), MAX_TENANTS + 1);
         drop(turn("t0").await.unwrap());
-        assert_eq!(turn("bob").await.unwrap_err().error.kind, Kind::HostPaused);
+        assert_eq!(turn("bob").await.unwrap_err().error.kind, ErrorKind::HostPaused);
     }
 
     #[tokio::test]
     async fn health_tells_of_hosts_that_were_asked_just_now() {
         let lanes = lanes(|limits| limits.breaker_failures = 3);
         let health = || -> Vec<_> {
-            lanes.health().iter().map(|host| (host.host.to_string(), host.health)).collect()
+            lanes.recent_health().iter().map(|host| (host.host.to_string(), host.health)).collect()
         };
         let host = "api.example".to_owned();
         // One that was given up tells nothing.
         drop(turn(&lanes).await.0.unwrap());
         assert_eq!(health(), []);
-        turn(&lanes).await.0.unwrap().settle(Health::Good, None);
+        turn(&lanes).await.0.unwrap().settle(HostSignal::Good, None);
         assert_eq!(health(), [(host.clone(), 1.0)]);
         for expected in [0.5, 1.0 / 3.0, 0.0] {
-            turn(&lanes).await.0.unwrap().settle(Health::Bad, None);
+            turn(&lanes).await.0.unwrap().settle(HostSignal::Bad, None);
             assert_eq!(health(), [(host.clone(), expected)]);
         }
-        let lane = lanes.lane(&"https://api.example/".parse().unwrap(), false);
-        let old = Instant::now().checked_sub(FRESH);
-        lock(&lane.state).tenants.values_mut().for_each(|state| state.settled_at = old);
+        let limiter = lanes.limiter(&"https://api.example/".parse().unwrap(), false);
+        let old = Instant::now().checked_sub(HEALTH_WINDOW);
+        lock(&limiter.state).tenants.values_mut().for_each(|state| state.settled_at = old);
         assert_eq!(health(), []);
     }
 
@@ -537,12 +548,16 @@ mod tests {
     async fn the_lanes_of_hosts_without_anybody_are_forgotten_and_no_others() {
         let lanes = lanes(|limits| limits.breaker_failures = 1);
         let busy = turn_at(&lanes, "https://busy.example/", false).await.0.unwrap();
-        turn_at(&lanes, "https://bad.example/", false).await.0.unwrap().settle(Health::Bad, None);
-        for n in 0..2 * MAX_LANES {
+        turn_at(&lanes, "https://bad.example/", false)
+            .await
+            .0
+            .unwrap()
+            .settle(HostSignal::Bad, None);
+        for n in 0..2 * MAX_HOSTS {
             turn_at(&lanes, &format!("https://h{n}.example/"), false).await.0.unwrap();
         }
         let states = lanes.states();
-        assert!(states.len() <= MAX_LANES + 1, "{}", states.len());
+        assert!(states.len() <= MAX_HOSTS + 1, "{}", states.len());
         for host in ["busy.example", "bad.example"] {
             assert!(states.iter().any(|state| state.host == host), "{host}");
         }

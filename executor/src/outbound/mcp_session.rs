@@ -10,30 +10,30 @@ use std::time::Duration;
 use a2s::api::RequestPurpose;
 use tokio::time::timeout;
 
-use super::credentials::Authorization;
+use super::credentials::RequestAuthorization;
 use super::retry::retry_after;
-use super::{Announce, Failure, Outbound};
+use super::{AnnounceRequest, OutboundClient, SendError};
 use crate::clock::milliseconds_between;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 use crate::gate::Permitted;
 use crate::request::authority;
-use crate::request::{PreparedRequest, RawResponse, Session, read_session};
+use crate::request::{McpSession, PreparedRequest, RawResponse, read_session};
 
 /// The most servers of which it is kept that they want a session.
 const MAX_SERVERS: usize = 1_000;
 /// How long a server has to take note that a session has ended.
-const GOODBYE: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The addresses of servers that want a session.
 #[derive(Debug, Default)]
-pub(super) struct Sessions(Mutex<BTreeSet<String>>);
+pub(super) struct SessionServers(Mutex<BTreeSet<String>>);
 
-impl Sessions {
+impl SessionServers {
     fn change(&self, change: impl FnOnce(&mut BTreeSet<String>)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    fn wants(&self, request: &PreparedRequest) -> bool {
+    fn contains(&self, request: &PreparedRequest) -> bool {
         let mut found = false;
         self.change(|known| found = known.contains(request.url().as_str()));
         found
@@ -42,7 +42,7 @@ impl Sessions {
 
 /// What is told of a session that was to be opened.
 #[derive(Debug, Clone)]
-pub(crate) struct Opening {
+pub(crate) struct SessionOpening {
     /// Host and port of the server.
     pub(crate) host: String,
     /// The revision of MCP that is spoken in it.
@@ -55,17 +55,17 @@ pub(crate) struct Opening {
 
 /// Why there is no session.
 #[derive(Debug)]
-pub(crate) struct NoSession {
+pub(crate) struct SessionError {
     /// What happened. Nothing of the call has left.
-    pub(crate) failure: Failure,
+    pub(crate) failure: SendError,
     /// The status of the answer, when there was one.
     pub(crate) status: Option<u16>,
 }
 
-impl Outbound {
+impl OutboundClient {
     /// Whether the server of a request is known to want a session.
     pub(crate) fn wants_session(&self, request: &Permitted<PreparedRequest>) -> bool {
-        request.may_need_session() && self.sessions.wants(request)
+        request.may_need_session() && self.sessions.contains(request)
     }
 
     /// Opens a session for a request, within `time` if that is less than the limit of a request.
@@ -75,60 +75,62 @@ impl Outbound {
     pub(crate) async fn open_session(
         &self,
         request: &Permitted<PreparedRequest>,
-        authorization: &Authorization<'_>,
+        authorization: &RequestAuthorization<'_>,
         time: Option<Duration>,
-        announce: &dyn Announce,
-        on_opening: &(dyn Fn(Opening) + Sync),
-    ) -> Result<Session, NoSession> {
+        announce: &dyn AnnounceRequest,
+        on_opening: &(dyn Fn(SessionOpening) + Sync),
+    ) -> Result<McpSession, SessionError> {
         let began = self.clock.now();
-        let time = self.bounded(time);
-        let opened = timeout(time, self.negotiate(request, authorization, announce)).await;
+        let time = self.bound_time(time);
+        let opened = timeout(time, self.initialize_session(request, authorization, announce)).await;
         let opened = opened.unwrap_or_else(|_| {
             let host = authority(request.url());
             let message = format!("{host} opened no session within {} s", time.as_secs_f32());
-            Err(NoSession { failure: Failure::unsent(Kind::Timeout, message), status: None })
+            Err(SessionError { failure: SendError::not_sent(ErrorKind::Timeout, message), status: None })
         });
         self.sessions.change(|known| match &opened {
             Ok(_) if known.len() < MAX_SERVERS => drop(known.insert(request.url().to_string())),
             // A server that has been renewed may want none any more.
-            Err(NoSession { status: Some(_), .. }) => {
+            Err(SessionError { status: Some(_), .. }) => {
                 known.remove(request.url().as_str());
             }
             Ok(_) | Err(_) => {}
         });
-        on_opening(Opening {
+        on_opening(SessionOpening {
             host: authority(request.url()),
-            revision: opened.as_ref().ok().map(Session::revision),
+            revision: opened.as_ref().ok().map(McpSession::revision),
             duration_ms: milliseconds_between(began, self.clock.now()),
             failure: opened.as_ref().err().map(|no| no.failure.error.clone()),
         });
         opened
     }
 
-    async fn negotiate(
+    async fn initialize_session(
         &self,
         request: &Permitted<PreparedRequest>,
-        authorization: &Authorization<'_>,
-        announce: &dyn Announce,
-    ) -> Result<Session, NoSession> {
-        let none = |failure: Failure| {
-            let error = failure.error.at("the session");
-            NoSession { failure: Failure { error, sent: false, ..failure }, status: None }
+        authorization: &RequestAuthorization<'_>,
+        announce: &dyn AnnounceRequest,
+    ) -> Result<McpSession, SessionError> {
+        let none = |failure: SendError| {
+            let error = failure.error.with_context("the session");
+            SessionError { failure: SendError { error, sent: false, ..failure }, status: None }
         };
-        let unneeded =
-            || none(Failure::unsent(Kind::Internal, "a session was opened for no call of a tool"));
-        let opening = request.opening().ok_or_else(unneeded)?;
-        let response = self.pass(&opening, authorization, announce).await.map_err(none)?;
+        let unneeded = || {
+            none(SendError::not_sent(ErrorKind::Internal, "a session was opened for no call of a tool"))
+        };
+        let opening = request.session_request().ok_or_else(unneeded)?;
+        let response =
+            self.send_in_session(&opening, authorization, announce).await.map_err(none)?;
         let session = read_session(&response).map_err(|error| {
             let busy = matches!(response.status, 429 | 503);
             let busy =
                 busy.then(|| retry_after(&response.headers, self.clock.now()).unwrap_or_default());
-            let failure = Failure { busy, ..Failure::before(error.into()) };
-            NoSession { status: Some(response.status), ..none(failure) }
+            let failure = SendError { retry_after: busy, ..SendError::before_send(error.into()) };
+            SessionError { status: Some(response.status), ..none(failure) }
         })?;
         // A server that does not take the notification says so to the call.
-        let opened = request.opened(&session).ok_or_else(unneeded)?;
-        self.pass(&opened, authorization, announce).await.map_err(none)?;
+        let opened = request.session_notification(&session).ok_or_else(unneeded)?;
+        self.send_in_session(&opened, authorization, announce).await.map_err(none)?;
         Ok(session)
     }
 
@@ -136,30 +138,31 @@ impl Outbound {
     pub(crate) async fn close_session(
         &self,
         request: &Permitted<PreparedRequest>,
-        session: &Session,
-        authorization: &Authorization<'_>,
-        announce: &dyn Announce,
+        session: &McpSession,
+        authorization: &RequestAuthorization<'_>,
+        announce: &dyn AnnounceRequest,
     ) {
-        let Some(closing) = request.closing(session) else { return };
-        let closed = timeout(GOODBYE, self.pass(&closing, authorization, announce)).await;
+        let Some(closing) = request.close_request(session) else { return };
+        let closed =
+            timeout(CLOSE_TIMEOUT, self.send_in_session(&closing, authorization, announce)).await;
         if !matches!(closed, Ok(Ok(_))) {
             let host = authority(request.url());
             tracing::debug!(%host, "a session was not ended in time");
         }
     }
 
-    async fn pass(
+    async fn send_in_session(
         &self,
         request: &Permitted<PreparedRequest>,
-        authorization: &Authorization<'_>,
-        announce: &dyn Announce,
-    ) -> Result<RawResponse, Failure> {
-        let turn = self.turn(request.url(), None, &|_| {}).await?;
+        authorization: &RequestAuthorization<'_>,
+        announce: &dyn AnnounceRequest,
+    ) -> Result<RawResponse, SendError> {
+        let turn = self.acquire_permit(request.url(), None, &|_| {}).await?;
         let announced = announce.announce(RequestPurpose::Session, request).await;
-        announced.map_err(Failure::before)?;
-        let wire = authorization.wire();
+        announced.map_err(SendError::before_send)?;
+        let wire = authorization.additions();
         let reply = Box::pin(self.transmit(request, turn, wire, None)).await;
-        let answer = reply.and_then(|reply| reply.into_answer(request.url()));
-        answer.map(|response| authorization.secrets.scrub(response))
+        let answer = reply.and_then(|reply| reply.into_response(request.url()));
+        answer.map(|response| authorization.secrets.remove_credentials(response))
     }
 }

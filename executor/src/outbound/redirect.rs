@@ -3,7 +3,7 @@
 use http::{HeaderValue, Method, StatusCode};
 use url::Url;
 
-use crate::request::Hop;
+use crate::request::RedirectTarget;
 use crate::request::authority;
 
 /// The longest `Location` that is read.
@@ -23,13 +23,13 @@ const MAX_URL: usize = 16 * 1024;
 ///
 /// # Errors
 /// Why the redirect is not followed: only the same host is, and never from https to http.
-pub(crate) fn next(
+pub(crate) fn next_target(
     status: StatusCode,
     location: Option<&HeaderValue>,
     method: &Method,
     url: &Url,
     upstream: Option<(&Url, &Url)>,
-) -> Result<Option<Hop>, String> {
+) -> Result<Option<RedirectTarget>, String> {
     let Some(location) = location else { return Ok(None) };
     let becomes_get = match status {
         StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => *method == Method::POST,
@@ -52,12 +52,12 @@ pub(crate) fn next(
     if MAX_URL < next.as_str().len() {
         return Err(format!("{host} redirects to an address of more than {MAX_URL} bytes"));
     }
-    check_next(url, &next)?;
+    check_target(url, &next)?;
     let method = if becomes_get { Method::GET } else { method.clone() };
-    Ok(Some(Hop { method, url: next, keeps_body: !becomes_get }))
+    Ok(Some(RedirectTarget { method, url: next, keeps_body: !becomes_get }))
 }
 
-fn check_next(url: &Url, next: &Url) -> Result<(), String> {
+fn check_target(url: &Url, next: &Url) -> Result<(), String> {
     let host = authority(url);
     if !next.username().is_empty() || next.password().is_some() {
         return Err(format!("{host} redirects to an address with a user name or a password"));
@@ -120,7 +120,7 @@ mod tests {
 
     fn follow(from: &str, location: &str) -> Result<String, String> {
         let location = HeaderValue::from_str(location).unwrap();
-        let hop = next(StatusCode::FOUND, Some(&location), &Method::GET, &url(from), None)?;
+        let hop = next_target(StatusCode::FOUND, Some(&location), &Method::GET, &url(from), None)?;
         Ok(hop.unwrap().url.to_string())
     }
 
@@ -169,7 +169,8 @@ mod tests {
         let refused = follow("http://api.example:8080/a", "https://api.example:8443/a");
         assert!(refused.unwrap_err().contains("another port"));
         let not_text = HeaderValue::from_bytes(b"/\xff").unwrap();
-        let refused = next(StatusCode::FOUND, Some(&not_text), &Method::GET, &url(from), None);
+        let refused =
+            next_target(StatusCode::FOUND, Some(&not_text), &Method::GET, &url(from), None);
         assert!(refused.is_err());
     }
 
@@ -179,7 +180,7 @@ mod tests {
             let location = HeaderValue::from_static("/b");
             let status = StatusCode::from_u16(status).unwrap();
             let from = url("https://api.example/a");
-            let hop = next(status, Some(&location), &method, &from, None).unwrap();
+            let hop = next_target(status, Some(&location), &method, &from, None).unwrap();
             hop.map(|hop| (hop.method, hop.keeps_body))
         };
         for status in [301, 302] {
@@ -196,7 +197,7 @@ mod tests {
             assert_eq!(becomes(status, Method::GET), None, "{status}");
         }
         let nowhere =
-            next(StatusCode::FOUND, None, &Method::GET, &url("https://api.example/a"), None);
+            next_target(StatusCode::FOUND, None, &Method::GET, &url("https://api.example/a"), None);
         assert_eq!(nowhere, Ok(None));
     }
 
@@ -210,7 +211,7 @@ mod tests {
             let mut from = url("https://api.example/a");
             for location in locations {
                 let location = HeaderValue::from_str(&location).unwrap();
-                let Ok(hop) = next(status, Some(&location), &Method::GET, &from, None) else { break };
+                let Ok(hop) = next_target(status, Some(&location), &Method::GET, &from, None) else { break };
                 from = hop.unwrap().url;
                 proptest::prop_assert_eq!(from.origin(), url("https://api.example").origin());
                 proptest::prop_assert!(from.as_str().len() <= MAX_URL && from.fragment().is_none());
@@ -236,7 +237,13 @@ mod tests {
         let follow = |location: &str| {
             let location = HeaderValue::from_str(location).unwrap();
             let upstream = Some((&base, &asked));
-            let hop = next(StatusCode::FOUND, Some(&location), &Method::GET, &documented, upstream);
+            let hop = next_target(
+                StatusCode::FOUND,
+                Some(&location),
+                &Method::GET,
+                &documented,
+                upstream,
+            );
             hop.map(|hop| hop.unwrap().url.to_string())
         };
         let expected = Ok("https://api.example/c".to_owned());

@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-use super::address::{Allowed, check_address};
+use super::address::{AllowedTargets, check_address};
 
 /// The most addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 16;
 
 /// Resolves the names of one client.
-pub(super) struct Resolver {
+pub(super) struct AddressResolver {
     /// Who knows the addresses of a name.
     names: Arc<dyn Resolve>,
     /// None when every address will do.
-    allowed: Option<Arc<Allowed>>,
+    allowed: Option<Arc<AllowedTargets>>,
 }
 
 /// The names that the system knows.
-struct System;
+struct SystemResolver;
 
-impl Resolve for System {
+impl Resolve for SystemResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let name = name.as_str().to_owned();
         Box::pin(async move {
@@ -32,36 +32,36 @@ impl Resolve for System {
     }
 }
 
-impl Resolver {
+impl AddressResolver {
     /// Gives allowed addresses only.
-    pub(super) fn guarded(allowed: Arc<Allowed>) -> Self {
-        Self::among(Arc::new(System), allowed)
+    pub(super) fn restricted(allowed: Arc<AllowedTargets>) -> Self {
+        Self::with_names(Arc::new(SystemResolver), allowed)
     }
 
     /// The same, of the names that `names` knows.
-    pub(super) fn among(names: Arc<dyn Resolve>, allowed: Arc<Allowed>) -> Self {
+    pub(super) fn with_names(names: Arc<dyn Resolve>, allowed: Arc<AllowedTargets>) -> Self {
         Self { names, allowed: Some(allowed) }
     }
 
     /// Gives every address.
-    pub(super) fn open() -> Self {
-        Self { names: Arc::new(System), allowed: None }
+    pub(super) fn unrestricted() -> Self {
+        Self { names: Arc::new(SystemResolver), allowed: None }
     }
 }
 
 /// No address of a name may be reached.
 #[derive(Debug)]
-pub(super) struct Refused(String);
+pub(super) struct NoAllowedAddress(String);
 
-impl fmt::Display for Refused {
+impl fmt::Display for NoAllowedAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for NoAllowedAddress {}
 
-impl Resolve for Resolver {
+impl Resolve for AddressResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let allowed = self.allowed.clone().filter(|allowed| !allowed.has_host(name.as_str()));
         let found = self.names.resolve(name);
@@ -73,7 +73,7 @@ impl Resolve for Resolver {
                 let checked = allowed.as_ref().map(|allowed| check_address(address.ip(), allowed));
                 match checked.unwrap_or(Ok(())) {
                     Ok(()) => addresses.push(address),
-                    Err(rule) => refused = Some(Refused(rule)),
+                    Err(rule) => refused = Some(NoAllowedAddress(rule)),
                 }
             }
             match refused {
@@ -88,14 +88,14 @@ impl Resolve for Resolver {
 mod tests {
     use super::*;
 
-    async fn resolve(resolver: &Resolver) -> Result<usize, String> {
+    async fn resolve(resolver: &AddressResolver) -> Result<usize, String> {
         let found = resolver.resolve("localhost".parse().unwrap()).await;
         found.map(Iterator::count).map_err(|error| error.to_string())
     }
 
-    fn guarded(allowed: &[&str]) -> Resolver {
+    fn guarded(allowed: &[&str]) -> AddressResolver {
         let allowed: Vec<String> = allowed.iter().map(|text| (*text).to_owned()).collect();
-        Resolver::guarded(Arc::new(Allowed::read(&allowed).unwrap()))
+        AddressResolver::restricted(Arc::new(AllowedTargets::parse(&allowed).unwrap()))
     }
 
     #[tokio::test]
@@ -104,6 +104,6 @@ mod tests {
         assert!(refused.ends_with("is a loopback address"), "{refused}");
         assert!(resolve(&guarded(&["127.0.0.0/8", "::1"])).await.unwrap() > 0);
         assert!(resolve(&guarded(&["localhost"])).await.unwrap() > 0);
-        assert!(resolve(&Resolver::open()).await.unwrap() > 0);
+        assert!(resolve(&AddressResolver::unrestricted()).await.unwrap() > 0);
     }
 }

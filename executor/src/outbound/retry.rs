@@ -2,69 +2,69 @@
 
 use std::time::Duration;
 
-use a2s::{Backoff, Retry};
+use a2s::{BackoffKind, RetryPolicy};
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use super::Failure;
+use super::SendError;
 use crate::config::Limits;
-use crate::error::Kind;
+use crate::error::ErrorKind;
 use crate::request::RawResponse;
 
 /// The pause before the second attempt, without jitter, unless the document says another.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The statuses that are worth another attempt, unless the document says others: each tells that
 /// the service does not answer now, and may soon.
-const PASSING: &[u16] = &[429, 502, 503, 504];
+const TRANSIENT_STATUSES: &[u16] = &[429, 502, 503, 504];
 
 /// How often and how patiently a request is sent again.
 #[derive(Debug, Clone)]
-pub(crate) struct Retries {
+pub(crate) struct RetrySchedule {
     max_attempts: u32,
     first_pause: Duration,
     max_pause: Duration,
-    backoff: Backoff,
+    backoff: BackoffKind,
     on_status: Vec<u16>,
-    ceiling: u32,
+    max_step_attempts: u32,
 }
 
 /// A pause before the next attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pause {
+pub(crate) struct RetryPause {
     /// How long it is.
     pub(crate) length: Duration,
     /// Why there is another attempt.
     pub(crate) reason: String,
 }
 
-impl Retries {
+impl RetrySchedule {
     /// The policy of a configuration.
-    pub(crate) fn of(limits: &Limits) -> Self {
+    pub(crate) fn from_limits(limits: &Limits) -> Self {
         Self {
             max_attempts: limits.max_attempts,
             first_pause: FIRST_PAUSE,
             max_pause: limits.max_pause,
-            backoff: Backoff::Exponential,
-            on_status: PASSING.to_vec(),
-            ceiling: limits.attempts_ceiling,
+            backoff: BackoffKind::Exponential,
+            on_status: TRANSIENT_STATUSES.to_vec(),
+            max_step_attempts: limits.attempts_ceiling,
         }
     }
 
     /// The policy for a step that says something about it itself, within what the configuration
     /// allows.
-    pub(crate) fn for_step(&self, retry: Option<&Retry>) -> Self {
+    pub(crate) fn for_step(&self, retry: Option<&RetryPolicy>) -> Self {
         let Some(retry) = retry else { return self.clone() };
         let statuses = if retry.on_status.is_empty() { &self.on_status } else { &retry.on_status };
         Self {
-            max_attempts: retry.max_attempts.min(self.ceiling),
+            max_attempts: retry.max_attempts.min(self.max_step_attempts),
             first_pause: retry.initial_delay.unwrap_or(self.first_pause),
             max_pause: retry.max_delay.map_or(self.max_pause, |most| most.min(self.max_pause)),
             backoff: retry.backoff,
             on_status: statuses.clone(),
-            ceiling: self.ceiling,
+            max_step_attempts: self.max_step_attempts,
         }
     }
 
@@ -74,14 +74,14 @@ impl Retries {
     /// A request is repeated when doing it twice is doing it once, or when it surely never left;
     /// and when trying again may help: no connection, no answer, or a status that says so. A
     /// service that wants to be left alone for longer than the longest pause is left alone.
-    pub(crate) fn pause(
+    pub(crate) fn next_pause(
         &self,
         repeat_safe: bool,
         attempt: u32,
-        outcome: Result<&RawResponse, &Failure>,
+        outcome: Result<&RawResponse, &SendError>,
         now: Timestamp,
         random: [u8; 16],
-    ) -> Option<Pause> {
+    ) -> Option<RetryPause> {
         if self.max_attempts <= attempt {
             return None;
         }
@@ -97,27 +97,27 @@ impl Retries {
             Err(failure) => {
                 let may_help = matches!(
                     failure.error.kind,
-                    Kind::ConnectFailed | Kind::ConnectionLost | Kind::Timeout
-                ) || failure.busy.is_some();
+                    ErrorKind::ConnectFailed | ErrorKind::ConnectionLost | ErrorKind::Timeout
+                ) || failure.retry_after.is_some();
                 if !(may_help && (repeat_safe || !failure.sent)) {
                     return None;
                 }
-                (failure.error.message.clone(), failure.busy)
+                (failure.error.message.clone(), failure.retry_after)
             }
         };
         let wanted = wanted.unwrap_or_default();
         if self.max_pause < wanted {
             return None;
         }
-        Some(Pause { length: wanted.max(self.pause_after(attempt, random)), reason })
+        Some(RetryPause { length: wanted.max(self.backoff_pause(attempt, random)), reason })
     }
 
     /// Doubles with each attempt; between half and all of it, so that many who failed together do
     /// not come back together. A constant pause is as long as the document says.
-    fn pause_after(&self, attempt: u32, random: [u8; 16]) -> Duration {
+    fn backoff_pause(&self, attempt: u32, random: [u8; 16]) -> Duration {
         let doublings = match self.backoff {
-            Backoff::Exponential => attempt.saturating_sub(1).min(16),
-            Backoff::Constant => return self.first_pause.min(self.max_pause),
+            BackoffKind::Exponential => attempt.saturating_sub(1).min(16),
+            BackoffKind::Constant => return self.first_pause.min(self.max_pause),
         };
         let whole = self.first_pause.saturating_mul(1 << doublings).min(self.max_pause);
         let [a, b, ..] = random;
@@ -158,14 +158,15 @@ mod tests {
     fn pause(
         repeat_safe: bool,
         attempt: u32,
-        outcome: Result<&RawResponse, &Failure>,
+        outcome: Result<&RawResponse, &SendError>,
     ) -> Option<Duration> {
-        let retries = Retries::of(&Limits {
+        let retries = RetrySchedule::from_limits(&Limits {
             max_attempts: 3,
             max_pause: Duration::from_secs(30),
             ..Limits::default()
         });
-        let pause = retries.pause(repeat_safe, attempt, outcome, NOW.parse().unwrap(), [0; 16]);
+        let pause =
+            retries.next_pause(repeat_safe, attempt, outcome, NOW.parse().unwrap(), [0; 16]);
         pause.map(|pause| pause.length)
     }
 
@@ -191,27 +192,27 @@ mod tests {
     #[test]
     fn a_failure_is_tried_again_when_nothing_left_or_repeating_is_safe() {
         let kinds = [
-            (Kind::ConnectFailed, true),
-            (Kind::ConnectionLost, true),
-            (Kind::Timeout, true),
-            (Kind::AddressRefused, false),
-            (Kind::ResponseTooLarge, false),
-            (Kind::RedirectRefused, false),
+            (ErrorKind::ConnectFailed, true),
+            (ErrorKind::ConnectionLost, true),
+            (ErrorKind::Timeout, true),
+            (ErrorKind::AddressRefused, false),
+            (ErrorKind::ResponseTooLarge, false),
+            (ErrorKind::RedirectRefused, false),
         ];
         for (kind, may_help) in kinds {
-            let (sent, unsent) = (Failure::sent(kind, ""), Failure::unsent(kind, ""));
+            let (sent, unsent) = (SendError::after_send(kind, ""), SendError::not_sent(kind, ""));
             assert_eq!(pause(true, 1, Err(&sent)).is_some(), may_help, "{kind:?}");
             assert_eq!(pause(false, 1, Err(&unsent)).is_some(), may_help, "{kind:?}");
             assert_eq!(pause(false, 1, Err(&sent)), None, "{kind:?}");
         }
         // An authorization server that is busy says how long.
-        let busy = |seconds| Failure {
-            busy: Some(Duration::from_secs(seconds)),
-            ..Failure::unsent(Kind::TokenUnavailable, "")
+        let busy = |seconds| SendError {
+            retry_after: Some(Duration::from_secs(seconds)),
+            ..SendError::not_sent(ErrorKind::TokenUnavailable, "")
         };
         assert_eq!(pause(false, 1, Err(&busy(7))), Some(Duration::from_secs(7)));
         assert_eq!(pause(false, 1, Err(&busy(31))), None);
-        assert_eq!(pause(true, 1, Err(&Failure::unsent(Kind::TokenRefused, ""))), None);
+        assert_eq!(pause(true, 1, Err(&SendError::not_sent(ErrorKind::TokenRefused, ""))), None);
     }
 
     #[test]
@@ -221,10 +222,10 @@ mod tests {
         assert_eq!(pause(true, 2, Ok(&busy)), Some(Duration::from_millis(250)));
         assert_eq!(pause(true, 3, Ok(&busy)), None);
         let limits = Limits { max_pause: Duration::from_secs(30), ..Limits::default() };
-        let retries = Retries::of(&limits);
+        let retries = RetrySchedule::from_limits(&limits);
         for attempt in [1, 2, 5, 40, u32::MAX - 1] {
             let [least, most] =
-                [[0; 16], [255; 16]].map(|random| retries.pause_after(attempt, random));
+                [[0; 16], [255; 16]].map(|random| retries.backoff_pause(attempt, random));
             assert!(least < most && most < least * 2, "{attempt}: {least:?} {most:?}");
             assert!(most <= Duration::from_secs(30));
         }
@@ -260,18 +261,18 @@ mod tests {
             max_pause: Duration::from_secs(30),
             ..Limits::default()
         };
-        let pause = |retry: &Retry, repeat_safe: bool, attempt: u32, status: u16| {
-            let retries = Retries::of(&limits).for_step(Some(retry));
+        let pause = |retry: &RetryPolicy, repeat_safe: bool, attempt: u32, status: u16| {
+            let retries = RetrySchedule::from_limits(&limits).for_step(Some(retry));
             let (answer, now) = (answer(status, None), NOW.parse().unwrap());
-            let pause = retries.pause(repeat_safe, attempt, Ok(&answer), now, [0; 16]);
+            let pause = retries.next_pause(repeat_safe, attempt, Ok(&answer), now, [0; 16]);
             pause.map(|pause| pause.length)
         };
         let seconds = |n| Some(Duration::from_secs(n));
-        let constant = Retry {
+        let constant = RetryPolicy {
             max_attempts: 10,
             initial_delay: seconds(2),
             max_delay: None,
-            backoff: Backoff::Constant,
+            backoff: BackoffKind::Constant,
             on_status: vec![500],
         };
         assert_eq!(pause(&constant, true, 1, 500), seconds(2));
@@ -279,17 +280,17 @@ mod tests {
         assert_eq!(pause(&constant, true, 5, 500), None, "the ceiling");
         assert_eq!(pause(&constant, true, 1, 503), None, "another status");
         assert_eq!(pause(&constant, false, 1, 500), None, "not safe");
-        let growing = Retry {
+        let growing = RetryPolicy {
             max_attempts: 4,
             initial_delay: seconds(8),
             max_delay: seconds(600),
-            backoff: Backoff::Exponential,
+            backoff: BackoffKind::Exponential,
             on_status: Vec::new(),
         };
         assert_eq!(pause(&growing, true, 1, 503), seconds(4));
         assert_eq!(pause(&growing, true, 3, 503), seconds(15), "the longest pause, by half");
         assert_eq!(pause(&growing, true, 1, 500), None);
-        let once = Retry { max_attempts: 1, ..growing };
+        let once = RetryPolicy { max_attempts: 1, ..growing };
         assert_eq!(pause(&once, true, 1, 503), None);
     }
 }

@@ -5,52 +5,52 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::resolve::Refused;
-use crate::error::{Error, Kind};
+use super::resolve::NoAllowedAddress;
+use crate::error::{Error, ErrorKind};
 use crate::request::authority;
-use a2s::one_line;
+use a2s::to_single_line;
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct SendError {
     /// What happened, for a person.
     pub(crate) error: Error,
     /// False when surely no byte of the request left, so that nothing can have come of it.
     pub(crate) sent: bool,
     /// Set when the other side says that it cannot answer now, and may soon: how long it wants to
     /// be left alone.
-    pub(crate) busy: Option<Duration>,
+    pub(crate) retry_after: Option<Duration>,
 }
 
-impl Failure {
+impl SendError {
     /// Something went wrong before anything was sent.
-    pub(crate) fn before(error: Error) -> Self {
-        Self { error, sent: false, busy: None }
+    pub(crate) fn before_send(error: Error) -> Self {
+        Self { error, sent: false, retry_after: None }
     }
 
-    pub(super) fn unsent(kind: Kind, message: impl Into<String>) -> Self {
-        Self::before(Error::new(kind, message))
+    pub(super) fn not_sent(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self::before_send(Error::new(kind, message))
     }
 
-    pub(super) fn sent(kind: Kind, message: impl Into<String>) -> Self {
-        Self { sent: true, ..Self::unsent(kind, message) }
+    pub(super) fn after_send(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { sent: true, ..Self::not_sent(kind, message) }
     }
 }
 
-pub(super) fn refuse(url: &Url, rule: &str) -> Failure {
+pub(super) fn blocked_target(url: &Url, rule: &str) -> SendError {
     let message = format!("{} may not be reached: {rule}", authority(url));
     let hint =
         "If this is meant, allow the address in the executor's configuration, or set an upstream.";
-    Failure::before(Error::new(Kind::AddressRefused, message).hint(hint))
+    SendError::before_send(Error::new(ErrorKind::AddressRefused, message).with_hint(hint))
 }
 
 /// What an error of the client means.
-pub(super) fn explain(error: &reqwest::Error, url: &Url) -> Failure {
+pub(super) fn explain(error: &reqwest::Error, url: &Url) -> SendError {
     let host = authority(url);
     let mut cause = error.source();
     while let Some(source) = cause {
-        if let Some(refused) = source.downcast_ref::<Refused>() {
-            return refuse(url, &refused.to_string());
+        if let Some(refused) = source.downcast_ref::<NoAllowedAddress>() {
+            return blocked_target(url, &refused.to_string());
         }
         cause = source.source();
     }
@@ -60,12 +60,15 @@ pub(super) fn explain(error: &reqwest::Error, url: &Url) -> Failure {
             true => format!("no connection to {host} came up in time"),
             false => format!("no connection to {host}: {cause}"),
         };
-        return Failure::unsent(Kind::ConnectFailed, message);
+        return SendError::not_sent(ErrorKind::ConnectFailed, message);
     }
     if error.is_builder() {
-        return Failure::unsent(Kind::InvalidInput, format!("no request to {host}: {cause}"));
+        return SendError::not_sent(ErrorKind::InvalidInput, format!("no request to {host}: {cause}"));
     }
-    Failure::sent(Kind::ConnectionLost, format!("the connection to {host} was lost: {cause}"))
+    SendError::after_send(
+        ErrorKind::ConnectionLost,
+        format!("the connection to {host} was lost: {cause}"),
+    )
 }
 
 /// The text of the innermost cause: outer ones name the whole address, which may hold a secret.
@@ -74,5 +77,5 @@ pub(super) fn innermost(error: &reqwest::Error) -> String {
     while let Some(source) = cause.source() {
         cause = source;
     }
-    one_line(&cause.to_string(), 200)
+    to_single_line(&cause.to_string(), 200)
 }

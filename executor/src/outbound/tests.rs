@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use a2s::{Method, Task};
+use a2s::{HttpMethod, Task};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -17,11 +17,11 @@ use tokio::net::TcpListener;
 use uuid::Uuid;
 
 use super::*;
-use crate::config::Guardian;
-use crate::gate::{Asker, Gate, Inputs};
-use crate::request::Contract;
+use crate::config::GuardianSettings;
+use crate::gate::{GuardedInputs, GuardedStep, GuardianGate};
+use crate::request::TaskContract;
 use crate::request::test_fixtures::{Still, inputs, openapi};
-use crate::secrets::Secrets;
+use crate::secrets::RunSecrets;
 
 /// Serves `router` and gives its address.
 async fn serve(router: Router) -> SocketAddr {
@@ -34,7 +34,7 @@ async fn serve(router: Router) -> SocketAddr {
 /// A configuration with a test's limits. `https://api.example` leads to `upstream`.
 pub(super) fn config(upstream: Option<SocketAddr>, path: &str) -> Config {
     let registry = Url::parse("http://127.0.0.1:1").unwrap();
-    let mut config = Config::new("unused".into(), registry, Guardian::Off);
+    let mut config = Config::new("unused".into(), registry, GuardianSettings::Off);
     if let Some(address) = upstream {
         let url = Url::parse(&format!("http://{address}{path}")).unwrap();
         config.upstreams.insert(Domain::new("api.example").unwrap(), url);
@@ -43,37 +43,40 @@ pub(super) fn config(upstream: Option<SocketAddr>, path: &str) -> Config {
     config
 }
 
-pub(super) fn open(config: &Config) -> Result<Outbound, Error> {
+pub(super) fn open(config: &Config) -> Result<OutboundClient, Error> {
     let vault = Vault::in_memory(Arc::new(Still), Arc::new(Still));
     let registry = Arc::new(RegistryClient::new(&config.registry, None)?);
-    Outbound::new(config, Arc::new(vault), registry, Arc::new(Still))
+    OutboundClient::new(config, Arc::new(vault), registry, Arc::new(Still))
 }
 
-impl Outbound {
+impl OutboundClient {
     /// Sends a request in the next turn.
     pub(crate) async fn send_now(
         &self,
         request: &Permitted<PreparedRequest>,
-    ) -> Result<RawResponse, Failure> {
-        self.reply_now(request).await.and_then(|reply| reply.into_answer(request.url()))
+    ) -> Result<RawResponse, SendError> {
+        self.reply_now(request).await.and_then(|reply| reply.into_response(request.url()))
     }
 
     /// Sends a request in the next turn, and gives what it replies.
-    async fn reply_now(&self, request: &Permitted<PreparedRequest>) -> Result<Reply, Failure> {
-        let turn = self.turn(request.url(), None, &|_| {}).await?;
-        self.transmit(request, turn, &Wire::default(), None).await
+    async fn reply_now(
+        &self,
+        request: &Permitted<PreparedRequest>,
+    ) -> Result<ServiceReply, SendError> {
+        let turn = self.acquire_permit(request.url(), None, &|_| {}).await?;
+        self.transmit(request, turn, &WireAdditions::default(), None).await
     }
 }
 
 pub(super) async fn permit(task: &Task, given: &[(&str, Value)]) -> Permitted<PreparedRequest> {
-    let gate = Gate::for_all();
+    let gate = GuardianGate::for_all();
     let pin = a2s::api::CapabilityRef {
         name: "Test".parse().unwrap(),
         version: semver::Version::new(1, 0, 0),
         checksum: a2s::Digest::of_bytes(b""),
     };
     let principal = a2s::Principal::owner();
-    let asker = Asker {
+    let asker = GuardedStep {
         principal: &principal,
         run: Uuid::nil(),
         session: "s",
@@ -84,17 +87,20 @@ pub(super) async fn permit(task: &Task, given: &[(&str, Value)]) -> Permitted<Pr
         description: "Test",
         permissions: &[],
         domains: &[],
-        secrets: &Secrets::default(),
+        secrets: &RunSecrets::default(),
         trace: &&HeaderMap::new(),
     };
     let given = given.iter().flat_map(|(place, value)| inputs([(place, value.clone())])).collect();
-    let given = Inputs { truth: &given, shown: &given };
-    gate.ask_request(&asker, &Contract::new(Arc::new(task.clone())), given).await.verdict.unwrap()
+    let given = GuardedInputs { actual: &given, masked: &given };
+    gate.ask_request(&asker, &TaskContract::new(Arc::new(task.clone())), given)
+        .await
+        .verdict
+        .unwrap()
 }
 
-pub(super) async fn get(outbound: &Outbound, url: &str) -> Result<RawResponse, Failure> {
+pub(super) async fn get(outbound: &OutboundClient, url: &str) -> Result<RawResponse, SendError> {
     let url = Url::parse(url).unwrap();
-    let task = openapi(Method::Get, url.as_str(), url.path(), &[]);
+    let task = openapi(HttpMethod::Get, url.as_str(), url.path(), &[]);
     // The fixture appends the path to the server: take it from there.
     let Task::OpenApi(mut task) = task else { unreachable!("made just now") };
     task.server.set_path("");
@@ -128,7 +134,7 @@ async fn an_upstream_takes_the_connection_and_the_document_keeps_its_host() {
     let server = serve(Router::new().fallback(tell)).await;
     let outbound = open(&config(Some(server), "/stand-in/")).unwrap();
     let places = ["pathParameters.city", "queryParameters.q", "body"];
-    let task = openapi(Method::Post, "https://api.example/v1", "/a/{city}", &places);
+    let task = openapi(HttpMethod::Post, "https://api.example/v1", "/a/{city}", &places);
     let given = [
         ("pathParameters.city", json!("x/y")),
         ("queryParameters.q", json!("1")),
@@ -159,11 +165,11 @@ async fn a_request_that_could_have_a_body_says_that_it_has_none() {
     let server = serve(Router::new().fallback(tell)).await;
     let outbound = open(&config(Some(server), "/")).unwrap();
     let cases = [
-        (Method::Post, json!("0")),
-        (Method::Put, json!("0")),
-        (Method::Patch, json!("0")),
-        (Method::Get, json!(null)),
-        (Method::Delete, json!(null)),
+        (HttpMethod::Post, json!("0")),
+        (HttpMethod::Put, json!("0")),
+        (HttpMethod::Patch, json!("0")),
+        (HttpMethod::Get, json!(null)),
+        (HttpMethod::Delete, json!(null)),
     ];
     for (method, length) in cases {
         let task = openapi(method, "https://api.example", "/a", &[]);
@@ -182,7 +188,7 @@ async fn an_upstream_is_for_its_domain_only() {
     assert!(upstream("https://www.api.example/x").is_none());
     // The upstream's own address is no more allowed than before.
     let failure = get(&outbound, &format!("http://{server}/x")).await.unwrap_err();
-    assert_eq!((failure.error.kind, failure.sent), (Kind::AddressRefused, false));
+    assert_eq!((failure.error.kind, failure.sent), (ErrorKind::AddressRefused, false));
 }
 
 /// Spellings of addresses that may not be reached; `{}` is the port of a server that listens on
@@ -292,7 +298,7 @@ async fn no_spelling_of_a_hostile_address_connects() {
     for spelling in HOSTILE {
         let target = spelling.replace("{}", &port);
         let failure = get(&outbound, &target).await.expect_err(&target);
-        assert_eq!(failure.error.kind, Kind::AddressRefused, "{target}: {}", failure.error.message);
+        assert_eq!(failure.error.kind, ErrorKind::AddressRefused, "{target}: {}", failure.error.message);
         assert!(!failure.sent, "{target}");
         assert!(!failure.error.message.contains("secret"), "{target}");
     }
@@ -306,9 +312,9 @@ async fn a_name_that_resolves_to_a_hostile_address_is_refused() {
     let outbound = open(&config(None, "")).unwrap();
     // What a name such as this one resolves to is checked, too, not only its spelling.
     let url = Url::parse(&format!("http://localhost:{}/", server.port())).unwrap();
-    let error = outbound.guarded.here().get(url.clone()).send().await.unwrap_err();
+    let error = outbound.guarded.current().get(url.clone()).send().await.unwrap_err();
     let failure = explain(&error, &url);
-    assert_eq!((failure.error.kind, failure.sent), (Kind::AddressRefused, false));
+    assert_eq!((failure.error.kind, failure.sent), (ErrorKind::AddressRefused, false));
     assert!(failure.error.message.contains("is a loopback address"), "{}", failure.error.message);
 }
 
@@ -338,7 +344,7 @@ async fn a_name_that_changes_its_addresses_leads_to_none_that_was_not_checked() 
     config.allowed_addresses = vec!["127.0.0.2".to_owned()];
     let mut outbound = open(&config).unwrap();
     let fickle = Arc::new(Fickle(AtomicUsize::new(0)));
-    let resolver = Resolver::among(fickle.clone(), Arc::clone(&outbound.allowed));
+    let resolver = AddressResolver::with_names(fickle.clone(), Arc::clone(&outbound.allowed));
     let client = build_client(reqwest::Client::builder(), resolver, &config.limits).unwrap();
     outbound.guarded = PerThread::new(client.clone(), move || Ok(client.clone()));
     let mut ends = BTreeMap::<_, usize>::new();
@@ -347,7 +353,7 @@ async fn a_name_that_changes_its_addresses_leads_to_none_that_was_not_checked() 
         *ends.entry(end.map(|r| r.status).map_err(|f| f.error.kind)).or_default() += 1;
     }
     assert_eq!(fickle.0.load(Ordering::SeqCst), 20);
-    let expected = [(Ok(200), 10), (Err(Kind::AddressRefused), 5), (Err(Kind::ConnectFailed), 5)];
+    let expected = [(Ok(200), 10), (Err(ErrorKind::AddressRefused), 5), (Err(ErrorKind::ConnectFailed), 5)];
     assert_eq!(ends, expected.into());
     let knocked = timeout(Duration::from_millis(1), forbidden.accept()).await;
     assert!(knocked.is_err(), "a connection was made");
@@ -369,9 +375,9 @@ async fn loopback_is_reached_when_the_configuration_says_so() {
     assert_eq!(status(&["127.0.0.0/8"], by_address()).await, Ok(200));
     assert_eq!(status(&["127.0.0.0/8"], by_name()).await, Ok(200));
     assert_eq!(status(&["localhost"], by_name()).await, Ok(200));
-    assert_eq!(status(&["localhost"], by_address()).await, Err(Kind::AddressRefused));
-    assert_eq!(status(&["10.0.0.0/8"], by_address()).await, Err(Kind::AddressRefused));
-    assert_eq!(status(&["10.0.0.0/8"], by_name()).await, Err(Kind::AddressRefused));
+    assert_eq!(status(&["localhost"], by_address()).await, Err(ErrorKind::AddressRefused));
+    assert_eq!(status(&["10.0.0.0/8"], by_address()).await, Err(ErrorKind::AddressRefused));
+    assert_eq!(status(&["10.0.0.0/8"], by_name()).await, Err(ErrorKind::AddressRefused));
 }
 
 #[tokio::test]
@@ -395,7 +401,7 @@ async fn a_redirect_is_given_back_and_not_followed() {
     .await;
     let outbound = open(&config(Some(server), "")).unwrap();
     let post = async |path: &str| {
-        let task = openapi(Method::Post, "https://api.example", path, &["body"]);
+        let task = openapi(HttpMethod::Post, "https://api.example", path, &["body"]);
         outbound.reply_now(&permit(&task, &[("body", json!(1))]).await).await
     };
     for (path, method, url, keeps_body) in [
@@ -403,7 +409,7 @@ async fn a_redirect_is_given_back_and_not_followed() {
         ("/seen", "GET", "https://api.example/told", false),
         ("/kept", "POST", "https://api.example/told", true),
     ] {
-        let Reply::Redirect(_, hop) = post(path).await.unwrap() else { panic!("{path}") };
+        let ServiceReply::Redirect(_, hop) = post(path).await.unwrap() else { panic!("{path}") };
         let told = (hop.method.as_str(), hop.url.as_str(), hop.keeps_body);
         assert_eq!(told, (method, url, keeps_body), "{path}");
     }
@@ -413,7 +419,7 @@ async fn a_redirect_is_given_back_and_not_followed() {
         ("/downgrade", "from https to http"),
     ] {
         let failure = post(path).await.unwrap_err();
-        assert_eq!((failure.error.kind, failure.sent), (Kind::RedirectRefused, true), "{path}");
+        assert_eq!((failure.error.kind, failure.sent), (ErrorKind::RedirectRefused, true), "{path}");
         assert!(failure.error.message.contains(reason), "{}", failure.error.message);
     }
     assert_eq!(followed.load(Ordering::SeqCst), 0);
@@ -452,7 +458,7 @@ async fn an_answer_without_end_is_cut_off() {
     };
     assert_eq!(size("/fits").await, Ok(1_000));
     for path in ["/announced", "/stream", "/headers"] {
-        assert_eq!(size(path).await, Err((Kind::ResponseTooLarge, true)), "{path}");
+        assert_eq!(size(path).await, Err((ErrorKind::ResponseTooLarge, true)), "{path}");
     }
 }
 
@@ -462,7 +468,7 @@ async fn a_compressed_answer_is_refused() {
         serve(Router::new().fallback(async || ([("content-encoding", "gzip")], "x"))).await;
     let outbound = open(&config(Some(server), "")).unwrap();
     let failure = get(&outbound, "https://api.example/").await.unwrap_err();
-    assert_eq!(failure.error.kind, Kind::NotJson);
+    assert_eq!(failure.error.kind, ErrorKind::NotJson);
     assert!(failure.error.message.contains("`gzip`"));
     // A word that could be a credential is not told: what is cut off could not be found again.
     let word = "canary".repeat(20);
@@ -478,11 +484,11 @@ async fn a_request_larger_than_the_limit_does_not_leave() {
     let mut config = config(Some(([127, 0, 0, 1], 9).into()), "");
     config.limits.max_request_bytes = 10;
     let outbound = open(&config).unwrap();
-    let task = openapi(Method::Post, "https://api.example", "/", &["body"]);
+    let task = openapi(HttpMethod::Post, "https://api.example", "/", &["body"]);
     let request = permit(&task, &[("body", json!("12345678901"))]).await;
     let failure = outbound.send_now(&request).await;
     let failure = failure.unwrap_err();
-    assert_eq!((failure.error.kind, failure.sent), (Kind::RequestTooLarge, false));
+    assert_eq!((failure.error.kind, failure.sent), (ErrorKind::RequestTooLarge, false));
 }
 
 #[tokio::test]
@@ -492,13 +498,13 @@ async fn a_service_that_is_not_there_got_nothing() {
     drop(listener);
     let outbound = open(&config(Some(nobody), "")).unwrap();
     let failure = get(&outbound, "https://api.example/x?token=secret").await.unwrap_err();
-    assert_eq!((failure.error.kind, failure.sent), (Kind::ConnectFailed, false));
+    assert_eq!((failure.error.kind, failure.sent), (ErrorKind::ConnectFailed, false));
     assert!(failure.error.message.starts_with("no connection to api.example: "));
     assert!(!failure.error.message.contains("secret"));
     // A name that no resolver knows.
     let outbound = open(&config(None, "")).unwrap();
     let failure = get(&outbound, "https://nobody.invalid/").await.unwrap_err();
-    assert_eq!((failure.error.kind, failure.sent), (Kind::ConnectFailed, false));
+    assert_eq!((failure.error.kind, failure.sent), (ErrorKind::ConnectFailed, false));
 }
 
 #[tokio::test]
@@ -508,7 +514,7 @@ async fn a_service_that_does_not_answer_may_have_got_the_request() {
     config.limits.request_timeout = Duration::from_millis(50);
     let outbound = open(&config).unwrap();
     let failure = get(&outbound, "https://api.example/").await.unwrap_err();
-    assert_eq!((failure.error.kind, failure.sent), (Kind::Timeout, true));
+    assert_eq!((failure.error.kind, failure.sent), (ErrorKind::Timeout, true));
 }
 
 /// Accepts connections, reads something, answers `answer` and closes; counts the connections.
@@ -540,7 +546,7 @@ async fn a_broken_answer_is_an_error_and_is_asked_for_once() {
         let outbound = open(&config(Some(server), "")).unwrap();
         let failure = get(&outbound, "https://api.example/").await.unwrap_err();
         let shown = String::from_utf8_lossy(answer);
-        assert_eq!((failure.error.kind, failure.sent), (Kind::ConnectionLost, true), "{shown:?}");
+        assert_eq!((failure.error.kind, failure.sent), (ErrorKind::ConnectionLost, true), "{shown:?}");
         assert_eq!(connections.load(Ordering::SeqCst), 1, "{shown:?}");
     }
 }
@@ -550,7 +556,7 @@ async fn an_answer_that_announces_too_much_is_not_read() {
     let (server, _) = serve_raw(b"HTTP/1.1 200 OK\r\ncontent-length: 1001\r\n\r\nx").await;
     let outbound = open(&config(Some(server), "")).unwrap();
     let failure = get(&outbound, "https://api.example/").await.unwrap_err();
-    assert_eq!((failure.error.kind, failure.sent), (Kind::ResponseTooLarge, true));
+    assert_eq!((failure.error.kind, failure.sent), (ErrorKind::ResponseTooLarge, true));
 }
 
 /// Two retries of the request later the host has a rest, and its answers tell for how long.
@@ -568,11 +574,11 @@ async fn what_a_service_answers_decides_how_it_is_treated() {
     let url = "https://api.example/";
     for expected in [1, 2] {
         assert_eq!(get(&outbound, url).await.unwrap().status, 500);
-        assert_eq!(outbound.hosts()[0].failures, expected);
+        assert_eq!(outbound.host_states()[0].failures, expected);
     }
     let failure = get(&outbound, url).await.unwrap_err();
-    assert_eq!((failure.error.kind, failure.sent), (Kind::HostPaused, false));
-    let host = &outbound.hosts()[0];
+    assert_eq!((failure.error.kind, failure.sent), (ErrorKind::HostPaused, false));
+    let host = &outbound.host_states()[0];
     assert_eq!((host.host.as_str(), host.breaker.as_str()), ("api.example", "open"));
     assert_eq!(host.in_flight, 0);
 
@@ -580,7 +586,7 @@ async fn what_a_service_answers_decides_how_it_is_treated() {
     let outbound = open(&config).unwrap();
     status.store(429, Ordering::SeqCst);
     assert_eq!(get(&outbound, url).await.unwrap().status, 429);
-    let host = &outbound.hosts()[0];
+    let host = &outbound.host_states()[0];
     assert_eq!((host.breaker.as_str(), host.failures), ("closed", 0));
     assert!((6_000..=7_000).contains(&host.paused_ms.unwrap()), "{host:?}");
 }
@@ -592,7 +598,7 @@ async fn a_configuration_that_cannot_be_meant_is_refused() {
         change(&mut config);
         open(&config).unwrap_err().kind
     };
-    let configured = Kind::Configuration;
+    let configured = ErrorKind::Configuration;
     assert_eq!(refused(&|c| c.allowed_addresses.push("10.0.0.0/99".to_owned())), configured);
     for upstream in ["ftp://x/", "http://user@x/", "http://x/?a", "http://x/#a", "data:x"] {
         let url = Url::parse(upstream).unwrap();

@@ -21,51 +21,53 @@ use jiff::SignedDuration;
 use url::Url;
 use url::form_urlencoded::byte_serialize;
 
-use super::credentials::{Authorization, Wire, basic, gone, learn};
+use super::credentials::{
+    RequestAuthorization, WireAdditions, basic_header, credential_gone, learn_credential,
+};
 use super::retry::retry_after;
-use super::{Announce, Failure, Outbound, act_for, current_tenant};
+use super::{AnnounceRequest, OutboundClient, SendError, current_tenant, with_tenant};
 use crate::clock::milliseconds_between;
-use crate::credential_requirements::{Grant, client_command};
-use crate::error::{Error, Kind};
+use crate::credential_requirements::{GrantType, replace_command};
+use crate::error::{Error, ErrorKind};
 use crate::gate::Permitted;
 use crate::request::PreparedRequest;
 use crate::request::authority;
-use crate::secrets::Secrets;
-use crate::vault::Opened;
-use a2s::one_line;
-pub(super) use token_cache::Tokens;
-use token_cache::{Key, Slot, Token};
-use token_response::{Refusal, read_grant};
+use crate::secrets::RunSecrets;
+use crate::vault::OpenedCredential;
+use a2s::to_single_line;
+pub(super) use token_cache::TokenCache;
+use token_cache::{CachedToken, TokenKey, TokenSlot};
+use token_response::{TokenError, parse_token_response};
 
 /// How long before its end a token is not used any more, unless a tenth of its life is shorter.
-const EARLY: SignedDuration = SignedDuration::from_secs(30);
+const EXPIRY_MARGIN: SignedDuration = SignedDuration::from_secs(30);
 /// The life of a token of which the server does not say how long it is: services that refuse an old
 /// one with another status than 401 would refuse it for ever.
-const UNTOLD_LIFE: SignedDuration = SignedDuration::from_hours(1);
+const DEFAULT_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 
 /// A token that a request needs.
 #[derive(Debug, Clone)]
-pub(super) struct Need {
+pub(super) struct TokenNeed {
     /// The host that the credential is stored for.
     pub(super) host: Domain,
     /// What the document says.
-    pub(super) wanted: SecurityRequirement,
+    pub(super) requirement: SecurityRequirement,
     /// The client.
-    pub(super) opened: Opened,
+    pub(super) credential: OpenedCredential,
 }
 
 /// A token that a request was sent with.
 #[derive(Debug)]
-pub(super) struct Used {
-    slot: Arc<Slot>,
+pub(super) struct UsedToken {
+    slot: Arc<TokenSlot>,
     token: Secret,
     /// Whether it had been fetched for an earlier request.
-    kept: bool,
+    from_cache: bool,
 }
 
 /// What is told of a token that was asked for.
 #[derive(Debug, Clone)]
-pub(crate) struct Fetch {
+pub(crate) struct TokenFetch {
     /// Host and port of the authorization server.
     pub(crate) host: String,
     /// The name of the scheme that wants it.
@@ -78,19 +80,19 @@ pub(crate) struct Fetch {
     pub(crate) failure: Option<Error>,
 }
 
-impl Used {
+impl UsedToken {
     pub(super) fn token(&self) -> &Secret {
         &self.token
     }
 }
 
-impl Authorization<'_> {
+impl RequestAuthorization<'_> {
     /// The service answered that it does not let the request in: the tokens that it went with are
     /// forgotten. True when one of them was an older one, so that a new one may do better.
-    pub(crate) async fn refused(&mut self) -> bool {
+    pub(crate) async fn discard_tokens(&mut self) -> bool {
         let mut was_kept = false;
         for used in std::mem::take(&mut self.used) {
-            was_kept |= used.kept;
+            was_kept |= used.from_cache;
             let mut state = used.slot.state.lock().await;
             if state.token.as_ref().is_some_and(|token| token.value == used.token) {
                 state.token = None;
@@ -100,47 +102,48 @@ impl Authorization<'_> {
     }
 }
 
-impl Outbound {
+impl OutboundClient {
     /// Gets every token that a request needs. `on_fetch` is told of those that were asked for.
     pub(super) async fn get_tokens(
         self: &Arc<Self>,
         request: &Permitted<PreparedRequest>,
-        authorization: &mut Authorization<'_>,
-        announce: &dyn Announce,
-        on_fetch: &(dyn Fn(Fetch) + Sync),
-    ) -> Result<(), Failure> {
+        authorization: &mut RequestAuthorization<'_>,
+        announce: &dyn AnnounceRequest,
+        on_fetch: &(dyn Fn(TokenFetch) + Sync),
+    ) -> Result<(), SendError> {
         let mut used = Vec::new();
         for need in &authorization.needs {
             used.push(
                 self.get_token(request, need, authorization.secrets, announce, on_fetch).await?,
             );
         }
-        authorization.equip(used).map_err(Failure::before)
+        authorization.add_tokens(used).map_err(SendError::before_send)
     }
 
     /// The token that is kept for a need, or a new one.
     async fn get_token(
         self: &Arc<Self>,
         permitted: &Permitted<PreparedRequest>,
-        need: &Need,
-        secrets: &Secrets,
-        announce: &dyn Announce,
-        on_fetch: &(dyn Fn(Fetch) + Sync),
-    ) -> Result<Used, Failure> {
-        let (request, _) = self.prepare(permitted, need, secrets).map_err(Failure::before)?;
-        let slot = self.tokens.slot(Key {
+        need: &TokenNeed,
+        secrets: &RunSecrets,
+        announce: &dyn AnnounceRequest,
+        on_fetch: &(dyn Fn(TokenFetch) + Sync),
+    ) -> Result<UsedToken, SendError> {
+        let (request, _) =
+            self.prepare_token_request(permitted, need, secrets).map_err(SendError::before_send)?;
+        let slot = self.tokens.slot(TokenKey {
             host: need.host.clone(),
-            scheme: need.wanted.name.clone(),
-            set_at: need.opened.set_at,
+            scheme: need.requirement.name.clone(),
+            set_at: need.credential.set_at,
             url: request.url().to_string(),
-            scopes: need.wanted.scopes.clone(),
+            scopes: need.requirement.scopes.clone(),
         });
         let before = slot.fetches.load(Ordering::Acquire);
         let mut state = Arc::clone(&slot.state).lock_owned().await;
         let began = self.clock.now();
-        if let Some(token) = state.token.as_ref().filter(|token| token.is_good(began)) {
+        if let Some(token) = state.token.as_ref().filter(|token| token.is_usable(began)) {
             let token = token.value.clone();
-            return Ok(Used { slot, token, kept: true });
+            return Ok(UsedToken { slot, token, from_cache: true });
         }
         if before != slot.fetches.load(Ordering::Acquire)
             && let Some(failure) = &state.failure
@@ -150,65 +153,69 @@ impl Outbound {
         }
         // A refresh token is good for one use with some servers, whatever it is used for: one after
         // another they read the newest one, and store what comes.
-        let renewing = match &need.opened.credential {
-            Credential::Oauth2 { refresh_token: Some(_), .. } => {
-                Some(self.tokens.renewal(&need.host, &need.wanted.name).lock_owned().await)
-            }
+        let renewing = match &need.credential.credential {
+            Credential::Oauth2 { refresh_token: Some(_), .. } => Some(
+                self.tokens.refresh_lock(&need.host, &need.requirement.name).lock_owned().await,
+            ),
             _ => None,
         };
-        let newest = self.vault.reveal(&need.host, &need.wanted.name).await;
-        let newest = newest.map_err(Failure::before)?;
-        let newest = newest.filter(|newest| newest.set_at == need.opened.set_at);
-        let opened = newest.ok_or_else(|| Failure::before(gone(&need.host, &need.wanted)))?;
-        let need = Need { opened, ..need.clone() };
-        learn(&need.opened.credential, secrets).map_err(Failure::before)?;
-        let (request, wire) = self.prepare(permitted, &need, secrets).map_err(Failure::before)?;
-        let (host, scheme) = (authority(request.url()), need.wanted.name.clone());
-        let renewed = state.had_one;
+        let newest = self.vault.open_credential(&need.host, &need.requirement.name).await;
+        let newest = newest.map_err(SendError::before_send)?;
+        let newest = newest.filter(|newest| newest.set_at == need.credential.set_at);
+        let opened = newest.ok_or_else(|| {
+            SendError::before_send(credential_gone(&need.host, &need.requirement))
+        })?;
+        let need = TokenNeed { credential: opened, ..need.clone() };
+        learn_credential(&need.credential.credential, secrets).map_err(SendError::before_send)?;
+        let (request, wire) = self
+            .prepare_token_request(permitted, &need, secrets)
+            .map_err(SendError::before_send)?;
+        let (host, scheme) = (authority(request.url()), need.requirement.name.clone());
+        let renewed = state.had_token;
         let announced = announce.announce(RequestPurpose::Token, &request).await;
-        announced.map_err(Failure::before)?;
+        announced.map_err(SendError::before_send)?;
         let (this, counted) = (Arc::clone(self), Arc::clone(&slot));
-        let fetching = tokio::spawn(act_for(current_tenant(), async move {
-            let fetched = this.fetch(&request, &wire, &need).await;
+        let fetching = tokio::spawn(with_tenant(current_tenant(), async move {
+            let fetched = this.fetch_token(&request, &wire, &need).await;
             drop(renewing);
             counted.fetches.fetch_add(1, Ordering::AcqRel);
-            state.had_one |= fetched.is_ok();
+            state.had_token |= fetched.is_ok();
             state.token = fetched.as_ref().ok().cloned();
             state.failure = fetched.as_ref().err().cloned();
             fetched
         }));
         let fetched = fetching.await.unwrap_or_else(|_| {
-            Err(Failure::before(Error::new(Kind::Internal, "the token was not fetched")))
+            Err(SendError::before_send(Error::new(ErrorKind::Internal, "the token was not fetched")))
         });
-        on_fetch(Fetch {
+        on_fetch(TokenFetch {
             host,
             scheme,
             renewed,
             duration_ms: milliseconds_between(began, self.clock.now()),
             failure: fetched.as_ref().err().map(|failure| failure.error.clone()),
         });
-        fetched.map(|token| Used { slot, token: token.value, kept: false })
+        fetched.map(|token| UsedToken { slot, token: token.value, from_cache: false })
     }
 
     /// The request for a token, and the client's credentials for it.
-    fn prepare(
+    fn prepare_token_request(
         &self,
         request: &Permitted<PreparedRequest>,
-        need: &Need,
-        secrets: &Secrets,
-    ) -> Result<(Permitted<PreparedRequest>, Wire), Error> {
+        need: &TokenNeed,
+        secrets: &RunSecrets,
+    ) -> Result<(Permitted<PreparedRequest>, WireAdditions), Error> {
         let Credential::Oauth2 {
             client_id,
             client_secret,
             refresh_token,
             token_hosts,
             client_authentication,
-        } = &need.opened.credential
+        } = &need.credential.credential
         else {
-            return Err(Error::new(Kind::Internal, "a token was asked for without a client"));
+            return Err(Error::new(ErrorKind::Internal, "a token was asked for without a client"));
         };
-        let grant = if refresh_token.is_some() { Grant::Refresh } else { Grant::Client };
-        let request = request.token_request(&need.wanted, grant)?;
+        let grant = if refresh_token.is_some() { GrantType::Refresh } else { GrantType::Client };
+        let request = request.token_request(&need.requirement, grant)?;
         let url = request.url();
         let allowed = match token_hosts.as_slice() {
             [] => need.host.covers(url),
@@ -218,86 +225,93 @@ impl Outbound {
             return Err(foreign(need, url));
         }
         self.check_target(url)?;
-        let mut wire = Wire::to(url);
+        let mut wire = WireAdditions::for_origin_of(url);
         match client_authentication {
             ClientAuthentication::Basic => {
                 // Encoded as in a form first (RFC 6749, section 2.3.1).
                 let encode = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
-                let header = basic(&encode(client_id), &encode(client_secret.reveal()), secrets)?;
+                let header = basic_header(
+                    &encode(client_id),
+                    &encode(client_secret.expose_secret()),
+                    secrets,
+                )?;
                 wire.add_header(AUTHORIZATION, header)?;
             }
             ClientAuthentication::Body => {
                 wire.add_field("client_id", client_id);
-                wire.add_field("client_secret", client_secret.reveal());
+                wire.add_field("client_secret", client_secret.expose_secret());
             }
         }
         if let Some(token) = refresh_token {
-            wire.add_field("refresh_token", token.reveal());
+            wire.add_field("refresh_token", token.expose_secret());
         }
         Ok((request, wire))
     }
 
     /// Fetches a token, and stores the refresh token that comes with it.
-    async fn fetch(
+    async fn fetch_token(
         &self,
         request: &Permitted<PreparedRequest>,
-        wire: &Wire,
-        need: &Need,
-    ) -> Result<Token, Failure> {
+        wire: &WireAdditions,
+        need: &TokenNeed,
+    ) -> Result<CachedToken, SendError> {
         let host = authority(request.url());
         tracing::debug!(%host, "fetching a token");
         // That a token was asked for changes nothing for the step: its own request has not left.
-        let at = |failure: Failure| {
-            let place = format_args!("the token for `{}`", one_line(&need.wanted.name, 100));
-            Failure { error: failure.error.at(place), sent: false, ..failure }
+        let at = |failure: SendError| {
+            let place =
+                format_args!("the token for `{}`", to_single_line(&need.requirement.name, 100));
+            SendError { error: failure.error.with_context(place), sent: false, ..failure }
         };
-        let turn = self.turn(request.url(), None, &|_| {}).await.map_err(at)?;
+        let turn = self.acquire_permit(request.url(), None, &|_| {}).await.map_err(at)?;
         let reply = self.transmit(request, turn, wire, None).await;
-        let response = reply.and_then(|reply| reply.into_answer(request.url())).map_err(at)?;
+        let response = reply.and_then(|reply| reply.into_response(request.url())).map_err(at)?;
         let now = self.clock.now();
-        let granted = read_grant(&response).map_err(|refusal| Failure {
+        let granted = parse_token_response(&response).map_err(|refusal| SendError {
             error: explain(&refusal, need, &host),
             sent: false,
-            busy: matches!(refusal, Refusal::Busy(_))
+            retry_after: matches!(refusal, TokenError::Busy(_))
                 .then(|| retry_after(&response.headers, now).unwrap_or_default()),
         })?;
         if let Some(token) = &granted.refresh_token {
-            let name = &need.wanted.name;
-            let stored = self.vault.rotate(&need.host, name, &need.opened, token).await;
+            let name = &need.requirement.name;
+            let stored =
+                self.vault.replace_refresh_token(&need.host, name, &need.credential, token).await;
             if let Err(error) = stored {
                 // The token is good all the same; the next one may not be to be had.
                 tracing::error!(%error, %host, "a new refresh token could not be stored");
             }
         }
-        let life = granted.life.unwrap_or(UNTOLD_LIFE);
-        let until = now.checked_add(life - (life / 10).min(EARLY)).unwrap_or(now);
-        Ok(Token { value: granted.access_token, from: now, until })
+        let life = granted.life.unwrap_or(DEFAULT_LIFETIME);
+        let until = now.checked_add(life - (life / 10).min(EXPIRY_MARGIN)).unwrap_or(now);
+        Ok(CachedToken { value: granted.access_token, from: now, until })
     }
 }
 
 /// Why an authorization server gave no token, and what to do about it.
-fn explain(refusal: &Refusal, need: &Need, host: &str) -> Error {
-    let name = one_line(&need.wanted.name, 100);
+fn explain(refusal: &TokenError, need: &TokenNeed, host: &str) -> Error {
+    let name = to_single_line(&need.requirement.name, 100);
     match refusal {
-        Refusal::Busy(status) => {
+        TokenError::Busy(status) => {
             let message =
                 format!("the token for `{name}`: {host} gave none now, but the status {status}");
-            Error::new(Kind::TokenUnavailable, message)
+            Error::new(ErrorKind::TokenUnavailable, message)
         }
-        Refusal::Unusable(why) => {
-            Error::new(Kind::TokenRefused, format!("the token for `{name}`: {host} {why}"))
-                .hint("Ask the author of the capability whether tokens are got there.")
+        TokenError::Unusable(why) => {
+            Error::new(ErrorKind::TokenRefused, format!("the token for `{name}`: {host} {why}"))
+                .with_hint("Ask the author of the capability whether tokens are got there.")
         }
-        Refusal::Refused(status, code) => {
+        TokenError::Refused(status, code) => {
             let says = code.map_or_else(String::new, |code| format!(" and `{code}`"));
             let message = format!(
                 "{host} refused the credential `{name}` of {}, with the status {status}{says}",
                 need.host
             );
-            let command = client_command(&need.host, &need.wanted.name, &need.opened.credential);
+            let command =
+                replace_command(&need.host, &need.requirement.name, &need.credential.credential);
             let hint = match *code {
                 Some("invalid_scope") => {
-                    let scopes = one_line(&need.wanted.scopes.join(" "), 200);
+                    let scopes = to_single_line(&need.requirement.scopes.join(" "), 200);
                     format!("Ask who runs {host} to give the client these scopes: {scopes}.")
                 }
                 Some("unauthorized_client" | "unsupported_grant_type") => {
@@ -308,18 +322,18 @@ fn explain(refusal: &Refusal, need: &Need, host: &str) -> Error {
                 }
                 _ => format!("Store it anew: `{command}`."),
             };
-            Error::new(Kind::TokenRefused, message).hint(hint)
+            Error::new(ErrorKind::TokenRefused, message).with_hint(hint)
         }
     }
 }
 
-fn foreign(need: &Need, url: &Url) -> Error {
-    let (host, name) = (authority(url), one_line(&need.wanted.name, 100));
+fn foreign(need: &TokenNeed, url: &Url) -> Error {
+    let (host, name) = (authority(url), to_single_line(&need.requirement.name, 100));
     let message = format!(
         "the document gets tokens for `{name}` from {host}, and the client's secret was not stored for that host"
     );
     let hint = format!(
         "If you trust {host} with it, set the credential again with `--token-host {host}`."
     );
-    Error::new(Kind::CredentialRefused, message).hint(hint)
+    Error::new(ErrorKind::CredentialRefused, message).with_hint(hint)
 }

@@ -1,74 +1,76 @@
 //! The inputs of a task, filled in: as they are sent, and as they are told.
 
-use a2s::{Place, Task, TaskInputs};
+use a2s::{InputLocation, Task, TaskInputs};
 use indexmap::IndexMap;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::Unit;
-use crate::error::{Error, Kind};
-use crate::gate::Inputs;
-use crate::scope::Scope;
-use crate::secrets::{Secrets, hidden};
+use super::PlanUnit;
+use crate::error::{Error, ErrorKind};
+use crate::gate::GuardedInputs;
+use crate::scope::VariableScope;
+use crate::secrets::{RunSecrets, secret_placeholder};
 
 /// The inputs of a task, ready to be sent.
-pub(crate) struct Filled {
-    truth: IndexMap<Place, Value>,
+pub(crate) struct BoundInputs {
+    actual: IndexMap<InputLocation, Value>,
     /// The same as they may be told, where that is something else.
-    shown: Option<IndexMap<Place, Value>>,
+    masked: Option<IndexMap<InputLocation, Value>>,
     /// What request and result are correlated by.
     pub(crate) execution_id: Uuid,
     /// Whether the address has a secret that could not be found in it.
-    pub(crate) hides_address: bool,
+    pub(crate) has_secret_address: bool,
 }
 
-impl Filled {
+impl BoundInputs {
     /// As they are sent, and as a guardian sees them.
-    pub(crate) fn inputs(&self) -> Inputs<'_> {
-        Inputs { truth: &self.truth, shown: self.shown.as_ref().unwrap_or(&self.truth) }
+    pub(crate) fn to_guarded(&self) -> GuardedInputs<'_> {
+        GuardedInputs { actual: &self.actual, masked: self.masked.as_ref().unwrap_or(&self.actual) }
     }
 }
 
-impl Unit {
+impl PlanUnit {
     /// Fills the places of a task of this capability. What is absent is left out.
     ///
     /// # Errors
     /// When a reference has no value, or there would be more than `max_bytes`.
-    pub(crate) fn fill(
+    pub(crate) fn bind_inputs(
         &self,
         task: &Task,
         inputs: &TaskInputs,
         execution_id: Uuid,
-        scope: &Scope<'_>,
-        secrets: &Secrets,
+        scope: &VariableScope<'_>,
+        secrets: &RunSecrets,
         max_bytes: usize,
-    ) -> Result<Filled, Error> {
+    ) -> Result<BoundInputs, Error> {
         let mut truth = IndexMap::with_capacity(inputs.len());
         let mut shown = (!secrets.is_empty()).then(IndexMap::new);
         let mut hides_address = false;
         let mut bytes: usize = 0;
         for (place, template) in inputs {
-            bytes = bytes.saturating_add(scope.weigh(template));
+            bytes = bytes.saturating_add(scope.estimate_size(template));
             if bytes > max_bytes {
                 let message = format!("the inputs have more than {max_bytes} bytes");
-                return Err(Error::new(Kind::RequestTooLarge, message));
+                return Err(Error::new(ErrorKind::RequestTooLarge, message));
             }
-            let value = scope.render(template).map_err(|missing| {
-                Error::new(Kind::TemplateError, missing.to_string()).at(format_args!("`{place}`"))
+            let value = scope.render_optional(template).map_err(|missing| {
+                Error::new(ErrorKind::TemplateError, missing.to_string())
+                    .with_context(format_args!("`{place}`"))
             })?;
             let Some(value) = value else { continue };
             if let Some(shown) = &mut shown {
-                let hides = self.sensitive.hides(template, scope);
-                let may_be_told = if hides { hidden() } else { secrets.mask(&value) };
+                let hides = self.sensitive.hides_secret(template, scope);
+                let may_be_told = if hides { secret_placeholder() } else { secrets.mask(&value) };
                 shown.insert(place.clone(), may_be_told);
-                hides_address |= hides && matches!(place, Place::Path(_) | Place::Query(_));
+                hides_address |=
+                    hides && matches!(place, InputLocation::Path(_) | InputLocation::Query(_));
             }
             truth.insert(place.clone(), value);
         }
         if let Some(key) = task.idempotency_key()
             && !truth.keys().any(|place| key.is_at(place))
         {
-            let place = key.input_place();
+            let place = key.input_location();
             // The same after a restart, and another for each step and iteration.
             let value = Value::String(execution_id.to_string());
             if let Some(shown) = &mut shown {
@@ -76,6 +78,11 @@ impl Unit {
             }
             truth.insert(place, value);
         }
-        Ok(Filled { truth, shown, execution_id, hides_address })
+        Ok(BoundInputs {
+            actual: truth,
+            masked: shown,
+            execution_id,
+            has_secret_address: hides_address,
+        })
     }
 }

@@ -1,10 +1,10 @@
 //! The credentials that the steps of a plan want.
 
 use a2s::api::PlannedCredential;
-use a2s::{Action, Principal};
+use a2s::{Principal, StepAction};
 
-use super::Plan;
-use crate::credential_requirements::{Access, CredentialUser, Held};
+use super::ExecutionPlan;
+use crate::credential_requirements::{AvailableCredentials, CredentialRequirement, CredentialUser};
 use crate::error::Error;
 
 /// The most steps that are named with one credential.
@@ -14,8 +14,8 @@ const MAX_NAMED: usize = 100;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PlanCredentials {
     /// By the name of the step that policies know.
-    pub(crate) accesses: Vec<(String, Access)>,
-    pub(crate) held: Held,
+    pub(crate) accesses: Vec<(String, CredentialRequirement)>,
+    pub(crate) available: AvailableCredentials,
 }
 
 impl PlanCredentials {
@@ -23,7 +23,7 @@ impl PlanCredentials {
     pub(crate) fn list(&self) -> Vec<PlannedCredential> {
         let mut planned: Vec<PlannedCredential> = Vec::new();
         for (step, access) in &self.accesses {
-            for credential in access.plan(&self.held) {
+            for credential in access.plan_credentials(&self.available) {
                 let same = planned.iter_mut().find(|known| {
                     known.host == credential.host
                         && known.scheme == credential.scheme
@@ -45,20 +45,20 @@ impl PlanCredentials {
     /// Refuses a plan with a step that lacks credentials, so that no run stops halfway for them.
     ///
     /// # Errors
-    /// [`crate::Kind::CredentialMissing`], naming the first such step and what to do.
+    /// [`crate::ErrorKind::CredentialMissing`], naming the first such step and what to do.
     pub(crate) fn check(&self) -> Result<(), Error> {
         for (step, access) in &self.accesses {
-            if let Err(lack) = access.choose(&self.held) {
-                return Err(lack.into_error().at(format_args!("step `{step}`")));
+            if let Err(lack) = access.choose_alternative(&self.available) {
+                return Err(lack.into_error().with_context(format_args!("step `{step}`")));
             }
         }
         Ok(())
     }
 }
 
-impl Plan {
+impl ExecutionPlan {
     /// The requests that want credentials, in a run of `principal`.
-    pub(crate) fn accesses(&self, principal: &Principal) -> Vec<(String, Access)> {
+    pub(crate) fn accesses(&self, principal: &Principal) -> Vec<(String, CredentialRequirement)> {
         let mut accesses = Vec::new();
         for unit in self.units() {
             let capability = unit.document.capability();
@@ -67,8 +67,9 @@ impl Plan {
                 capability: capability.name.clone(),
             };
             capability.for_each_step(|step| {
-                if let Action::Task { task, .. } = &step.action
-                    && let Some(access) = Access::of(task, &capability.domains, user.clone())
+                if let StepAction::Task { task, .. } = &step.action
+                    && let Some(access) =
+                        CredentialRequirement::from_task(task, &capability.domains, user.clone())
                 {
                     let name = format!("{}.{}", capability.name, step.id.as_str());
                     accesses.push((name, access));

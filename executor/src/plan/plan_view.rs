@@ -3,35 +3,35 @@
 use std::cell::Cell;
 
 use a2s::api::{ErrorHandlerKind, PlannedForEach, PlannedStep, PlannedStepKind};
-use a2s::{Action, Block, CapabilityName, OnError, Step, Template};
+use a2s::{CapabilityName, OnError, Step, StepAction, StepBlock, Template};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
-use super::{Unit, join};
+use super::{PlanUnit, join_path};
 use crate::request;
 use crate::scope::size_of;
-use crate::secrets::hidden;
+use crate::secrets::secret_placeholder;
 
 /// The most bytes that the values in one plan may take. Beyond that, templates stay unfilled, because a
 /// document may name one long value many times.
-pub(super) const MAX_FILLED: usize = 4 << 20;
+pub(super) const MAX_FILLED_BYTES: usize = 4 << 20;
 
 /// The values that are known before a run.
-struct Known<'k> {
+struct KnownValues<'k> {
     /// The variables that no step sets.
     variables: Map<String, Value>,
     /// Inputs that steps before will have set.
     awaited: &'k [&'k str],
     /// The capability.
-    unit: &'k Unit,
+    unit: &'k PlanUnit,
     /// The number of bytes that may still be filled in.
-    left: &'k Cell<usize>,
+    remaining_bytes: &'k Cell<usize>,
 }
 
-impl Unit {
+impl PlanUnit {
     /// Renders the steps, with the values known from inputs that may be shown. The `awaited` inputs get
     /// their values later and are not known yet.
-    pub(super) fn render(
+    pub(super) fn to_planned_steps(
         &self,
         path: &str,
         inputs: &Map<String, Value>,
@@ -47,47 +47,52 @@ impl Unit {
             }
         });
         variables.retain(|name, _| !awaited.contains(&name.as_str()));
-        let known = Known { variables, awaited, unit: self, left };
+        let known = KnownValues { variables, awaited, unit: self, remaining_bytes: left };
         match &capability.execution {
-            Block::Sequence(steps) => known.steps(steps, path),
-            block @ (Block::Parallel { .. } | Block::Condition { .. }) => {
-                let kind = known.block(block, path);
-                let step = PlannedStep { max_concurrency: width_of(block), ..plain(path, kind) };
+            StepBlock::Sequence(steps) => known.plan_steps(steps, path),
+            block @ (StepBlock::Parallel { .. } | StepBlock::Condition { .. }) => {
+                let kind = known.plan_block(block, path);
+                let step = PlannedStep {
+                    max_concurrency: max_concurrency_of(block),
+                    ..once_step(path, kind)
+                };
                 vec![step]
             }
         }
     }
 }
 
-impl Known<'_> {
-    fn steps(&self, steps: &[Step], path: &str) -> Vec<PlannedStep> {
-        steps.iter().map(|step| self.step(step, path)).collect()
+impl KnownValues<'_> {
+    fn plan_steps(&self, steps: &[Step], path: &str) -> Vec<PlannedStep> {
+        steps.iter().map(|step| self.plan_step(step, path)).collect()
     }
 
-    fn step(&self, step: &Step, around: &str) -> PlannedStep {
-        let path = join(around, step.id.as_str());
+    fn plan_step(&self, step: &Step, around: &str) -> PlannedStep {
+        let path = join_path(around, step.id.as_str());
         let kind = match &step.action {
-            Action::Task { task, inputs, .. } => {
-                let (method, url) = request::address(task);
+            StepAction::Task { task, inputs, .. } => {
+                let (method, url) = request::method_and_url(task);
                 let shown = inputs.iter().filter_map(|(place, template)| {
-                    Some((place.to_string(), self.preview(template)?))
+                    Some((place.to_string(), self.known_value(template)?))
                 });
                 let (format, method) = (task.format().to_string(), method.to_owned());
                 let tool = task.tool().map(str::to_owned);
                 PlannedStepKind::Task { format, method, url, tool, inputs: shown.collect() }
             }
-            Action::Capability { capability, inputs, .. } => self.using(capability, inputs, &path),
-            Action::Block(block) => self.block(block, &path),
+            StepAction::Capability { capability, inputs, .. } => {
+                self.plan_capability(capability, inputs, &path)
+            }
+            StepAction::Block(block) => self.plan_block(block, &path),
         };
         let control = &step.control;
         let max_concurrency = match &step.action {
-            Action::Block(block) => width_of(block),
-            Action::Task { .. } | Action::Capability { .. } => None,
+            StepAction::Block(block) => max_concurrency_of(block),
+            StepAction::Task { .. } | StepAction::Capability { .. } => None,
         };
         let milliseconds = |time: std::time::Duration| time.as_millis().try_into();
         PlannedStep {
             for_each: control.for_each.as_ref().map(|for_each| PlannedForEach {
-                items: self.preview(&for_each.items).unwrap_or_default(),
+                items: self.known_value(&for_each.items).unwrap_or_default(),
                 name: for_each.name.clone(),
                 max_items: for_each.max_items,
                 max_concurrency: for_each.max_concurrency,
@@ -100,12 +105,12 @@ impl Known<'_> {
                 OnError::Continue => Some(ErrorHandlerKind::Continue),
                 OnError::Catch { .. } => Some(ErrorHandlerKind::Catch),
             },
-            catch: self.steps(control.on_error.caught(), &path),
-            ..plain(&path, kind)
+            catch: self.plan_steps(control.on_error.caught(), &path),
+            ..once_step(&path, kind)
         }
     }
 
-    fn using(
+    fn plan_capability(
         &self,
         name: &CapabilityName,
         inputs: &IndexMap<String, Template>,
@@ -119,14 +124,14 @@ impl Known<'_> {
         let mut given = Map::new();
         let mut awaited = Vec::new();
         for (name, template) in inputs {
-            let Some(preview) = self.preview(template) else { continue };
+            let Some(preview) = self.known_value(template) else { continue };
             if child.inputs.get(name).is_some_and(|input| input.secret) {
-                shown.insert(name.clone(), hidden());
-                given.insert(name.clone(), hidden());
+                shown.insert(name.clone(), secret_placeholder());
+                given.insert(name.clone(), secret_placeholder());
                 continue;
             }
             shown.insert(name.clone(), preview);
-            if self.fill(template)
+            if self.reserve_bytes(template)
                 && let Ok(value) = template.render(&self.variables)
             {
                 given.insert(name.clone(), value);
@@ -134,65 +139,69 @@ impl Known<'_> {
                 awaited.push(name.as_str());
             }
         }
-        for (name, input) in Self::unmapped(child, inputs) {
+        for (name, input) in Self::unmapped_inputs(child, inputs) {
             let value = self.variables.get(name).cloned();
-            let value = if input { value.map(|_| hidden()) } else { value };
+            let value = if input { value.map(|_| secret_placeholder()) } else { value };
             given.extend(value.clone().map(|value| (name.to_owned(), value)));
             let reference = || Value::String(format!("${{{name}}}"));
             shown.insert(name.to_owned(), value.unwrap_or_else(reference));
         }
-        let given = child.complete(&given);
+        let given = child.with_defaults(&given);
         PlannedStepKind::Capability {
             capability: child.pin.clone(),
             inputs: shown,
-            steps: child.render(path, &given, &awaited, self.left),
+            steps: child.to_planned_steps(path, &given, &awaited, self.remaining_bytes),
         }
     }
 
     /// The needs of `child` that are not mapped, and whether each is secret.
-    fn unmapped<'c>(
-        child: &'c Unit,
+    fn unmapped_inputs<'c>(
+        child: &'c PlanUnit,
         inputs: &'c IndexMap<String, Template>,
     ) -> impl Iterator<Item = (&'c str, bool)> {
-        let needs = Unit::unmapped(child, |name| inputs.contains_key(name));
+        let needs = PlanUnit::unmapped_inputs(child, |name| inputs.contains_key(name));
         needs.map(|(name, input)| (name, input.secret))
     }
 
-    fn block(&self, block: &Block, path: &str) -> PlannedStepKind {
+    fn plan_block(&self, block: &StepBlock, path: &str) -> PlannedStepKind {
         match block {
-            Block::Sequence(steps) => PlannedStepKind::Sequence { steps: self.steps(steps, path) },
-            Block::Parallel { steps, .. } => {
-                PlannedStepKind::Parallel { steps: self.steps(steps, path) }
+            StepBlock::Sequence(steps) => {
+                PlannedStepKind::Sequence { steps: self.plan_steps(steps, path) }
             }
-            Block::Condition { condition, if_true, if_false } => PlannedStepKind::Condition {
+            StepBlock::Parallel { steps, .. } => {
+                PlannedStepKind::Parallel { steps: self.plan_steps(steps, path) }
+            }
+            StepBlock::Condition { condition, if_true, if_false } => PlannedStepKind::Condition {
                 condition: condition.source().to_owned(),
-                if_true: self.steps(if_true, path),
-                if_false: self.steps(if_false, path),
+                if_true: self.plan_steps(if_true, path),
+                if_false: self.plan_steps(if_false, path),
             },
         }
     }
 
     /// The known values of a template; `None` when it would be left out.
-    fn preview(&self, template: &Template) -> Option<Value> {
+    fn known_value(&self, template: &Template) -> Option<Value> {
         Some(match template {
             Template::Reference(reference) if self.is_absent(reference.variable()) => return None,
-            Template::Array(items) => items.iter().filter_map(|item| self.preview(item)).collect(),
+            Template::Array(items) => {
+                items.iter().filter_map(|item| self.known_value(item)).collect()
+            }
             Template::Object(members) => members
                 .iter()
-                .filter_map(|(name, member)| Some((name.clone(), self.preview(member)?)))
+                .filter_map(|(name, member)| Some((name.clone(), self.known_value(member)?)))
                 .collect::<Map<_, _>>()
                 .into(),
-            other if self.fill(other) => other.preview(&self.variables),
+            other if self.reserve_bytes(other) => other.preview(&self.variables),
             other => other.preview(&Map::new()),
         })
     }
 
     /// Returns true when the known values of a template may be filled in.
-    fn fill(&self, template: &Template) -> bool {
+    fn reserve_bytes(&self, template: &Template) -> bool {
         let references = template.references().into_iter();
         let sizes = references.filter_map(|r| r.resolve(&self.variables).ok()).map(size_of);
-        let left = self.left.get().checked_sub(sizes.sum());
-        left.inspect(|left| self.left.set(*left)).is_some()
+        let left = self.remaining_bytes.get().checked_sub(sizes.sum());
+        left.inspect(|left| self.remaining_bytes.set(*left)).is_some()
     }
 
     /// Returns true when a name is that of an optional parameter without a value.
@@ -213,7 +222,7 @@ impl Known<'_> {
 }
 
 /// A step that runs once, until it ends or fails.
-fn plain(path: &str, kind: PlannedStepKind) -> PlannedStep {
+fn once_step(path: &str, kind: PlannedStepKind) -> PlannedStep {
     PlannedStep {
         step: path.to_owned(),
         kind,
@@ -227,9 +236,9 @@ fn plain(path: &str, kind: PlannedStepKind) -> PlannedStep {
     }
 }
 
-fn width_of(block: &Block) -> Option<usize> {
+fn max_concurrency_of(block: &StepBlock) -> Option<usize> {
     match block {
-        Block::Parallel { max_concurrency, .. } => *max_concurrency,
-        Block::Sequence(_) | Block::Condition { .. } => None,
+        StepBlock::Parallel { max_concurrency, .. } => *max_concurrency,
+        StepBlock::Sequence(_) | StepBlock::Condition { .. } => None,
     }
 }

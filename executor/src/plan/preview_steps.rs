@@ -3,101 +3,104 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use a2s::{Action, ForEach, OnError, Reference, Step, Task, TaskInputs, Template, Variables as _};
+use a2s::{
+    ForEach, OnError, Step, StepAction, Task, TaskInputs, Template, VariableReference,
+    VariableSource as _,
+};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{Filled, Plan, Unit, join};
+use super::{BoundInputs, ExecutionPlan, PlanUnit, join_path};
 use crate::error::Error;
-use crate::scope::Scope;
-use crate::secrets::Secrets;
+use crate::scope::VariableScope;
+use crate::secrets::RunSecrets;
 
 /// The most steps of which iterations are foreseen one by one.
-const MAX_FORESEEN: usize = 1000;
+const MAX_PREVIEWED_STEPS: usize = 1000;
 
 /// A task step, or an iteration of one, before there is a run.
 #[derive(Debug)]
-pub(crate) struct Foreseen<'p> {
+pub(crate) struct PreviewableStep<'p> {
     /// Its path in the plan, which has no iterations.
     pub(crate) step: String,
     /// Its path in a run.
     pub(crate) path: String,
     /// The capability that it stands in.
-    pub(crate) unit: &'p Unit,
+    pub(crate) unit: &'p PlanUnit,
     /// Its task.
     pub(crate) task: &'p Arc<Task>,
     /// The variables without a value that its inputs wait for.
     pub(crate) needs: BTreeSet<String>,
     inputs: &'p TaskInputs,
-    scope: Scope<'p>,
+    scope: VariableScope<'p>,
 }
 
-impl Foreseen<'_> {
+impl PreviewableStep<'_> {
     /// Its inputs, when it needs nothing more.
     ///
     /// # Errors
     /// When a reference leads nowhere, or there would be more than `max_bytes`.
-    pub(crate) fn fill(
+    pub(crate) fn bind_inputs(
         &self,
         execution_id: Uuid,
-        secrets: &Secrets,
+        secrets: &RunSecrets,
         max_bytes: usize,
-    ) -> Result<Filled, Error> {
-        self.unit.fill(self.task, self.inputs, execution_id, &self.scope, secrets, max_bytes)
+    ) -> Result<BoundInputs, Error> {
+        self.unit.bind_inputs(self.task, self.inputs, execution_id, &self.scope, secrets, max_bytes)
     }
 }
 
-impl Plan {
+impl ExecutionPlan {
     /// Every task step in the order of the documents, on all branches; once for each item where the list is
     /// known. Learns along the way which values are secret.
     ///
     /// # Errors
     /// When there are more secrets than can be kept.
-    pub(crate) fn foresee(
+    pub(crate) fn list_previewable_steps(
         &self,
         inputs: &Map<String, Value>,
-        secrets: &Secrets,
-    ) -> Result<Vec<Foreseen<'_>>, Error> {
+        secrets: &RunSecrets,
+    ) -> Result<Vec<PreviewableStep<'_>>, Error> {
         let mut found = Vec::new();
-        let root = Paths { plan: String::new(), run: String::new() };
-        foresee_unit(&self.root, &root, inputs, BTreeSet::new(), secrets, &mut found)?;
+        let root = StepPaths { plan: String::new(), run: String::new() };
+        visit_unit(&self.root, &root, inputs, BTreeSet::new(), secrets, &mut found)?;
         Ok(found)
     }
 }
 
 /// The steps of one capability. `unknown` are inputs that will be given, and are not known yet.
-fn foresee_unit<'p>(
-    unit: &'p Unit,
-    paths: &Paths,
+fn visit_unit<'p>(
+    unit: &'p PlanUnit,
+    paths: &StepPaths,
     given: &Map<String, Value>,
     unknown: BTreeSet<&'p str>,
-    secrets: &Secrets,
-    found: &mut Vec<Foreseen<'p>>,
+    secrets: &RunSecrets,
+    found: &mut Vec<PreviewableStep<'p>>,
 ) -> Result<(), Error> {
     let capability = unit.document.capability();
-    let inputs = unit.complete(given);
-    unit.sensitive.values(&inputs).into_iter().try_for_each(|value| secrets.learn(value))?;
+    let inputs = unit.with_defaults(given);
+    unit.sensitive.secret_values(&inputs).into_iter().try_for_each(|value| secrets.learn(value))?;
     let mut unknown = unknown;
     // What a step sets is known when it has run, whatever stands there before.
     capability.for_each_step(|step| {
         unknown.extend(step.action.outputs().iter().map(|output| output.variable()));
     });
-    let scope = Scope::enter(capability, &inputs);
-    let mut walk = Walk { unit, scope, unknown, secrets, found };
-    walk.steps(&capability.execution.children(), paths)
+    let scope = VariableScope::from_capability(capability, &inputs);
+    let mut walk = PreviewWalk { unit, scope, unknown, secrets, found };
+    walk.visit_steps(&capability.execution.children(), paths)
 }
 
 /// The path of a step in the plan, and in a run.
 #[derive(Debug, Clone)]
-struct Paths {
+struct StepPaths {
     plan: String,
     run: String,
 }
 
-impl Paths {
+impl StepPaths {
     fn join(&self, id: &str) -> Self {
-        Self { plan: join(&self.plan, id), run: join(&self.run, id) }
+        Self { plan: join_path(&self.plan, id), run: join_path(&self.run, id) }
     }
 
     fn item(&self, index: usize) -> Self {
@@ -105,39 +108,39 @@ impl Paths {
     }
 }
 
-struct Walk<'w, 'p> {
-    unit: &'p Unit,
-    scope: Scope<'p>,
+struct PreviewWalk<'w, 'p> {
+    unit: &'p PlanUnit,
+    scope: VariableScope<'p>,
     /// The variables with values that are not known yet, even if the scope has one.
     unknown: BTreeSet<&'p str>,
-    secrets: &'w Secrets,
-    found: &'w mut Vec<Foreseen<'p>>,
+    secrets: &'w RunSecrets,
+    found: &'w mut Vec<PreviewableStep<'p>>,
 }
 
-impl<'p> Walk<'_, 'p> {
-    fn steps(&mut self, steps: &[&'p Step], around: &Paths) -> Result<(), Error> {
-        steps.iter().try_for_each(|step| self.step(step, around))
+impl<'p> PreviewWalk<'_, 'p> {
+    fn visit_steps(&mut self, steps: &[&'p Step], around: &StepPaths) -> Result<(), Error> {
+        steps.iter().try_for_each(|step| self.visit_step(step, around))
     }
 
-    fn step(&mut self, step: &'p Step, around: &Paths) -> Result<(), Error> {
+    fn visit_step(&mut self, step: &'p Step, around: &StepPaths) -> Result<(), Error> {
         let paths = around.join(step.id.as_str());
-        let Some(for_each) = &step.control.for_each else { return self.once(step, &paths) };
+        let Some(for_each) = &step.control.for_each else { return self.visit_once(step, &paths) };
         let outside = self.unknown.clone();
-        match self.items(for_each) {
+        match self.known_items(for_each) {
             Some(items) => {
                 self.unknown.remove(for_each.name.as_str());
                 for (index, item) in items.into_iter().enumerate() {
                     let mut scope = self.scope.view();
                     scope.set_local(&for_each.name, item);
                     let scope = std::mem::replace(&mut self.scope, scope);
-                    let walked = self.once(step, &paths.item(index));
+                    let walked = self.visit_once(step, &paths.item(index));
                     self.scope = scope;
                     walked?;
                 }
             }
             None => {
                 self.unknown.insert(&for_each.name);
-                self.once(step, &paths)?;
+                self.visit_once(step, &paths)?;
             }
         }
         self.unknown = outside;
@@ -145,26 +148,27 @@ impl<'p> Walk<'_, 'p> {
     }
 
     /// A step without iterations, or one iteration.
-    fn once(&mut self, step: &'p Step, paths: &Paths) -> Result<(), Error> {
+    fn visit_once(&mut self, step: &'p Step, paths: &StepPaths) -> Result<(), Error> {
         match &step.action {
-            Action::Task { task, inputs, .. } => {
+            StepAction::Task { task, inputs, .. } => {
                 let references = inputs.values().flat_map(Template::references);
-                let needs = references.filter(|r| !self.knows(r)).map(|r| r.variable().to_owned());
+                let needs =
+                    references.filter(|r| !self.is_known(r)).map(|r| r.variable().to_owned());
                 let needs = needs.collect();
-                let Paths { plan: step, run: path } = paths.clone();
+                let StepPaths { plan: step, run: path } = paths.clone();
                 let (unit, scope) = (self.unit, self.scope.view());
-                self.found.push(Foreseen { step, path, unit, task, needs, inputs, scope });
+                self.found.push(PreviewableStep { step, path, unit, task, needs, inputs, scope });
             }
-            Action::Capability { capability, inputs, .. } => {
+            StepAction::Capability { capability, inputs, .. } => {
                 if let Some(child) = self.unit.uses.get(capability) {
-                    self.using(child, inputs, paths)?;
+                    self.visit_capability(child, inputs, paths)?;
                 }
             }
-            Action::Block(block) => self.steps(&block.children(), paths)?,
+            StepAction::Block(block) => self.visit_steps(&block.children(), paths)?,
         }
         if let OnError::Catch { name, steps } = &step.control.on_error {
             let is_new = self.unknown.insert(name);
-            self.steps(&steps.iter().collect::<Vec<_>>(), paths)?;
+            self.visit_steps(&steps.iter().collect::<Vec<_>>(), paths)?;
             if is_new {
                 self.unknown.remove(name.as_str());
             }
@@ -173,31 +177,32 @@ impl<'p> Walk<'_, 'p> {
     }
 
     /// The list of a step, when it is known, is one, and is not too long to be gone through.
-    fn items(&self, for_each: &ForEach) -> Option<Vec<Value>> {
-        let most = for_each.max_items.min(MAX_FORESEEN.saturating_sub(self.found.len()));
-        let known = for_each.items.references().into_iter().all(|reference| self.knows(reference));
-        match self.scope.render(&for_each.items) {
+    fn known_items(&self, for_each: &ForEach) -> Option<Vec<Value>> {
+        let most = for_each.max_items.min(MAX_PREVIEWED_STEPS.saturating_sub(self.found.len()));
+        let known =
+            for_each.items.references().into_iter().all(|reference| self.is_known(reference));
+        match self.scope.render_optional(&for_each.items) {
             Ok(Some(Value::Array(items))) if known && items.len() <= most => Some(items),
             _ => None,
         }
     }
 
-    fn using(
+    fn visit_capability(
         &mut self,
-        child: &'p Unit,
+        child: &'p PlanUnit,
         mapped: &'p IndexMap<String, Template>,
-        paths: &Paths,
+        paths: &StepPaths,
     ) -> Result<(), Error> {
         let mut given = Map::new();
         let mut unknown = BTreeSet::new();
         for (name, template) in mapped {
-            let known = template.references().into_iter().all(|reference| self.knows(reference));
-            match self.scope.render(template) {
+            let known = template.references().into_iter().all(|reference| self.is_known(reference));
+            match self.scope.render_optional(template) {
                 Ok(value) if known => given.extend(value.map(|value| (name.clone(), value))),
                 _ => drop(unknown.insert(name.as_str())),
             }
         }
-        for (name, _) in Unit::unmapped(child, |name| mapped.contains_key(name)) {
+        for (name, _) in PlanUnit::unmapped_inputs(child, |name| mapped.contains_key(name)) {
             match self.scope.get(name) {
                 Some(value) if !self.unknown.contains(name) => {
                     if !self.scope.is_absent(name) {
@@ -207,10 +212,10 @@ impl<'p> Walk<'_, 'p> {
                 _ => drop(unknown.insert(name)),
             }
         }
-        foresee_unit(child, paths, &given, unknown, self.secrets, self.found)
+        visit_unit(child, paths, &given, unknown, self.secrets, self.found)
     }
 
-    fn knows(&self, reference: &Reference) -> bool {
+    fn is_known(&self, reference: &VariableReference) -> bool {
         let name = reference.variable();
         !self.unknown.contains(name) && self.scope.get(name).is_some()
     }

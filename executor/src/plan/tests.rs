@@ -4,11 +4,11 @@ use serde_json::json;
 use a2s::api::PlannedStepKind;
 
 use super::*;
-use crate::registry_client::Choices;
+use crate::registry_client::ResolvedDependencies;
 use crate::tests::world::{document, sequence, task};
 
 /// A library of documents, the last of which runs; dependencies mean the document of their name.
-fn library(sources: &[Vec<u8>]) -> Library {
+fn library(sources: &[Vec<u8>]) -> RunDocuments {
     let documents: Vec<_> =
         sources.iter().map(|source| Arc::new(Document::open(source).unwrap())).collect();
     let digest_of = |name: &CapabilityName| {
@@ -20,9 +20,9 @@ fn library(sources: &[Vec<u8>]) -> Library {
         let chosen = names.filter_map(|name| Some((name.clone(), digest_of(&name)?)));
         (document.digest(), chosen.collect())
     });
-    Library {
+    RunDocuments {
         root: documents.last().unwrap().digest(),
-        choices: Choices(choices.collect()),
+        resolved: ResolvedDependencies(choices.collect()),
         documents: documents.iter().map(|d| (d.digest(), Arc::clone(d))).collect(),
         sources: BTreeMap::new(),
         notices: Vec::new(),
@@ -60,8 +60,8 @@ fn leaf(name: &str, inputs: &[&str]) -> Vec<u8> {
 
 #[track_caller]
 fn check_missing(sources: &[Vec<u8>], inputs: &Value, expected: &[&str]) {
-    let plan = Plan::new(&library(sources), 100).unwrap();
-    assert_eq!(plan.missing(inputs.as_object().unwrap()), expected);
+    let plan = ExecutionPlan::new(&library(sources), 100).unwrap();
+    assert_eq!(plan.missing_inputs(inputs.as_object().unwrap()), expected);
 }
 
 #[test]
@@ -94,8 +94,8 @@ fn a_need_that_a_step_sets_is_not_asked_for() {
 }
 
 #[track_caller]
-fn refuse(sources: &[Vec<u8>], max_steps: usize, kind: Kind, words: &[&str]) {
-    let error = Plan::new(&library(sources), max_steps).unwrap_err();
+fn refuse(sources: &[Vec<u8>], max_steps: usize, kind: ErrorKind, words: &[&str]) {
+    let error = ExecutionPlan::new(&library(sources), max_steps).unwrap_err();
     assert_eq!(error.kind, kind, "{error}");
     for word in words {
         assert!(error.message.contains(word), "{word:?} is not in {:?}", error.message);
@@ -106,11 +106,11 @@ fn refuse(sources: &[Vec<u8>], max_steps: usize, kind: Kind, words: &[&str]) {
 fn what_does_not_fit_is_refused() {
     let leaf = || leaf("Leaf", &["city"]);
     let unknown = user("Top", &[("Leaf", json!({"town": "x"}))]);
-    refuse(&[leaf(), unknown], 100, Kind::DependencyRefused, &["`useLeaf`", "`town`", "`Leaf`"]);
+    refuse(&[leaf(), unknown], 100, ErrorKind::DependencyRefused, &["`useLeaf`", "`town`", "`Leaf`"]);
     let one = user("One", &[("Two", json!({}))]);
     let two = user("Two", &[("One", json!({}))]);
-    refuse(&[one, two], 100, Kind::DependencyRefused, &["itself", "`One`", "`Two`"]);
-    refuse(&[user("Top", &[("Leaf", json!({}))])], 100, Kind::DependencyRefused, &["`Leaf`"]);
+    refuse(&[one, two], 100, ErrorKind::DependencyRefused, &["itself", "`One`", "`Two`"]);
+    refuse(&[user("Top", &[("Leaf", json!({}))])], 100, ErrorKind::DependencyRefused, &["`Leaf`"]);
     let foreign = document(
         "Leaf",
         "1.0.0",
@@ -118,13 +118,13 @@ fn what_does_not_fit_is_refused() {
             "execution": sequence(json!([task("a", "GET /echo/1", json!({}), json!({}))]))}),
     );
     let top = || user("Top", &[("Leaf", json!({}))]);
-    refuse(&[foreign, top()], 100, Kind::DependencyRefused, &["evil.example"]);
+    refuse(&[foreign, top()], 100, ErrorKind::DependencyRefused, &["evil.example"]);
     let newer = document(
         "Leaf",
         "2.0.0",
         &json!({"execution": sequence(json!([task("a", "GET /echo/1", json!({}), json!({}))]))}),
     );
-    refuse(&[newer, top()], 100, Kind::DependencyRefused, &["2.0.0", "^1.0.0"]);
+    refuse(&[newer, top()], 100, ErrorKind::DependencyRefused, &["2.0.0", "^1.0.0"]);
 }
 
 #[test]
@@ -146,17 +146,18 @@ fn chains_and_steps_are_bounded() {
         sources
     };
     // 1 at the bottom, then twice as many and two more on each level: 1, 4, 10, 22.
-    let plan = Plan::new(&library(&chain(4)), 22).unwrap();
+    let plan = ExecutionPlan::new(&library(&chain(4)), 22).unwrap();
     assert_eq!(plan.dependencies.len(), 3);
-    refuse(&chain(4), 21, Kind::BudgetExceeded, &["21 steps"]);
-    assert!(Plan::new(&library(&chain(9)), usize::MAX).is_ok());
-    refuse(&chain(10), usize::MAX, Kind::DependencyRefused, &["8 capabilities"]);
+    refuse(&chain(4), 21, ErrorKind::BudgetExceeded, &["21 steps"]);
+    assert!(ExecutionPlan::new(&library(&chain(9)), usize::MAX).is_ok());
+    refuse(&chain(10), usize::MAX, ErrorKind::DependencyRefused, &["8 capabilities"]);
 }
 
 fn render(sources: &[Vec<u8>], inputs: &Value) -> PlanResponse {
-    let plan = Plan::new(&library(sources), 100).unwrap();
+    let plan = ExecutionPlan::new(&library(sources), 100).unwrap();
     let inputs = inputs.as_object().unwrap();
-    plan.render(inputs, BTreeMap::new(), Vec::new(), &PlanCredentials::default(), |_| None).unwrap()
+    plan.to_response(inputs, BTreeMap::new(), Vec::new(), &PlanCredentials::default(), |_| None)
+        .unwrap()
 }
 
 #[test]
@@ -204,8 +205,8 @@ proptest! {
             .collect();
         let sources =
             [leaf("Leaf", &needs), user("Top", &[("Leaf", Value::Object(inputs.clone()))])];
-        let plan = Plan::new(&library(&sources), 100).unwrap();
-        prop_assert_eq!(&plan, &Plan::new(&library(&sources), 100).unwrap());
+        let plan = ExecutionPlan::new(&library(&sources), 100).unwrap();
+        prop_assert_eq!(&plan, &ExecutionPlan::new(&library(&sources), 100).unwrap());
         let rendered = render(&sources, &json!({}));
         prop_assert_eq!(&rendered, &render(&sources, &json!({})));
         prop_assert_eq!(rendered.missing.len() + inputs.len(), needs.len());
@@ -252,7 +253,7 @@ fn a_user_must_declare_the_permissions_of_what_it_uses() {
     let rest = json!({"a2s": "1.1.0", "permissions": ["weather.read"], "execution": sequence(json!([step]))});
     let leaf = document("Leaf", "1.0.0", &rest);
     let top = user("Top", &[("Leaf", json!({}))]);
-    refuse(&[leaf, top], 100, Kind::DependencyRefused, &["`weather.read`", "`Top`", "`Leaf`"]);
+    refuse(&[leaf, top], 100, ErrorKind::DependencyRefused, &["`weather.read`", "`Top`", "`Leaf`"]);
 }
 
 #[test]
@@ -260,7 +261,7 @@ fn a_plan_names_a_long_value_only_so_often() {
     let many: Vec<_> = ["${text}"; 100].to_vec();
     let step = task("say", "POST /say", json!({"body": many}), json!({}));
     let source = document("Long", "1.0.0", &json!({"execution": sequence(json!([step]))}));
-    let text = "x".repeat(plan_view::MAX_FILLED / 10);
+    let text = "x".repeat(plan_view::MAX_FILLED_BYTES / 10);
     let answer = render(&[source], &json!({"text": text}));
     let shown = json!(answer.steps[0])["inputs"]["body"].as_array().unwrap().clone();
     assert_eq!(shown.iter().filter(|item| **item == json!(text)).count(), 10);
@@ -404,12 +405,18 @@ fn no_document_that_is_accepted_makes_the_planner_panic() {
         content["checksum"] = json!(compilation.digest.unwrap());
         let library = library(&[inner.clone(), content.to_string().into_bytes()]);
         // It may be refused, but only in words.
-        let Ok(plan) = Plan::new(&library, 1_000) else { continue };
+        let Ok(plan) = ExecutionPlan::new(&library, 1_000) else { continue };
         planned += 1;
         for inputs in [json!({}), json!({"a": "x", "secret": "s3cret", "list": ["s3cret"]})] {
             let inputs = inputs.as_object().unwrap();
             let answer = plan
-                .render(inputs, BTreeMap::new(), Vec::new(), &PlanCredentials::default(), |_| None)
+                .to_response(
+                    inputs,
+                    BTreeMap::new(),
+                    Vec::new(),
+                    &PlanCredentials::default(),
+                    |_| None,
+                )
                 .unwrap();
             let text = json!(answer).to_string();
             assert!(!text.contains("s3cret"), "{text}");
@@ -439,15 +446,15 @@ fn a_step_of_a_catch_stands_in_the_capability_that_has_the_catch() {
         }),
     );
     let sources = [leaf("Leaf", &["city"]), leaf("Other", &["city"]), top];
-    let plan = Plan::new(&library(&sources), 100).unwrap();
-    let of = |path: &str| plan.step_at(path).map(|(unit, _)| unit.pin.name.to_string());
+    let plan = ExecutionPlan::new(&library(&sources), 100).unwrap();
+    let of = |path: &str| plan.find_step(path).map(|(unit, _)| unit.pin.name.to_string());
     assert_eq!(of("around/push/send-city").as_deref(), Some("Leaf"));
     assert_eq!(of("around/push/tweet").as_deref(), Some("Top"));
     assert_eq!(of("around/push/tweet/send-city").as_deref(), Some("Other"));
     assert_eq!(of("around/push/tweet/other"), None);
 
     let whole = |way: &str| {
-        let pieces = plan.whole_way(&way.parse().unwrap())?;
+        let pieces = plan.full_path(&way.parse().unwrap())?;
         Some(pieces.iter().map(|piece| piece.id.as_str()).collect::<Vec<_>>().join("/"))
     };
     assert_eq!(whole("push/send-city").as_deref(), Some("around/push/send-city"));

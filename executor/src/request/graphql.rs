@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use a2s::{Digest, GraphqlTask, Place};
+use a2s::{Digest, GraphqlTask, InputLocation};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Error, PreparedRequest, header_value, is_reserved_header};
+use super::{PrepareError, PreparedRequest, header_value, is_reserved_header};
 
 /// The body of a request. `graphql_client::QueryBody` wants queries that are part of the program;
 /// ours come from documents.
@@ -28,8 +28,8 @@ struct QueryBody<'a> {
 
 pub(super) fn prepare(
     task: &GraphqlTask,
-    inputs: &IndexMap<Place, Value>,
-) -> Result<PreparedRequest, Error> {
+    inputs: &IndexMap<InputLocation, Value>,
+) -> Result<PreparedRequest, PrepareError> {
     let mut headers = HeaderMap::new();
     let accepted = "application/graphql-response+json, application/json;q=0.9";
     headers.insert(ACCEPT, HeaderValue::from_static(accepted));
@@ -48,7 +48,8 @@ pub(super) fn prepare(
             variables: &variables,
             extensions: extensions.clone(),
         };
-        let body = serde_json::to_vec(&body).map_err(|error| Error::Task(error.to_string()))?;
+        let body =
+            serde_json::to_vec(&body).map_err(|error| PrepareError::Task(error.to_string()))?;
         Ok(Bytes::from(body))
     };
     let whole = write(Some(&*task.query))?;
@@ -75,28 +76,32 @@ pub(super) fn prepare(
 /// The variables by name. Null is a value in GraphQL: it is sent, unless the type excludes it.
 fn collect_variables(
     task: &GraphqlTask,
-    inputs: &IndexMap<Place, Value>,
-) -> Result<Map<String, Value>, Error> {
+    inputs: &IndexMap<InputLocation, Value>,
+) -> Result<Map<String, Value>, PrepareError> {
     let mut variables = Map::new();
     for (place, value) in inputs {
         let declared = match place {
-            Place::Variable(name) => task.variables.iter().find(|variable| variable.name == *name),
-            Place::Path(_)
-            | Place::Query(_)
-            | Place::Header(_)
-            | Place::Cookie(_)
-            | Place::Argument(_)
-            | Place::Body => None,
+            InputLocation::Variable(name) => {
+                task.variables.iter().find(|variable| variable.name == *name)
+            }
+            InputLocation::Path(_)
+            | InputLocation::Query(_)
+            | InputLocation::Header(_)
+            | InputLocation::Cookie(_)
+            | InputLocation::Argument(_)
+            | InputLocation::Body => None,
         };
-        let declared = declared.ok_or_else(|| Error::Unknown(place.clone()))?;
+        let declared = declared.ok_or_else(|| PrepareError::Unknown(place.clone()))?;
         if declared.kind.ends_with('!') && value.is_null() {
-            return Err(Error::Missing(place.clone()));
+            return Err(PrepareError::Missing(place.clone()));
         }
         variables.insert(declared.name.clone(), value.clone());
     }
     let mut required = task.variables.iter().filter(|variable| variable.required);
     match required.find(|variable| !variables.contains_key(&variable.name)) {
-        Some(variable) => Err(Error::Missing(Place::Variable(variable.name.clone()))),
+        Some(variable) => {
+            Err(PrepareError::Missing(InputLocation::Variable(variable.name.clone())))
+        }
         None => Ok(variables),
     }
 }
@@ -105,13 +110,13 @@ fn collect_variables(
 pub(super) fn write_headers(
     own: &BTreeMap<String, String>,
     headers: &mut HeaderMap,
-) -> Result<(), Error> {
+) -> Result<(), PrepareError> {
     for (name, text) in own {
         let known = HeaderName::from_bytes(name.as_bytes()).ok();
         let known = known.filter(|name| !is_reserved_header(name));
         match (known, header_value(text)) {
             (Some(name), Some(value)) => headers.insert(name, value),
-            _ => return Err(Error::Task(format!("its header {name:?} is not one to set"))),
+            _ => return Err(PrepareError::Task(format!("its header {name:?} is not one to set"))),
         };
     }
     Ok(())
@@ -130,7 +135,7 @@ mod tests {
         graphql(ENDPOINT, MUTATION, &[("text", "String!"), ("lang", "String")])
     }
 
-    fn body_of(task: GraphqlTask, given: &IndexMap<Place, Value>) -> Value {
+    fn body_of(task: GraphqlTask, given: &IndexMap<InputLocation, Value>) -> Value {
         let request = prepare(&Task::Graphql(Box::new(task)), given).unwrap();
         serde_json::from_slice(request.body().unwrap()).unwrap()
     }
@@ -144,7 +149,7 @@ mod tests {
         assert_eq!(request.headers()["content-type"], "application/json");
         let accepted = "application/graphql-response+json, application/json;q=0.9";
         assert_eq!(request.headers()["accept"], accepted);
-        assert!(!request.repeat_safe());
+        assert!(!request.is_repeat_safe());
         let expected = json!({
             "query": MUTATION,
             "operationName": "Post",
@@ -159,18 +164,18 @@ mod tests {
         assert_eq!(body_of(task(), &given)["variables"], json!({"text": "x", "lang": null}));
         let task = Task::Graphql(Box::new(task()));
         for given in [inputs([]), inputs([("variables.text", json!(null))])] {
-            let missing = Error::Missing(Place::Variable("text".to_owned()));
+            let missing = PrepareError::Missing(InputLocation::Variable("text".to_owned()));
             assert_eq!(prepare(&task, &given), Err(missing));
         }
         let unknown = inputs([("variables.text", json!("x")), ("body", json!(1))]);
-        assert_eq!(prepare(&task, &unknown), Err(Error::Unknown(Place::Body)));
+        assert_eq!(prepare(&task, &unknown), Err(PrepareError::Unknown(InputLocation::Body)));
     }
 
     #[test]
     fn a_persisted_query_is_named_by_its_hash_first() {
         let task = Task::Graphql(Box::new(GraphqlTask { persisted_query: true, ..task() }));
         let request = prepare(&task, &inputs([("variables.text", json!("x"))])).unwrap();
-        let whole = request.whole().unwrap();
+        let whole = request.with_full_body().unwrap();
         let read = |request: &PreparedRequest| -> Value {
             serde_json::from_slice(request.body().unwrap()).unwrap()
         };
@@ -180,13 +185,13 @@ mod tests {
         assert_eq!(read(&request), short);
         assert_eq!(read(&whole)["query"], MUTATION);
         assert_eq!(read(&whole)["extensions"], named);
-        assert_eq!(whole.whole(), None);
+        assert_eq!(whole.with_full_body(), None);
     }
 
     #[test]
     fn a_query_may_be_repeated() {
         let task = graphql(ENDPOINT, "{ countries { name } }", &[]);
-        assert!(prepare(&Task::Graphql(Box::new(task)), &inputs([])).unwrap().repeat_safe());
+        assert!(prepare(&Task::Graphql(Box::new(task)), &inputs([])).unwrap().is_repeat_safe());
     }
 
     #[test]
@@ -202,7 +207,7 @@ mod tests {
             "application/json"
         );
         for (name, text) in [("Host", "x"), ("authorization", "x"), ("a b", "x"), ("A", "x\r\ny")] {
-            assert!(matches!(with(name, text), Err(Error::Task(_))), "{name}");
+            assert!(matches!(with(name, text), Err(PrepareError::Task(_))), "{name}");
         }
     }
 }

@@ -4,11 +4,11 @@
 //! server of an earlier revision rejects it before any tool runs, and requires a session first: see
 //! [`session`]. Guardians are asked about the message, which is the same in both cases.
 
-mod answer;
-mod events;
+mod event_stream;
+mod response;
 mod session;
 
-use a2s::{McpTask, MirroredArgument, Place};
+use a2s::{HeaderParameter, InputLocation, McpTask};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -18,15 +18,15 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
 use super::graphql::write_headers;
-use super::{Error, PreparedRequest, header_value};
+use super::{PrepareError, PreparedRequest, header_value};
 
-pub(super) use answer::read_mcp;
-pub(crate) use answer::{MESSAGE_TYPE, message_of, read_message};
-pub(crate) use events::Listener;
-pub(crate) use session::{Session, read_session, wants_session};
+pub(crate) use event_stream::EventStreamReader;
+pub(super) use response::read_mcp;
+pub(crate) use response::{MESSAGE_TYPE, message_of, read_message};
+pub(crate) use session::{McpSession, read_session, wants_session};
 
 /// A JSON-RPC message.
-pub(crate) type Message = Map<String, Value>;
+pub(crate) type McpMessage = Map<String, Value>;
 
 /// The revision that requests are made for.
 const REVISION: &str = "2026-07-28";
@@ -42,8 +42,8 @@ const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 pub(super) fn prepare(
     task: &McpTask,
-    inputs: &IndexMap<Place, Value>,
-) -> Result<PreparedRequest, Error> {
+    inputs: &IndexMap<InputLocation, Value>,
+) -> Result<PreparedRequest, PrepareError> {
     let mut message = call(task, inputs)?;
     let mut headers = HeaderMap::new();
     write_headers(&task.headers, &mut headers)?;
@@ -51,13 +51,13 @@ pub(super) fn prepare(
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(REVISION));
     headers.insert(METHOD, HeaderValue::from_static("tools/call"));
-    headers.insert(NAME, encode(&task.tool).ok_or_else(|| unfit("its tool"))?);
+    headers.insert(NAME, encode_header(&task.tool).ok_or_else(|| unfit("its tool"))?);
     let arguments = message.get("params").and_then(|params| params.get("arguments"));
-    for mirrored in &task.mirrored {
-        if let Some(text) = arguments.and_then(|arguments| find(arguments, mirrored)) {
+    for mirrored in &task.header_parameters {
+        if let Some(text) = arguments.and_then(|arguments| mirrored_text(arguments, mirrored)) {
             let name = format!("mcp-param-{}", mirrored.header.to_ascii_lowercase());
             let name = HeaderName::try_from(name).map_err(|_| unfit("its `x-mcp-header`"))?;
-            headers.insert(name, encode(&text).ok_or_else(|| unfit("its `x-mcp-header`"))?);
+            headers.insert(name, encode_header(&text).ok_or_else(|| unfit("its `x-mcp-header`"))?);
         }
     }
     let in_session = write(&message)?;
@@ -80,25 +80,28 @@ pub(super) fn prepare(
 
 /// The message that calls the tool with `inputs`; guardians are asked about it. The metadata of the client
 /// and its revision depends on the transport and is added there.
-pub(crate) fn call(task: &McpTask, inputs: &IndexMap<Place, Value>) -> Result<Message, Error> {
+pub(crate) fn call(
+    task: &McpTask,
+    inputs: &IndexMap<InputLocation, Value>,
+) -> Result<McpMessage, PrepareError> {
     let mut arguments = Map::new();
     for (place, value) in inputs {
         let name = match place {
-            Place::Argument(name) => name,
-            Place::Path(_)
-            | Place::Query(_)
-            | Place::Header(_)
-            | Place::Cookie(_)
-            | Place::Variable(_)
-            | Place::Body => return Err(Error::Unknown(place.clone())),
+            InputLocation::Argument(name) => name,
+            InputLocation::Path(_)
+            | InputLocation::Query(_)
+            | InputLocation::Header(_)
+            | InputLocation::Cookie(_)
+            | InputLocation::Variable(_)
+            | InputLocation::Body => return Err(PrepareError::Unknown(place.clone())),
         };
-        if !task.takes_others() && task.argument_schema(name).is_none() {
-            return Err(Error::Unknown(place.clone()));
+        if !task.accepts_other_arguments() && task.argument_schema(name).is_none() {
+            return Err(PrepareError::Unknown(place.clone()));
         }
         arguments.insert(name.clone(), value.clone());
     }
     if let Some(name) = task.required().find(|name| !arguments.contains_key(*name)) {
-        return Err(Error::Missing(Place::Argument(name.to_owned())));
+        return Err(PrepareError::Missing(InputLocation::Argument(name.to_owned())));
     }
     let params = json!({"name": task.tool, "arguments": arguments});
     Ok(message("tools/call", params, Some(CALL_ID)))
@@ -118,8 +121,8 @@ fn meta() -> Value {
 }
 
 /// A request, or a notification when it has no id.
-fn message(method: &str, params: Value, id: Option<u64>) -> Message {
-    let mut message = Message::new();
+fn message(method: &str, params: Value, id: Option<u64>) -> McpMessage {
+    let mut message = McpMessage::new();
     message.insert("jsonrpc".to_owned(), json!("2.0"));
     if let Some(id) = id {
         message.insert("id".to_owned(), json!(id));
@@ -129,16 +132,18 @@ fn message(method: &str, params: Value, id: Option<u64>) -> Message {
     message
 }
 
-fn write(message: &Message) -> Result<Bytes, Error> {
-    serde_json::to_vec(message).map(Bytes::from).map_err(|error| Error::Task(error.to_string()))
+fn write(message: &McpMessage) -> Result<Bytes, PrepareError> {
+    serde_json::to_vec(message)
+        .map(Bytes::from)
+        .map_err(|error| PrepareError::Task(error.to_string()))
 }
 
-fn unfit(what: &str) -> Error {
-    Error::Task(format!("{what} does not fit into a header"))
+fn unfit(what: &str) -> PrepareError {
+    PrepareError::Task(format!("{what} does not fit into a header"))
 }
 
 /// The text of an argument that goes into a header as well; none when it has no such value.
-fn find(arguments: &Value, mirrored: &MirroredArgument) -> Option<String> {
+fn mirrored_text(arguments: &Value, mirrored: &HeaderParameter) -> Option<String> {
     let value = mirrored.path.iter().try_fold(arguments, |value, name| value.get(name))?;
     match value {
         Value::String(text) => Some(text.clone()),
@@ -149,7 +154,7 @@ fn find(arguments: &Value, mirrored: &MirroredArgument) -> Option<String> {
 
 /// A text as the value of a header: as it is, or in Base64 between marks when that would not
 /// survive (MCP, "Value Encoding").
-fn encode(text: &str) -> Option<HeaderValue> {
+fn encode_header(text: &str) -> Option<HeaderValue> {
     let is_plain = text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
         && text.trim() == text
         && !(text.starts_with("=?base64?") && text.ends_with("?="));

@@ -2,12 +2,14 @@
 
 mod binary;
 mod body;
+mod body_view;
 mod form;
 mod multipart;
 mod parameter;
-mod seen;
 
-use a2s::{MediaType, Method, OpenApiTask, OperationParameter, ParameterPlace, Place};
+use a2s::{
+    HttpMethod, InputLocation, MediaType, OpenApiTask, OperationParameter, ParameterLocation,
+};
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, COOKIE, HeaderName, HeaderValue};
@@ -16,10 +18,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use serde_json::Value;
 use url::Url;
 
-use self::parameter::Given;
-pub(super) use self::seen::Seen;
-use super::parameter_style::Shape;
-use super::{Error, PreparedRequest, header_value, is_reserved_header};
+pub(super) use self::body_view::BodyView;
+use self::parameter::ParameterValue;
+use super::parameter_style::StyledValue;
+use super::{PrepareError, PreparedRequest, header_value, is_reserved_header};
 
 /// The encode set for the literal text of a path template: it keeps the characters that RFC 3986 allows in
 /// a segment, and the `%` of text that is already encoded.
@@ -47,8 +49,8 @@ const LITERAL: &AsciiSet = &NON_ALPHANUMERIC
 pub(super) fn prepare(
     task: &OpenApiTask,
     accepted: HeaderValue,
-    inputs: &IndexMap<Place, Value>,
-) -> Result<PreparedRequest, Error> {
+    inputs: &IndexMap<InputLocation, Value>,
+) -> Result<PreparedRequest, PrepareError> {
     check_places(task, inputs)?;
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, accepted);
@@ -74,34 +76,37 @@ pub(super) fn address(task: &OpenApiTask) -> (&'static str, String) {
     (task.method.as_str(), format!("{server}/{}", task.path.trim_start_matches('/')))
 }
 
-fn method(method: Method) -> http::Method {
+fn method(method: HttpMethod) -> http::Method {
     match method {
-        Method::Get => http::Method::GET,
-        Method::Put => http::Method::PUT,
-        Method::Post => http::Method::POST,
-        Method::Delete => http::Method::DELETE,
-        Method::Options => http::Method::OPTIONS,
-        Method::Head => http::Method::HEAD,
-        Method::Patch => http::Method::PATCH,
-        Method::Trace => http::Method::TRACE,
+        HttpMethod::Get => http::Method::GET,
+        HttpMethod::Put => http::Method::PUT,
+        HttpMethod::Post => http::Method::POST,
+        HttpMethod::Delete => http::Method::DELETE,
+        HttpMethod::Options => http::Method::OPTIONS,
+        HttpMethod::Head => http::Method::HEAD,
+        HttpMethod::Patch => http::Method::PATCH,
+        HttpMethod::Trace => http::Method::TRACE,
     }
 }
 
 /// The input for a parameter.
-pub(super) fn input<'a>(
-    inputs: &'a IndexMap<Place, Value>,
+pub(super) fn find_input<'a>(
+    inputs: &'a IndexMap<InputLocation, Value>,
     parameter: &OperationParameter,
 ) -> Option<&'a Value> {
     inputs.iter().find(|(place, _)| parameter.is_at(place)).map(|(_, value)| value)
 }
 
-fn check_places(task: &OpenApiTask, inputs: &IndexMap<Place, Value>) -> Result<(), Error> {
-    let known = |given: &Place| match given {
-        Place::Body => task.body.is_some(),
+fn check_places(
+    task: &OpenApiTask,
+    inputs: &IndexMap<InputLocation, Value>,
+) -> Result<(), PrepareError> {
+    let known = |given: &InputLocation| match given {
+        InputLocation::Body => task.body.is_some(),
         place => task.parameters.iter().any(|parameter| parameter.is_at(place)),
     };
     match inputs.keys().find(|place| !known(place)) {
-        Some(place) => Err(Error::Unknown(place.clone())),
+        Some(place) => Err(PrepareError::Unknown(place.clone())),
         None => Ok(()),
     }
 }
@@ -110,23 +115,23 @@ fn check_places(task: &OpenApiTask, inputs: &IndexMap<Place, Value>) -> Result<(
 ///
 /// A parameter without value is left out, or an error when it is required. A default in its schema is the
 /// value that the service assumes, so it is not sent.
-fn given<'a>(
+fn given_parameters<'a>(
     task: &'a OpenApiTask,
-    inputs: &'a IndexMap<Place, Value>,
-    wanted: ParameterPlace,
-) -> Result<Vec<Given<'a>>, Error> {
+    inputs: &'a IndexMap<InputLocation, Value>,
+    wanted: ParameterLocation,
+) -> Result<Vec<ParameterValue<'a>>, PrepareError> {
     let mut found = Vec::new();
-    for parameter in task.parameters.iter().filter(|parameter| parameter.place == wanted) {
+    for parameter in task.parameters.iter().filter(|parameter| parameter.location == wanted) {
         // OpenAPI leaves these to the operation itself and to its security schemes.
-        if wanted == ParameterPlace::Header && is_ignored_header(&parameter.name) {
+        if wanted == ParameterLocation::Header && is_ignored_header(&parameter.name) {
             continue;
         }
-        let value = input(inputs, parameter).unwrap_or(&Value::Null);
-        let given = Given { parameter, value };
+        let value = find_input(inputs, parameter).unwrap_or(&Value::Null);
+        let given = ParameterValue { parameter, value };
         if given.is_defined() {
             found.push(given);
         } else if parameter.required {
-            return Err(Error::Missing(parameter.input_place()));
+            return Err(PrepareError::Missing(parameter.input_location()));
         }
     }
     Ok(found)
@@ -136,10 +141,11 @@ fn given<'a>(
 /// count where the parameter allows empty values.
 pub(super) fn is_sent(parameter: &OperationParameter, value: &Value) -> bool {
     let is_ignored =
-        parameter.place == ParameterPlace::Header && is_ignored_header(&parameter.name);
-    let has_nothing = value.as_str().map_or_else(|| Shape::of(value).is_none(), str::is_empty);
+        parameter.location == ParameterLocation::Header && is_ignored_header(&parameter.name);
+    let has_nothing =
+        value.as_str().map_or_else(|| StyledValue::from_value(value).is_none(), str::is_empty);
     let is_empty = parameter.allow_empty_value && has_nothing;
-    let given = Given { parameter, value };
+    let given = ParameterValue { parameter, value };
     !is_ignored && !is_empty && given.is_defined()
 }
 
@@ -149,19 +155,25 @@ fn is_ignored_header(name: &str) -> bool {
     ["accept", "authorization", "content-type"].iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
-fn write_url(task: &OpenApiTask, inputs: &IndexMap<Place, Value>) -> Result<Url, Error> {
+fn write_url(
+    task: &OpenApiTask,
+    inputs: &IndexMap<InputLocation, Value>,
+) -> Result<Url, PrepareError> {
     let mut url = task.server.clone();
     let path = format!("{}{}", url.path().trim_end_matches('/'), write_path(task, inputs)?);
     url.set_path(&path);
     if url.path() != path {
         // The parser of addresses would have read the path differently from us.
-        return Err(Error::Task(format!("its path {:?} is not one of an address", task.path)));
+        return Err(PrepareError::Task(format!(
+            "its path {:?} is not one of an address",
+            task.path
+        )));
     }
     url.set_fragment(None);
     url.set_query(None);
     let mut query: Vec<String> = task.server.query().map(str::to_owned).into_iter().collect();
-    for given in given(task, inputs, ParameterPlace::Query)? {
-        let pairs = given.query_pairs().map_err(|reason| given.misfit(reason))?;
+    for given in given_parameters(task, inputs, ParameterLocation::Query)? {
+        let pairs = given.query_pairs().map_err(|reason| given.to_error(reason))?;
         query.extend(pairs.into_iter().map(|(name, value)| format!("{name}={value}")));
     }
     if !query.is_empty() {
@@ -172,8 +184,11 @@ fn write_url(task: &OpenApiTask, inputs: &IndexMap<Place, Value>) -> Result<Url,
 
 /// Fills the path template, segment by segment. A value never adds or removes a segment, except for
 /// `{+name}`, which keeps its slashes.
-fn write_path(task: &OpenApiTask, inputs: &IndexMap<Place, Value>) -> Result<String, Error> {
-    let values = given(task, inputs, ParameterPlace::Path)?;
+fn write_path(
+    task: &OpenApiTask,
+    inputs: &IndexMap<InputLocation, Value>,
+) -> Result<String, PrepareError> {
+    let values = given_parameters(task, inputs, ParameterLocation::Path)?;
     let mut path = String::new();
     for segment in task.path.strip_prefix('/').unwrap_or(&task.path).split('/') {
         path.push('/');
@@ -182,7 +197,7 @@ fn write_path(task: &OpenApiTask, inputs: &IndexMap<Place, Value>) -> Result<Str
     Ok(path)
 }
 
-fn write_segment(template: &str, values: &[Given<'_>]) -> Result<String, Error> {
+fn write_segment(template: &str, values: &[ParameterValue<'_>]) -> Result<String, PrepareError> {
     let mut written = String::new();
     let mut filled_by = None;
     let mut rest = template;
@@ -195,8 +210,8 @@ fn write_segment(template: &str, values: &[Given<'_>]) -> Result<String, Error> 
         let given = values
             .iter()
             .find(|given| given.parameter.name == name)
-            .ok_or_else(|| Error::Missing(Place::Path(name.to_owned())))?;
-        let mut value = given.path_text().map_err(|reason| given.misfit(reason))?;
+            .ok_or_else(|| PrepareError::Missing(InputLocation::Path(name.to_owned())))?;
+        let mut value = given.path_text().map_err(|reason| given.to_error(reason))?;
         if keeps_slashes {
             value = value.replace("%2F", "/");
         }
@@ -210,10 +225,10 @@ fn write_segment(template: &str, values: &[Given<'_>]) -> Result<String, Error> 
         let decoded = percent_decode_str(segment).decode_utf8_lossy();
         // Every parser of addresses removes such segments, however they are encoded.
         if matches!(&*decoded, "." | "..") {
-            return Err(given.misfit("`.` and `..` would change the path"));
+            return Err(given.to_error("`.` and `..` would change the path"));
         }
         if decoded.is_empty() {
-            return Err(given.misfit("an empty segment would address something else"));
+            return Err(given.to_error("an empty segment would address something else"));
         }
     }
     Ok(written)
@@ -228,24 +243,24 @@ fn next_expression(text: &str) -> Option<(&str, &str, &str)> {
 
 fn write_headers(
     task: &OpenApiTask,
-    inputs: &IndexMap<Place, Value>,
+    inputs: &IndexMap<InputLocation, Value>,
     headers: &mut HeaderMap,
-) -> Result<(), Error> {
-    for given in given(task, inputs, ParameterPlace::Header)? {
+) -> Result<(), PrepareError> {
+    for given in given_parameters(task, inputs, ParameterLocation::Header)? {
         let name = HeaderName::from_bytes(given.parameter.name.as_bytes())
-            .map_err(|_| given.misfit("its name is not one of a header"))?;
+            .map_err(|_| given.to_error("its name is not one of a header"))?;
         if is_reserved_header(&name) {
             let reason = "this header belongs to the connection or to credentials";
-            return Err(given.misfit(reason));
+            return Err(given.to_error(reason));
         }
-        let text = given.header_text().map_err(|reason| given.misfit(reason))?;
+        let text = given.header_text().map_err(|reason| given.to_error(reason))?;
         let reason = "a header holds visible ASCII characters on one line";
-        let value = header_value(&text).ok_or_else(|| given.misfit(reason))?;
+        let value = header_value(&text).ok_or_else(|| given.to_error(reason))?;
         headers.insert(name, value);
     }
     let mut cookies = Vec::new();
-    for given in given(task, inputs, ParameterPlace::Cookie)? {
-        let pairs = given.cookie_pairs().map_err(|reason| given.misfit(reason))?;
+    for given in given_parameters(task, inputs, ParameterLocation::Cookie)? {
+        let pairs = given.cookie_pairs().map_err(|reason| given.to_error(reason))?;
         cookies.extend(pairs.into_iter().map(|(name, value)| format!("{name}={value}")));
     }
     // Names and values are encoded or checked, so they are always fit for a header.
@@ -257,17 +272,21 @@ fn write_headers(
 
 fn write_body(
     task: &OpenApiTask,
-    inputs: &IndexMap<Place, Value>,
+    inputs: &IndexMap<InputLocation, Value>,
     headers: &mut HeaderMap,
-) -> Result<Option<Bytes>, Error> {
+) -> Result<Option<Bytes>, PrepareError> {
     let Some(declared) = &task.body else { return Ok(None) };
-    let Some(value) = inputs.get(&Place::Body).filter(|value| !value.is_null()) else {
-        return if declared.required { Err(Error::Missing(Place::Body)) } else { Ok(None) };
+    let Some(value) = inputs.get(&InputLocation::Body).filter(|value| !value.is_null()) else {
+        return if declared.required {
+            Err(PrepareError::Missing(InputLocation::Body))
+        } else {
+            Ok(None)
+        };
     };
     let (media_type, bytes) = body::write(declared, value)?;
     // Media types are made of visible ASCII.
     let media_type = header_value(&media_type)
-        .ok_or_else(|| Error::Task(format!("{media_type:?} is no media type")))?;
+        .ok_or_else(|| PrepareError::Task(format!("{media_type:?} is no media type")))?;
     headers.insert(CONTENT_TYPE, media_type);
     Ok(Some(Bytes::from(bytes)))
 }

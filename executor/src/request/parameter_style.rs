@@ -4,7 +4,7 @@
 //! as most clients do; elsewhere they are rejected. With `deepObject`, names nest (`a[b][c]=1`), the
 //! scalars of an array share one name (`a[b][]=1`), and a scalar is written as in a form.
 
-use a2s::{Style, ValueStyle};
+use a2s::{ParameterStyle, ValueStyle};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 
@@ -39,7 +39,7 @@ pub(super) fn encode(text: &str) -> String {
 
 /// The set of characters of a value that are percent-encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Escape {
+pub(super) enum EscapeMode {
     /// All that are not unreserved.
     All,
     /// Fewer, as `allowReserved` asks; text that is already encoded stays.
@@ -48,31 +48,31 @@ pub(super) enum Escape {
     Nothing,
 }
 
-impl Escape {
+impl EscapeMode {
     /// The one that a style asks for in a query or a form.
-    pub(super) fn of(style: ValueStyle) -> Self {
+    pub(super) fn from_style(style: ValueStyle) -> Self {
         if style.allow_reserved { Self::Reserved } else { Self::All }
     }
 
-    fn value(self, text: &str) -> String {
+    fn escape_value(self, text: &str) -> String {
         match self {
             Self::All => encode(text),
             Self::Nothing => text.to_owned(),
             Self::Reserved => {
                 let mut parts = text.split('%');
-                let mut written = reserved(parts.next().unwrap_or_default());
+                let mut written = encode_reserved(parts.next().unwrap_or_default());
                 for part in parts {
                     let digits = part.as_bytes().iter().take(2);
                     let encoded = digits.filter(|byte| byte.is_ascii_hexdigit()).count() == 2;
                     written.push_str(if encoded { "%" } else { "%25" });
-                    written.push_str(&reserved(part));
+                    written.push_str(&encode_reserved(part));
                 }
                 written
             }
         }
     }
 
-    fn name(self, text: &str) -> String {
+    fn escape_name(self, text: &str) -> String {
         if self == Self::Nothing { text.to_owned() } else { encode(text) }
     }
 
@@ -82,13 +82,13 @@ impl Escape {
     }
 }
 
-fn reserved(text: &str) -> String {
+fn encode_reserved(text: &str) -> String {
     utf8_percent_encode(text, RESERVED_VALUE).to_string()
 }
 
 /// A value as far as styles can write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum StyledValue {
     /// Text, a number or a boolean.
     Scalar(String),
     /// Scalars in order; never empty.
@@ -97,9 +97,9 @@ pub(super) enum Shape {
     Map(Vec<(String, String)>),
 }
 
-impl Shape {
+impl StyledValue {
     /// The shape of a value that holds scalars only.
-    pub(super) fn of_scalars(value: &Value) -> Result<Option<Self>, Reason> {
+    pub(super) fn from_scalars(value: &Value) -> Result<Option<Self>, Reason> {
         let is_scalar = |value: &Value| !matches!(value, Value::Array(_) | Value::Object(_));
         match value {
             Value::Array(items) if !items.iter().all(is_scalar) => {
@@ -108,27 +108,27 @@ impl Shape {
             Value::Object(members) if !members.values().all(is_scalar) => {
                 Err("an object here holds text, numbers and booleans only")
             }
-            value => Ok(Self::of(value)),
+            value => Ok(Self::from_value(value)),
         }
     }
 
     /// The shape of a value, with nested arrays and objects as JSON. `None` for null and for an array or
     /// object without items, which RFC 6570 calls undefined. Null items and members are left out.
-    pub(super) fn of(value: &Value) -> Option<Self> {
+    pub(super) fn from_value(value: &Value) -> Option<Self> {
         match value {
             Value::Null => None,
             Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-                Some(Self::Scalar(plain(value)))
+                Some(Self::Scalar(plain_text(value)))
             }
             Value::Array(items) => {
                 let items = items.iter().filter(|item| !item.is_null());
-                let items: Vec<_> = items.map(plain).collect();
+                let items: Vec<_> = items.map(plain_text).collect();
                 (!items.is_empty()).then_some(Self::List(items))
             }
             Value::Object(members) => {
                 let members = members.iter().filter(|(_, value)| !value.is_null());
                 let members: Vec<_> =
-                    members.map(|(name, value)| (name.clone(), plain(value))).collect();
+                    members.map(|(name, value)| (name.clone(), plain_text(value))).collect();
                 (!members.is_empty()).then_some(Self::Map(members))
             }
         }
@@ -145,7 +145,7 @@ impl Shape {
     }
 
     /// Items, or names and values in turn.
-    fn flat(self, separator: &str) -> String {
+    fn join_flat(self, separator: &str) -> String {
         match self {
             Self::Scalar(text) => text,
             Self::List(items) => items.join(separator),
@@ -157,19 +157,19 @@ impl Shape {
     }
 
     /// Items, or `name=value` pairs.
-    fn paired(self, separator: &str) -> String {
+    fn join_pairs(self, separator: &str) -> String {
         match self {
             Self::Map(members) => {
                 let pairs = members.into_iter().map(|(name, text)| format!("{name}={text}"));
                 pairs.collect::<Vec<_>>().join(separator)
             }
-            other @ (Self::Scalar(_) | Self::List(_)) => other.flat(separator),
+            other @ (Self::Scalar(_) | Self::List(_)) => other.join_flat(separator),
         }
     }
 }
 
 /// Text as it is, all else as JSON.
-pub(super) fn plain(value: &Value) -> String {
+pub(super) fn plain_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -177,25 +177,35 @@ pub(super) fn plain(value: &Value) -> String {
 }
 
 /// Writes a path parameter, encoded.
-pub(super) fn write_path(name: &str, shape: Shape, style: ValueStyle) -> Result<String, Reason> {
+pub(super) fn write_path(
+    name: &str,
+    shape: StyledValue,
+    style: ValueStyle,
+) -> Result<String, Reason> {
     let shape = shape.map_text(encode, encode);
     let name = encode(name);
     Ok(match (style.style, style.explode) {
-        (Style::Simple, false) => shape.flat(","),
-        (Style::Simple, true) => shape.paired(","),
-        (Style::Label, false) => format!(".{}", shape.flat(",")),
-        (Style::Label, true) => format!(".{}", shape.paired(".")),
-        (Style::Matrix, explode) => match shape {
-            Shape::Scalar(text) => matrix_pair(&name, &text),
-            Shape::List(items) if explode => {
+        (ParameterStyle::Simple, false) => shape.join_flat(","),
+        (ParameterStyle::Simple, true) => shape.join_pairs(","),
+        (ParameterStyle::Label, false) => format!(".{}", shape.join_flat(",")),
+        (ParameterStyle::Label, true) => format!(".{}", shape.join_pairs(".")),
+        (ParameterStyle::Matrix, explode) => match shape {
+            StyledValue::Scalar(text) => matrix_pair(&name, &text),
+            StyledValue::List(items) if explode => {
                 items.iter().map(|item| matrix_pair(&name, item)).collect()
             }
-            Shape::Map(members) if explode => {
+            StyledValue::Map(members) if explode => {
                 members.iter().map(|(name, text)| matrix_pair(name, text)).collect()
             }
-            shape => format!(";{name}={}", shape.flat(",")),
+            shape => format!(";{name}={}", shape.join_flat(",")),
         },
-        (Style::Form | Style::SpaceDelimited | Style::PipeDelimited | Style::DeepObject, _) => {
+        (
+            ParameterStyle::Form
+            | ParameterStyle::SpaceDelimited
+            | ParameterStyle::PipeDelimited
+            | ParameterStyle::DeepObject,
+            _,
+        ) => {
             return Err("its style is not one of a path parameter");
         }
     })
@@ -211,37 +221,37 @@ pub(super) fn write_query(
     name: &str,
     value: &Value,
     style: ValueStyle,
-    escape: Escape,
+    escape: EscapeMode,
 ) -> Result<Vec<(String, String)>, Reason> {
     let separator = match style.style {
-        Style::Form => ",",
-        Style::SpaceDelimited => escape.separator(" ", "%20"),
-        Style::PipeDelimited => escape.separator("|", "%7C"),
-        Style::DeepObject => {
+        ParameterStyle::Form => ",",
+        ParameterStyle::SpaceDelimited => escape.separator(" ", "%20"),
+        ParameterStyle::PipeDelimited => escape.separator("|", "%7C"),
+        ParameterStyle::DeepObject => {
             let mut pairs = Vec::new();
-            write_deep(&escape.name(name), value, escape, 0, &mut pairs)?;
+            write_deep(&escape.escape_name(name), value, escape, 0, &mut pairs)?;
             return Ok(pairs);
         }
-        Style::Simple | Style::Label | Style::Matrix => {
+        ParameterStyle::Simple | ParameterStyle::Label | ParameterStyle::Matrix => {
             return Err("its style is not one of a query parameter");
         }
     };
-    let Some(shape) = Shape::of(value) else { return Ok(Vec::new()) };
-    let shape = shape.map_text(|name| escape.name(name), |text| escape.value(text));
-    let name = escape.name(name);
+    let Some(shape) = StyledValue::from_value(value) else { return Ok(Vec::new()) };
+    let shape = shape.map_text(|name| escape.escape_name(name), |text| escape.escape_value(text));
+    let name = escape.escape_name(name);
     Ok(match shape {
-        Shape::List(items) if style.explode => {
+        StyledValue::List(items) if style.explode => {
             items.into_iter().map(|item| (name.clone(), item)).collect()
         }
-        Shape::Map(members) if style.explode => members,
-        shape => vec![(name, shape.flat(separator))],
+        StyledValue::Map(members) if style.explode => members,
+        shape => vec![(name, shape.join_flat(separator))],
     })
 }
 
 fn write_deep(
     name: &str,
     value: &Value,
-    escape: Escape,
+    escape: EscapeMode,
     depth: usize,
     pairs: &mut Vec<(String, String)>,
 ) -> Result<(), Reason> {
@@ -252,7 +262,7 @@ fn write_deep(
     match value {
         Value::Null => {}
         Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            pairs.push((name.to_owned(), escape.value(&plain(value))));
+            pairs.push((name.to_owned(), escape.escape_value(&plain_text(value))));
         }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
@@ -271,13 +281,13 @@ fn write_deep(
 fn write_members(
     name: &str,
     members: &Map<String, Value>,
-    escape: Escape,
+    escape: EscapeMode,
     depth: usize,
     pairs: &mut Vec<(String, String)>,
 ) -> Result<(), Reason> {
     let (open, close) = (escape.separator("[", "%5B"), escape.separator("]", "%5D"));
     for (key, member) in members {
-        let name = format!("{name}{open}{}{close}", escape.name(key));
+        let name = format!("{name}{open}{}{close}", escape.escape_name(key));
         write_deep(&name, member, escape, depth + 1, pairs)?;
     }
     Ok(())
@@ -285,8 +295,8 @@ fn write_members(
 
 /// Writes a header parameter. Headers have no encoding: the caller rejects text that a header cannot
 /// contain.
-pub(super) fn write_header(shape: Shape, explode: bool) -> String {
-    if explode { shape.paired(",") } else { shape.flat(",") }
+pub(super) fn write_header(shape: StyledValue, explode: bool) -> String {
+    if explode { shape.join_pairs(",") } else { shape.join_flat(",") }
 }
 
 #[cfg(test)]

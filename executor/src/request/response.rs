@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::charset::decode;
-use super::excerpt::{one_line, start_of};
-use super::mcp::{MESSAGE_TYPE, Message, read_mcp};
+use super::excerpt::{excerpt_start, to_single_line};
+use super::mcp::{MESSAGE_TYPE, McpMessage, read_mcp};
 use super::stored::StoredResponse;
-use super::value_checks::declaration_of;
-use crate::error::{Error, Kind};
+use super::value_checks::find_declaration;
+use crate::error::{Error, ErrorKind};
 
 /// The most characters of an answer that an error shows.
 pub(super) const EXCERPT_CHARS: usize = 200;
@@ -49,7 +49,7 @@ impl RawResponse {
     }
 
     /// The same answer with another message of MCP in it.
-    pub(crate) fn with_message(mut self, message: &Message) -> Self {
+    pub(crate) fn with_message(mut self, message: &McpMessage) -> Self {
         self.body = Value::Object(message.clone()).to_string().into();
         self.headers.insert(CONTENT_TYPE, MESSAGE_TYPE);
         self
@@ -161,16 +161,16 @@ fn data(partial: bool) -> &'static str {
 impl From<ResponseError> for Error {
     fn from(error: ResponseError) -> Self {
         let kind = match error {
-            ResponseError::Status { .. } => Kind::StatusError,
+            ResponseError::Status { .. } => ErrorKind::StatusError,
             ResponseError::NotJson { .. }
             | ResponseError::Malformed { .. }
             | ResponseError::NotGraphql { .. }
-            | ResponseError::NotMcp { .. } => Kind::NotJson,
-            ResponseError::McpTool { .. } => Kind::McpToolFailed,
-            ResponseError::Mcp { .. } => Kind::McpError,
-            ResponseError::McpUnfinished { .. } => Kind::McpUnfinished,
-            ResponseError::Graphql { about_variables: true, .. } => Kind::GraphqlVariable,
-            ResponseError::Graphql { .. } => Kind::GraphqlErrors,
+            | ResponseError::NotMcp { .. } => ErrorKind::NotJson,
+            ResponseError::McpTool { .. } => ErrorKind::McpToolFailed,
+            ResponseError::Mcp { .. } => ErrorKind::McpError,
+            ResponseError::McpUnfinished { .. } => ErrorKind::McpUnfinished,
+            ResponseError::Graphql { about_variables: true, .. } => ErrorKind::GraphqlVariable,
+            ResponseError::Graphql { .. } => ErrorKind::GraphqlErrors,
         };
         Self::new(kind, error.to_string())
     }
@@ -201,13 +201,13 @@ fn read_body(task: &OpenApiTask, response: &RawResponse) -> Result<Value, Respon
         return read_json(media_type.as_ref(), response);
     }
     let declared = media_type.as_ref();
-    let declared = declared.and_then(|came| declaration_of(task, response.status, came));
+    let declared = declared.and_then(|came| find_declaration(task, response.status, came));
     // Behind a login or a broken address stands a page: it is no text that a step could mean.
-    if is(is_page) && declared.is_none() {
+    if is(is_html) && declared.is_none() {
         let content_type = media_type.as_ref().map_or("", MediaType::as_str);
         return Err(ResponseError::NotJson {
-            content_type: one_line(content_type, EXCERPT_CHARS),
-            excerpt: start_of(&response.body, EXCERPT_CHARS),
+            content_type: to_single_line(content_type, EXCERPT_CHARS),
+            excerpt: excerpt_start(&response.body, EXCERPT_CHARS),
         });
     }
     // JSON is often served under a name that says nothing. Where the name is declared, the schema
@@ -228,7 +228,7 @@ fn read_body(task: &OpenApiTask, response: &RawResponse) -> Result<Value, Respon
     Ok(json!({ "base64": STANDARD.encode(&response.body), "content_type": content_type }))
 }
 
-fn is_page(media_type: &MediaType) -> bool {
+fn is_html(media_type: &MediaType) -> bool {
     media_type.is("text/html") || media_type.is("application/xhtml+xml")
 }
 
@@ -250,8 +250,8 @@ pub(super) fn status_error(response: &RawResponse) -> ResponseError {
     let retry_after = response.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
     ResponseError::Status {
         status: response.status,
-        retry_after: retry_after.map(|text| one_line(text, 40)),
-        excerpt: start_of(&response.body, EXCERPT_CHARS),
+        retry_after: retry_after.map(|text| to_single_line(text, 40)),
+        excerpt: excerpt_start(&response.body, EXCERPT_CHARS),
     }
 }
 
@@ -267,8 +267,8 @@ fn read_json(
         false => serde_json::from_str(&decode(media_type, &response.body)),
     };
     read.map_err(|error| ResponseError::Malformed {
-        reason: one_line(&error.to_string(), EXCERPT_CHARS),
-        excerpt: start_of(&response.body, EXCERPT_CHARS),
+        reason: to_single_line(&error.to_string(), EXCERPT_CHARS),
+        excerpt: excerpt_start(&response.body, EXCERPT_CHARS),
     })
 }
 
@@ -297,7 +297,7 @@ fn read_graphql(task: &GraphqlTask, response: &RawResponse) -> Result<Value, Res
         let reason = "there is neither `data` nor `errors`";
         return Err(ResponseError::NotGraphql {
             reason,
-            excerpt: start_of(&response.body, EXCERPT_CHARS),
+            excerpt: excerpt_start(&response.body, EXCERPT_CHARS),
         });
     }
     Ok(value)
@@ -349,7 +349,7 @@ fn describe_errors(value: &Value) -> Vec<String> {
 }
 
 fn describe_error(error: &Value) -> String {
-    let show = |text: &str| one_line(text, EXCERPT_CHARS);
+    let show = |text: &str| to_single_line(text, EXCERPT_CHARS);
     let Ok(typed) = graphql_client::Error::deserialize(error) else {
         // Servers put all sorts of things here; what they say counts more than how.
         let message = error.get("message").and_then(Value::as_str);
@@ -374,7 +374,7 @@ fn describe_error(error: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use a2s::Method;
+    use a2s::HttpMethod;
     use http::HeaderValue;
     use serde_json::json;
 
@@ -390,7 +390,7 @@ mod tests {
     }
 
     fn read(response: &RawResponse) -> Result<Value, String> {
-        let task = openapi(Method::Get, "https://api.example", "/", &[]);
+        let task = openapi(HttpMethod::Get, "https://api.example", "/", &[]);
         read_response(&task, response).map_err(|error| error.to_string())
     }
 
@@ -413,16 +413,16 @@ mod tests {
         let misfit = worded("got invalid value \"x\"; Expected type Date.");
         let absent = worded("of required type \"Date!\" was not provided.");
         for error in [coded.clone(), misfit.clone(), absent] {
-            assert_eq!(kind(json!({"errors": [error]})), Kind::GraphqlVariable, "{error}");
+            assert_eq!(kind(json!({"errors": [error]})), ErrorKind::GraphqlVariable, "{error}");
         }
-        assert_eq!(kind(json!({"errors": [coded, misfit]})), Kind::GraphqlVariable);
+        assert_eq!(kind(json!({"errors": [coded, misfit]})), ErrorKind::GraphqlVariable);
         // The document is wrong about the type of a variable, or the service has failed as well.
         let wrong = worded("of type \"Int\" used in position expecting type \"Date\".");
         let down = json!({"message": "database is down"});
         for errors in [json!([wrong]), json!([misfit, down])] {
-            assert_eq!(kind(json!({"errors": errors})), Kind::GraphqlErrors, "{errors}");
+            assert_eq!(kind(json!({"errors": errors})), ErrorKind::GraphqlErrors, "{errors}");
         }
-        assert_eq!(kind(json!({"data": {"a": null}, "errors": [misfit]})), Kind::GraphqlErrors);
+        assert_eq!(kind(json!({"data": {"a": null}, "errors": [misfit]})), ErrorKind::GraphqlErrors);
     }
 
     #[track_caller]
@@ -483,8 +483,12 @@ mod tests {
 
     #[test]
     fn text_that_is_declared_stays_text() {
-        let mut task =
-            crate::request::test_fixtures::operation(Method::Get, "https://api.example", "/", &[]);
+        let mut task = crate::request::test_fixtures::operation(
+            HttpMethod::Get,
+            "https://api.example",
+            "/",
+            &[],
+        );
         let content =
             json!({"content": {"text/plain": {"schema": {"type": "string"}}, "text/html": {}}});
         task.responses = vec![("200".to_owned(), content)];
@@ -497,8 +501,12 @@ mod tests {
 
     #[test]
     fn what_is_described_as_json_is_read_as_json_whatever_it_is_called() {
-        let mut task =
-            crate::request::test_fixtures::operation(Method::Get, "https://api.example", "/", &[]);
+        let mut task = crate::request::test_fixtures::operation(
+            HttpMethod::Get,
+            "https://api.example",
+            "/",
+            &[],
+        );
         let body = r#"{"link": "x"}"#;
         let bytes = "application/octet-stream";
         for (schema, is_json) in [

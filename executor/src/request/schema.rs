@@ -6,25 +6,25 @@
 //! work is estimated first, and a value that would take too much is accepted unchecked: the check is a
 //! help, and the service decides.
 
-mod dialect;
-mod effort;
-mod reading;
-mod words;
+mod check_cost;
+mod coercion;
+mod messages;
+mod openapi_to_2020_12;
 
-use a2s::{EvaluationCost, SchemaWeight, Schemas};
+use a2s::{EvaluationCost, SchemaResolver, SchemaWeight};
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::{Value, json};
 
-use effort::{Effort, size_of};
-pub(crate) use reading::Spelling;
-pub(crate) use words::Misfit;
+use check_cost::{CheckCost, size_of};
+pub(crate) use coercion::WrittenForm;
+pub(crate) use messages::SchemaViolation;
 
 /// The most memory that one pattern may take, in bytes.
 const MAX_PATTERN_BYTES: usize = 1 << 18;
 /// The most memory that a pattern may take for its lazily built automaton, in bytes.
 const MAX_DFA_BYTES: usize = 1 << 18;
 /// The most violations that are reported for one value.
-const MAX_MISFITS: usize = 4;
+const MAX_VIOLATIONS: usize = 4;
 /// The most errors of a value that are looked at.
 const MAX_ERRORS: usize = 100;
 /// The largest value, in values within one another, of which more than one error is looked for.
@@ -32,11 +32,11 @@ const MAX_LISTED: u64 = 50_000;
 /// Stack that a check may use, in bytes: [`effort::MAX_DEPTH`] bounds how much it needs.
 const STACK: usize = 16 << 20;
 /// The most stack that each level of nested schemas may need, in bytes.
-const STACK_OF_ONE: usize = STACK / 2 / effort::MAX_DEPTH;
+const STACK_PER_SCHEMA: usize = STACK / 2 / check_cost::MAX_DEPTH;
 
 /// The direction in which a value is sent: `readOnly` and `writeOnly` depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub(crate) enum ValueDirection {
     /// To the service.
     Request,
     /// From the service.
@@ -45,42 +45,42 @@ pub(crate) enum Direction {
 
 /// A schema that is ready to be asked.
 #[derive(Debug)]
-pub(crate) struct Check {
+pub(crate) struct SchemaCheck {
     validator: Validator,
-    effort: Effort,
+    cost: CheckCost,
     weight: SchemaWeight,
     origins: Vec<String>,
 }
 
-impl Check {
+impl SchemaCheck {
     /// The check of a schema of a task; none when the schema asks for nothing, or cannot be read.
-    pub(crate) fn of_schema<'t>(
-        schemas: impl Into<Schemas<'t>>,
+    pub(crate) fn from_task_schema<'t>(
+        schemas: impl Into<SchemaResolver<'t>>,
         schema: &'t Value,
-        direction: Direction,
+        direction: ValueDirection,
     ) -> Option<Self> {
         let asks = schema.as_object().is_some_and(|members| !members.is_empty());
         if !asks && *schema != Value::Bool(false) {
             return None;
         }
-        let dialect::Translation { schema, origins } =
-            dialect::translate(schemas.into(), schema, direction);
-        Self::compiled(schema, origins)
+        let openapi_to_2020_12::TranslatedSchema { schema, origins } =
+            openapi_to_2020_12::translate(schemas.into(), schema, direction);
+        Self::from_compiled(schema, origins)
     }
 
     /// The check of a schema of JSON Schema 2020-12 that is whole in itself.
-    pub(crate) fn of_json_schema(schema: &Value) -> Option<Self> {
+    pub(crate) fn from_json_schema(schema: &Value) -> Option<Self> {
         let mut whole = json!({ "allOf": [schema] });
         if let Some(definitions) = schema.get("$defs") {
             whole["$defs"] = definitions.clone();
         }
-        Self::compiled(whole, Vec::new())
+        Self::from_compiled(whole, Vec::new())
     }
 
-    fn compiled(schema: Value, origins: Vec<String>) -> Option<Self> {
+    fn from_compiled(schema: Value, origins: Vec<String>) -> Option<Self> {
         let validator = compile(&schema, MAX_PATTERN_BYTES)?;
         let weight = SchemaWeight::of_schema(&schema);
-        Some(Self { validator, effort: Effort::of(schema), weight, origins })
+        Some(Self { validator, cost: CheckCost::from_schema(schema), weight, origins })
     }
 
     /// The cost of the check of a value, by an estimate.
@@ -89,19 +89,23 @@ impl Check {
     }
 
     /// The violations of a value; empty when it fits.
-    pub(crate) fn misfits(&self, value: &Value) -> Vec<Misfit> {
+    pub(crate) fn violations(&self, value: &Value) -> Vec<SchemaViolation> {
         let errors = self.errors(value).unwrap_or_default();
-        errors.iter().take(MAX_MISFITS).map(|error| Misfit::of(error, &self.origins)).collect()
+        errors
+            .iter()
+            .take(MAX_VIOLATIONS)
+            .map(|error| SchemaViolation::from_error(error, &self.origins))
+            .collect()
     }
 
     /// The errors of a value; none when it is too much work to find them. Of a large value it is
     /// the first one, as there may be as many as it has members.
     fn errors<'v>(&'v self, value: &'v Value) -> Option<Vec<ValidationError<'v>>> {
-        if !self.effort.is_bearable(value) {
+        if !self.cost.is_affordable(value) {
             return None;
         }
         // Another stack is mapped and unmapped again, which takes longer than most checks.
-        Some(stacker::maybe_grow(self.effort.depth() * STACK_OF_ONE, STACK, || {
+        Some(stacker::maybe_grow(self.cost.depth() * STACK_PER_SCHEMA, STACK, || {
             if self.validator.is_valid(value) {
                 return Vec::new();
             }

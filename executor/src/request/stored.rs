@@ -15,15 +15,15 @@ use url::Url;
 use super::{PreparedRequest, RawResponse};
 
 /// Bytes, written in Base64.
-struct Encoded(Bytes);
+struct Base64Bytes(Bytes);
 
-impl Serialize for Encoded {
+impl Serialize for Base64Bytes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&STANDARD.encode(&self.0))
     }
 }
 
-impl<'de> Deserialize<'de> for Encoded {
+impl<'de> Deserialize<'de> for Base64Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         STANDARD.decode(text).map(|bytes| Self(bytes.into())).map_err(de::Error::custom)
@@ -55,8 +55,8 @@ pub(crate) mod headers {
     use serde::ser::SerializeSeq as _;
 
     use super::{
-        Bytes, Deserialize, Deserializer, Encoded, HeaderMap, HeaderName, HeaderValue, Serializer,
-        de,
+        Base64Bytes, Bytes, Deserialize, Deserializer, HeaderMap, HeaderName, HeaderValue,
+        Serializer, de,
     };
 
     pub(crate) fn serialize<S: Serializer>(
@@ -65,7 +65,7 @@ pub(crate) mod headers {
     ) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(Some(headers.len()))?;
         for (name, value) in headers {
-            let value = Encoded(Bytes::copy_from_slice(value.as_bytes()));
+            let value = Base64Bytes(Bytes::copy_from_slice(value.as_bytes()));
             list.serialize_element(&(name.as_str(), value))?;
         }
         list.end()
@@ -75,7 +75,7 @@ pub(crate) mod headers {
         deserializer: D,
     ) -> Result<HeaderMap, D::Error> {
         let mut headers = HeaderMap::new();
-        for (name, value) in Vec::<(String, Encoded)>::deserialize(deserializer)? {
+        for (name, value) in Vec::<(String, Base64Bytes)>::deserialize(deserializer)? {
             let name: HeaderName = name.parse().map_err(de::Error::custom)?;
             let value = HeaderValue::from_maybe_shared(value.0).map_err(de::Error::custom)?;
             headers.append(name, value);
@@ -92,7 +92,7 @@ pub(super) struct StoredRequest {
     url: Url,
     #[serde(with = "headers")]
     headers: HeaderMap,
-    body: Option<Encoded>,
+    body: Option<Base64Bytes>,
     repeat_safe: bool,
     own_trace: bool,
     shown: Option<Map<String, Value>>,
@@ -105,7 +105,7 @@ impl From<PreparedRequest> for StoredRequest {
         let shown = shown.map(|shown| {
             shown.iter().map(|(place, value)| (place.to_string(), value.clone())).collect()
         });
-        Self { method, url, headers, body: body.map(Encoded), repeat_safe, own_trace, shown }
+        Self { method, url, headers, body: body.map(Base64Bytes), repeat_safe, own_trace, shown }
     }
 }
 
@@ -140,14 +140,14 @@ pub(super) struct StoredResponse {
     status: u16,
     #[serde(with = "headers")]
     headers: HeaderMap,
-    body: Encoded,
+    body: Base64Bytes,
     redirects: u32,
 }
 
 impl From<RawResponse> for StoredResponse {
     fn from(response: RawResponse) -> Self {
         let RawResponse { status, headers, body, redirects } = response;
-        Self { status, headers, body: Encoded(body), redirects }
+        Self { status, headers, body: Base64Bytes(body), redirects }
     }
 }
 
@@ -160,7 +160,7 @@ impl From<StoredResponse> for RawResponse {
 
 #[cfg(test)]
 mod tests {
-    use a2s::Place;
+    use a2s::InputLocation;
     use http::Method;
     use serde_json::json;
 
@@ -177,7 +177,8 @@ mod tests {
         headers.append("x-a", HeaderValue::from_static("second"));
         headers.append("idempotency-key", HeaderValue::from_static("k"));
         let places = ["pathParameters.city", "queryParameters.a.b", "headerParameters.X-Y", "body"];
-        let shown = places.map(|place| (place.parse::<Place>().unwrap(), json!([place, null])));
+        let shown =
+            places.map(|place| (place.parse::<InputLocation>().unwrap(), json!([place, null])));
         let request = PreparedRequest {
             method: Method::from_bytes(b"PURGE").unwrap(),
             url: Url::parse("https://api.example/a%2Fb?x=%20").unwrap(),

@@ -4,23 +4,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use a2s::{
-    BodyFormat, GraphqlTask, MediaType, Method, OpenApiTask, OpenApiVersion, OperationParameter,
-    ParameterPlace, Place, RequestBody, Task, ValueStyle, VariableDefinition,
+    BodyFormat, GraphqlTask, HttpMethod, InputLocation, MediaType, OpenApiTask, OpenApiVersion,
+    OperationParameter, ParameterLocation, RequestBody, Task, ValueStyle, VariableDefinition,
 };
 use indexmap::IndexMap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::{Contract, Error, PreparedRequest};
-use crate::clock::{Clock, Ids};
+use super::{PrepareError, PreparedRequest, TaskContract};
+use crate::clock::{Clock, RandomSource};
 
 /// The request that a task means, for tests that ask for one only.
 pub(crate) fn prepare(
     task: &Task,
-    inputs: &IndexMap<Place, Value>,
-) -> Result<PreparedRequest, Error> {
-    super::prepare(&Contract::new(Arc::new(task.clone())), inputs)
+    inputs: &IndexMap<InputLocation, Value>,
+) -> Result<PreparedRequest, PrepareError> {
+    super::prepare(&TaskContract::new(Arc::new(task.clone())), inputs)
 }
 
 /// A clock that stands still, and ids that are all alike.
@@ -33,16 +33,21 @@ impl Clock for Still {
     }
 }
 
-impl Ids for Still {
-    fn random(&self) -> [u8; 16] {
+impl RandomSource for Still {
+    fn random_bytes(&self) -> [u8; 16] {
         [7; 16]
     }
 }
 
 /// An operation whose parameters are the given places, path parameters required, others not. A
 /// `body` among them is a required JSON body.
-pub(crate) fn operation(method: Method, server: &str, path: &str, places: &[&str]) -> OpenApiTask {
-    let places: Vec<Place> = places.iter().map(|text| text.parse().unwrap()).collect();
+pub(crate) fn operation(
+    method: HttpMethod,
+    server: &str,
+    path: &str,
+    places: &[&str],
+) -> OpenApiTask {
+    let places: Vec<InputLocation> = places.iter().map(|text| text.parse().unwrap()).collect();
     let parameters = places.iter().filter_map(parameter).collect();
     let body = RequestBody {
         required: true,
@@ -60,7 +65,7 @@ pub(crate) fn operation(method: Method, server: &str, path: &str, places: &[&str
         operation_id: None,
         summary: None,
         parameters,
-        body: places.contains(&Place::Body).then_some(body),
+        body: places.contains(&InputLocation::Body).then_some(body),
         responses: Vec::new(),
         security: Vec::new(),
         components: Arc::new(Value::Null),
@@ -70,20 +75,22 @@ pub(crate) fn operation(method: Method, server: &str, path: &str, places: &[&str
 
 /// A parameter in the style of its place, required in a path and nowhere else; none for places
 /// that are no parameters.
-pub(crate) fn parameter(place: &Place) -> Option<OperationParameter> {
+pub(crate) fn parameter(place: &InputLocation) -> Option<OperationParameter> {
     let (name, place) = match place.clone() {
-        Place::Path(name) => (name, ParameterPlace::Path),
-        Place::Query(name) => (name, ParameterPlace::Query),
-        Place::Header(name) => (name, ParameterPlace::Header),
-        Place::Cookie(name) => (name, ParameterPlace::Cookie),
-        Place::Body | Place::Variable(_) | Place::Argument(_) => return None,
+        InputLocation::Path(name) => (name, ParameterLocation::Path),
+        InputLocation::Query(name) => (name, ParameterLocation::Query),
+        InputLocation::Header(name) => (name, ParameterLocation::Header),
+        InputLocation::Cookie(name) => (name, ParameterLocation::Cookie),
+        InputLocation::Body | InputLocation::Variable(_) | InputLocation::Argument(_) => {
+            return None;
+        }
     };
     Some(OperationParameter {
         name,
-        place,
-        required: place == ParameterPlace::Path,
+        location: place,
+        required: place == ParameterLocation::Path,
         description: None,
-        style: ValueStyle::default_of(place),
+        style: ValueStyle::default_for(place),
         allow_empty_value: false,
         content: None,
         schema: json!({}),
@@ -91,7 +98,7 @@ pub(crate) fn parameter(place: &Place) -> Option<OperationParameter> {
 }
 
 /// The same as a task.
-pub(crate) fn openapi(method: Method, server: &str, path: &str, places: &[&str]) -> Task {
+pub(crate) fn openapi(method: HttpMethod, server: &str, path: &str, places: &[&str]) -> Task {
     Task::OpenApi(Box::new(operation(method, server, path, places)))
 }
 
@@ -119,6 +126,6 @@ pub(crate) fn graphql(endpoint: &str, query: &str, variables: &[(&str, &str)]) -
 }
 
 /// Inputs by dotted place.
-pub(crate) fn inputs<const N: usize>(given: [(&str, Value); N]) -> IndexMap<Place, Value> {
+pub(crate) fn inputs<const N: usize>(given: [(&str, Value); N]) -> IndexMap<InputLocation, Value> {
     given.into_iter().map(|(place, value)| (place.parse().unwrap(), value)).collect()
 }

@@ -8,7 +8,7 @@ use url::Url;
 use url::form_urlencoded::Serializer;
 
 use super::PreparedRequest;
-use crate::credential_requirements::Grant;
+use crate::credential_requirements::GrantType;
 
 static HEADERS: LazyLock<HeaderMap> = LazyLock::new(|| {
     HeaderMap::from_iter([
@@ -18,10 +18,10 @@ static HEADERS: LazyLock<HeaderMap> = LazyLock::new(|| {
 });
 
 /// A request to the token endpoint at `url` (RFC 6749, sections 4.4.2 and 6).
-pub(crate) fn token_request(url: &Url, grant: Grant, scopes: &[String]) -> PreparedRequest {
+pub(crate) fn token_request(url: &Url, grant: GrantType, scopes: &[String]) -> PreparedRequest {
     let grant = match grant {
-        Grant::Client => "client_credentials",
-        Grant::Refresh => "refresh_token",
+        GrantType::Client => "client_credentials",
+        GrantType::Refresh => "refresh_token",
     };
     let mut form = Serializer::new(String::new());
     form.append_pair("grant_type", grant);

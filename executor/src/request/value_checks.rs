@@ -4,68 +4,69 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use a2s::{
-    EvaluationCost, GraphqlTask, McpTask, MediaType, OpenApiTask, OperationParameter, Place, Task,
+    EvaluationCost, GraphqlTask, InputLocation, McpTask, MediaType, OpenApiTask,
+    OperationParameter, Task,
 };
 use http::HeaderValue;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
-use super::openapi::{Seen, accepted_types, input, is_sent};
-use super::schema::{Check, Direction, Misfit, Spelling};
-use super::{Error, RawResponse};
+use super::openapi::{BodyView, accepted_types, find_input, is_sent};
+use super::schema::{SchemaCheck, SchemaViolation, ValueDirection, WrittenForm};
+use super::{PrepareError, RawResponse};
 
 /// The most tasks of a run for which compiled schemas are kept.
-const MAX_KEPT: usize = 256;
+const MAX_CONTRACTS: usize = 256;
 
 /// A check that is compiled when it is first needed; none where nothing is asked for.
-type Lazy = OnceLock<Option<Check>>;
+type LazyCheck = OnceLock<Option<SchemaCheck>>;
 
 /// A task, and the schemas of its values. They are compiled when they are first needed.
 #[derive(Debug)]
-pub(crate) struct Contract {
+pub(crate) struct TaskContract {
     task: Arc<Task>,
     /// One for each parameter, variable or argument, in the order of the task.
-    inputs: Vec<Lazy>,
+    inputs: Vec<LazyCheck>,
     /// Of the body, or of all arguments together.
-    body: Lazy,
+    body: LazyCheck,
     /// One for each media type of each response, in the order of the task.
-    answers: Vec<Lazy>,
+    responses: Vec<LazyCheck>,
     /// The media types that the service is asked for.
     accepted: OnceLock<HeaderValue>,
 }
 
 /// The contracts of one run, by task.
 #[derive(Debug, Default)]
-pub(crate) struct Contracts(Mutex<BTreeMap<usize, Arc<Contract>>>);
+pub(crate) struct ContractCache(Mutex<BTreeMap<usize, Arc<TaskContract>>>);
 
-impl Contracts {
+impl ContractCache {
     /// The contract of a task. A task that several steps share has one.
-    pub(crate) fn of(&self, task: &Arc<Task>) -> Arc<Contract> {
+    pub(crate) fn contract_for(&self, task: &Arc<Task>) -> Arc<TaskContract> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A contract keeps its task, so no other one gets its address.
         let address = Arc::as_ptr(task).addr();
         if let Some(contract) = kept.get(&address) {
             return Arc::clone(contract);
         }
-        let contract = Arc::new(Contract::new(Arc::clone(task)));
-        if kept.len() < MAX_KEPT {
+        let contract = Arc::new(TaskContract::new(Arc::clone(task)));
+        if kept.len() < MAX_CONTRACTS {
             kept.insert(address, Arc::clone(&contract));
         }
         contract
     }
 }
 
-impl Contract {
+impl TaskContract {
     /// The contract of a task. Nothing is compiled yet.
     pub(crate) fn new(task: Arc<Task>) -> Self {
         let (inputs, answers) = match &*task {
-            Task::OpenApi(task) => (task.parameters.len(), declared(task).count()),
+            Task::OpenApi(task) => (task.parameters.len(), declared_responses(task).count()),
             Task::Graphql(task) => (task.variables.len(), 0),
             Task::Mcp(task) => (task.arguments().count(), 1),
         };
-        let lazy = |count| std::iter::repeat_with(Lazy::new).take(count).collect();
+        let lazy = |count| std::iter::repeat_with(LazyCheck::new).take(count).collect();
         let (inputs, answers) = (lazy(inputs), lazy(answers));
-        Self { inputs, answers, body: Lazy::new(), accepted: OnceLock::new(), task }
+        Self { inputs, responses: answers, body: LazyCheck::new(), accepted: OnceLock::new(), task }
     }
 
     /// The task.
@@ -82,7 +83,10 @@ impl Contract {
     ///
     /// # Errors
     /// [`Error::Misfit`] for the first one that does not fit.
-    pub(super) fn check_inputs(&self, inputs: &IndexMap<Place, Value>) -> Result<(), Error> {
+    pub(super) fn check_inputs(
+        &self,
+        inputs: &IndexMap<InputLocation, Value>,
+    ) -> Result<(), PrepareError> {
         match &*self.task {
             Task::OpenApi(task) => self.check_operation(task, inputs),
             Task::Graphql(task) => self.check_variables(task, inputs),
@@ -93,42 +97,52 @@ impl Contract {
     fn check_operation(
         &self,
         task: &OpenApiTask,
-        inputs: &IndexMap<Place, Value>,
-    ) -> Result<(), Error> {
+        inputs: &IndexMap<InputLocation, Value>,
+    ) -> Result<(), PrepareError> {
         for (parameter, check) in task.parameters.iter().zip(&self.inputs) {
-            let value = input(inputs, parameter).filter(|value| is_sent(parameter, value));
+            let value = find_input(inputs, parameter).filter(|value| is_sent(parameter, value));
             let Some(value) = value else { continue };
-            let check =
-                check.get_or_init(|| Check::of_schema(task, &parameter.schema, Direction::Request));
+            let check = check.get_or_init(|| {
+                SchemaCheck::from_task_schema(task, &parameter.schema, ValueDirection::Request)
+            });
             let Some(check) = check else { continue };
-            let spelling = if is_exact(parameter) { Spelling::Exact } else { Spelling::Text };
-            fits(|| parameter.input_place(), check.misfits_as_spelled(value, |_| spelling))?;
+            let spelling = if is_exact(parameter) { WrittenForm::Exact } else { WrittenForm::Text };
+            require_no_violations(
+                || parameter.input_location(),
+                check.violations_as_written(value, |_| spelling),
+            )?;
         }
-        let value = inputs.get(&Place::Body).filter(|value| !value.is_null());
+        let value = inputs.get(&InputLocation::Body).filter(|value| !value.is_null());
         let (Some(body), Some(value)) = (&task.body, value) else { return Ok(()) };
-        let Some(seen) = Seen::of(task, body, value) else { return Ok(()) };
-        let check =
-            self.body.get_or_init(|| Check::of_schema(task, &body.schema, Direction::Request));
-        let misfits = |check: &Check| check.misfits_as_spelled(&seen.value, |at| seen.spelling(at));
-        fits(|| Place::Body, check.as_ref().map_or_else(Vec::new, misfits))
+        let Some(seen) = BodyView::from_body(task, body, value) else { return Ok(()) };
+        let check = self.body.get_or_init(|| {
+            SchemaCheck::from_task_schema(task, &body.schema, ValueDirection::Request)
+        });
+        let misfits = |check: &SchemaCheck| {
+            check.violations_as_written(&seen.value, |at| seen.written_form(at))
+        };
+        require_no_violations(|| InputLocation::Body, check.as_ref().map_or_else(Vec::new, misfits))
     }
 
     fn check_variables(
         &self,
         task: &GraphqlTask,
-        inputs: &IndexMap<Place, Value>,
-    ) -> Result<(), Error> {
+        inputs: &IndexMap<InputLocation, Value>,
+    ) -> Result<(), PrepareError> {
         for (variable, check) in task.variables.iter().zip(&self.inputs) {
-            let place = Place::Variable(variable.name.clone());
+            let place = InputLocation::Variable(variable.name.clone());
             let Some(value) = inputs.get(&place) else { continue };
             let check = check.get_or_init(|| {
                 let mut schema = json!({ "allOf": [&variable.schema] });
                 if !task.definitions.is_null() {
                     schema["$defs"] = task.definitions.clone();
                 }
-                Check::of_json_schema(&schema)
+                SchemaCheck::from_json_schema(&schema)
             });
-            fits(|| place, check.as_ref().map_or_else(Vec::new, |check| check.misfits(value)))?;
+            require_no_violations(
+                || place,
+                check.as_ref().map_or_else(Vec::new, |check| check.violations(value)),
+            )?;
         }
         Ok(())
     }
@@ -138,43 +152,55 @@ impl Contract {
     fn check_arguments(
         &self,
         task: &McpTask,
-        inputs: &IndexMap<Place, Value>,
-    ) -> Result<(), Error> {
-        let check = |check: &Check, value: &Value| check.misfits(value);
+        inputs: &IndexMap<InputLocation, Value>,
+    ) -> Result<(), PrepareError> {
+        let check = |check: &SchemaCheck, value: &Value| check.violations(value);
         for (name, lazy) in task.arguments().zip(&self.inputs) {
-            let place = Place::Argument(name.to_owned());
+            let place = InputLocation::Argument(name.to_owned());
             let (Some(value), Some(schema)) = (inputs.get(&place), task.argument_schema(name))
             else {
                 continue;
             };
-            let compiled =
-                lazy.get_or_init(|| Check::of_schema(task.inputs(), schema, Direction::Request));
-            fits(|| place, compiled.as_ref().map_or_else(Vec::new, |own| check(own, value)))?;
+            let compiled = lazy.get_or_init(|| {
+                SchemaCheck::from_task_schema(task.inputs(), schema, ValueDirection::Request)
+            });
+            require_no_violations(
+                || place,
+                compiled.as_ref().map_or_else(Vec::new, |own| check(own, value)),
+            )?;
         }
         let whole = self.body.get_or_init(|| {
-            Check::of_schema(task.inputs(), &task.input_schema, Direction::Request)
+            SchemaCheck::from_task_schema(
+                task.inputs(),
+                &task.input_schema,
+                ValueDirection::Request,
+            )
         });
         let Some(whole) = whole else { return Ok(()) };
         let arguments = inputs.iter().filter_map(|(place, value)| match place {
-            Place::Argument(name) => Some((name.clone(), value.clone())),
+            InputLocation::Argument(name) => Some((name.clone(), value.clone())),
             _ => None,
         });
         let misfits = check(whole, &Value::Object(arguments.collect()));
-        if misfits.is_empty() { Ok(()) } else { Err(Error::Arguments(misfits)) }
+        if misfits.is_empty() { Ok(()) } else { Err(PrepareError::Arguments(misfits)) }
     }
 
     /// The differences of a response from the declaration of the operation: in its status, its media type,
     /// or its value. Empty for a GraphQL task, because its service is responsible for its own types.
-    pub(crate) fn check_answer(&self, response: &RawResponse, value: &Value) -> Vec<Misfit> {
-        match self.find_answer_check(response) {
-            Ok(check) => check.map_or_else(Vec::new, |check| check.misfits(value)),
+    pub(crate) fn check_response(
+        &self,
+        response: &RawResponse,
+        value: &Value,
+    ) -> Vec<SchemaViolation> {
+        match self.find_response_check(response) {
+            Ok(check) => check.map_or_else(Vec::new, |check| check.violations(value)),
             Err(misfit) => vec![misfit],
         }
     }
 
     /// The cost of [`check_answer`](Self::check_answer).
-    pub(crate) fn answer_cost(&self, response: &RawResponse, value: &Value) -> EvaluationCost {
-        let check = self.find_answer_check(response).ok().flatten();
+    pub(crate) fn response_cost(&self, response: &RawResponse, value: &Value) -> EvaluationCost {
+        let check = self.find_response_check(response).ok().flatten();
         check.map_or(EvaluationCost::Cheap, |check| check.evaluation_cost(value))
     }
 
@@ -182,7 +208,10 @@ impl Contract {
     ///
     /// # Errors
     /// The status or the media type of the answer, where the operation does not declare it.
-    fn find_answer_check(&self, response: &RawResponse) -> Result<Option<&Check>, Misfit> {
+    fn find_response_check(
+        &self,
+        response: &RawResponse,
+    ) -> Result<Option<&SchemaCheck>, SchemaViolation> {
         let task = match &*self.task {
             Task::OpenApi(task) => task,
             Task::Graphql(_) => return Ok(None),
@@ -190,36 +219,47 @@ impl Contract {
         };
         let Some(status) = declared_status(task, response.status) else {
             let reason = format!("has the status {}, which is not declared", response.status);
-            return Err(Misfit::of_whole(reason, "responses"));
+            return Err(SchemaViolation::of_whole_value(reason, "responses"));
         };
-        let is_bodiless = declared_for(task, response.status).next().is_none();
+        let is_bodiless = declared_for_status(task, response.status).next().is_none();
         let rule = || format!("responses/{status}/content");
         if response.body.is_empty() {
             let may_be_empty = is_bodiless
-                || task.method == a2s::Method::Head
+                || task.method == a2s::HttpMethod::Head
                 || matches!(response.status, 204 | 205);
             let reason = "is empty, which is not declared".to_owned();
-            return if may_be_empty { Ok(None) } else { Err(Misfit::of_whole(reason, &rule())) };
+            return if may_be_empty {
+                Ok(None)
+            } else {
+                Err(SchemaViolation::of_whole_value(reason, &rule()))
+            };
         }
         if is_bodiless {
             return Ok(None);
         }
         let Some(came) = response.media_type() else { return Ok(None) };
-        let Some(one) = declaration_of(task, response.status, &came) else {
+        let Some(one) = find_declaration(task, response.status, &came) else {
             let reason = format!("is of the media type {}, which is not declared", came.essence());
-            return Err(Misfit::of_whole(reason, &rule()));
+            return Err(SchemaViolation::of_whole_value(reason, &rule()));
         };
-        let Some(check) = self.answers.get(one.index).filter(|_| came.is_json()) else {
+        let Some(check) = self.responses.get(one.index).filter(|_| came.is_json()) else {
             return Ok(None);
         };
-        let compile = || Check::of_schema(&**task, one.schema, Direction::Response);
+        let compile =
+            || SchemaCheck::from_task_schema(&**task, one.schema, ValueDirection::Response);
         Ok(check.get_or_init(compile).as_ref())
     }
 
     /// The check of a tool's `outputSchema`.
-    fn content_check(&self, task: &McpTask) -> Option<&Check> {
-        let compile = || Check::of_schema(task.outputs(), &task.output_schema, Direction::Response);
-        self.answers.first()?.get_or_init(compile).as_ref()
+    fn content_check(&self, task: &McpTask) -> Option<&SchemaCheck> {
+        let compile = || {
+            SchemaCheck::from_task_schema(
+                task.outputs(),
+                &task.output_schema,
+                ValueDirection::Response,
+            )
+        };
+        self.responses.first()?.get_or_init(compile).as_ref()
     }
 }
 
@@ -228,12 +268,19 @@ fn is_exact(parameter: &OperationParameter) -> bool {
     parameter.content.as_ref().is_some_and(MediaType::is_json)
 }
 
-fn fits(place: impl FnOnce() -> Place, misfits: Vec<Misfit>) -> Result<(), Error> {
-    if misfits.is_empty() { Ok(()) } else { Err(Error::Misfit { place: place(), misfits }) }
+fn require_no_violations(
+    place: impl FnOnce() -> InputLocation,
+    misfits: Vec<SchemaViolation>,
+) -> Result<(), PrepareError> {
+    if misfits.is_empty() {
+        Ok(())
+    } else {
+        Err(PrepareError::Violation { place: place(), misfits })
+    }
 }
 
 /// An answer that an operation declares.
-pub(super) struct Declared<'t> {
+pub(super) struct DeclaredResponse<'t> {
     /// Its number among all of the operation.
     index: usize,
     status: &'t str,
@@ -245,28 +292,31 @@ pub(super) struct Declared<'t> {
 
 /// The declaration of an operation for a response of a status and a media type; the type itself takes
 /// precedence over a range of types.
-pub(super) fn declaration_of<'t>(
+pub(super) fn find_declaration<'t>(
     task: &'t OpenApiTask,
     status: u16,
     came: &MediaType,
-) -> Option<Declared<'t>> {
-    let covering = declared_for(task, status).filter(|one| one.media_type.covers(came));
+) -> Option<DeclaredResponse<'t>> {
+    let covering = declared_for_status(task, status).filter(|one| one.media_type.covers(came));
     covering.min_by_key(|one| one.media_type.is_range())
 }
 
 /// The media types that an operation declares for a status, in its order.
 pub(crate) fn media_types_of(task: &OpenApiTask, status: u16) -> Vec<MediaType> {
-    declared_for(task, status).map(|one| one.media_type).collect()
+    declared_for_status(task, status).map(|one| one.media_type).collect()
 }
 
 /// The answers that an operation declares for a status.
-fn declared_for(task: &OpenApiTask, status: u16) -> impl Iterator<Item = Declared<'_>> {
+fn declared_for_status(
+    task: &OpenApiTask,
+    status: u16,
+) -> impl Iterator<Item = DeclaredResponse<'_>> {
     let status = declared_status(task, status);
-    declared(task).filter(move |one| Some(one.status) == status)
+    declared_responses(task).filter(move |one| Some(one.status) == status)
 }
 
 /// Every answer with a media type, in the order of the task.
-fn declared(task: &OpenApiTask) -> impl Iterator<Item = Declared<'_>> {
+fn declared_responses(task: &OpenApiTask) -> impl Iterator<Item = DeclaredResponse<'_>> {
     let answers = task.responses.iter().flat_map(|(status, response)| {
         let content = response.get("content").and_then(Value::as_object);
         content.into_iter().flatten().filter_map(|(text, media)| {
@@ -276,7 +326,7 @@ fn declared(task: &OpenApiTask) -> impl Iterator<Item = Declared<'_>> {
         })
     });
     let numbered = answers.enumerate();
-    numbered.map(|(index, (status, media_type, schema))| Declared {
+    numbered.map(|(index, (status, media_type, schema))| DeclaredResponse {
         index,
         status,
         media_type,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use a2s::api::{ApprovalSubject, Event, EventKind, GuardianPhase, RunStatus};
+use a2s::api::{ApprovalSubject, EventKind, GuardianPhase, RunEvent, RunStatus};
 use futures::{StreamExt as _, stream};
 use jiff::{SignedDuration, Timestamp};
 use prometheus_client::registry::Registry;
@@ -18,26 +18,28 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{RunFilter, Runs, lock, not_found};
+use super::{RunFilter, RunService, lock, not_found};
 use crate::clock::milliseconds_between;
-use crate::engine::{Budget, Engine, Halt, Inquiry, Services, Standing, Way};
-use crate::error::{Error, Kind};
+use crate::engine::{
+    ApprovalPoll, CancelToken, Engine, LiveTransport, PollResult, RunBudget, ServiceTransport,
+};
+use crate::error::{Error, ErrorKind};
 use crate::journal::Journal;
-use crate::journal::run_state::{Progress, RunState, Start};
-use crate::journal::sealed_values::reveal;
-use crate::journal::store::{Epoch, RunRow};
+use crate::journal::run_state::{RunHeader, RunProgress, RunState};
+use crate::journal::sealed_values::restore_values;
+use crate::journal::store::{LeaseEpoch, RunRow};
 use crate::metrics::Metrics;
-use crate::request::Contracts;
-use crate::secrets::Secrets;
+use crate::request::ContractCache;
+use crate::secrets::RunSecrets;
 
 /// The pause before a guardian is asked again for the first time; the next ones are twice as long each.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// The most runs that are asked about at the same time.
-const ASK_AT_ONCE: usize = 4;
+const MAX_CONCURRENT_POLLS: usize = 4;
 /// The time limit for the questions about one run.
-const LONGEST_INQUIRY: Duration = Duration::from_secs(60);
+const POLL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Waiting runs that are read at a time.
 const PAGE: usize = 256;
 /// The largest accepted difference between the clock of a guardian and this one.
@@ -45,43 +47,43 @@ const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(60);
 
 /// The times at which the guardians of each waiting run are asked again.
 #[derive(Debug, Default)]
-pub(super) struct Approvals {
-    waits: Mutex<BTreeMap<Uuid, Turn>>,
-    stirred: Notify,
+pub(super) struct ApprovalSchedule {
+    waits: Mutex<BTreeMap<Uuid, NextPoll>>,
+    wake: Notify,
 }
 
 /// The next question about a run.
 #[derive(Debug, Clone, Copy)]
-struct Turn {
+struct NextPoll {
     due: Instant,
     /// The pause between this question and the next one.
     pause: Duration,
 }
 
 /// The result of asking about a run again.
-enum Found {
+enum RunWait {
     /// It still waits, for something that may expire at the given time.
     Waits(Option<Timestamp>),
     /// It waits no more, or for something else.
-    Gone,
+    Ended,
 }
 
-impl Approvals {
+impl ApprovalSchedule {
     /// A run begins to wait here.
-    pub(super) fn begin(&self, run: Uuid) {
-        let turn = Turn { due: Instant::now() + FIRST_PAUSE, pause: FIRST_PAUSE * 2 };
+    pub(super) fn add(&self, run: Uuid) {
+        let turn = NextPoll { due: Instant::now() + FIRST_PAUSE, pause: FIRST_PAUSE * 2 };
         lock(&self.waits).insert(run, turn);
-        self.stirred.notify_one();
+        self.wake.notify_one();
     }
 
     /// A run waits that this executor may not know of; it is asked about after a pause.
-    fn find(&self, run: Uuid, pause: Duration) {
-        let turn = Turn { due: Instant::now() + pause, pause: pause.max(FIRST_PAUSE) };
+    fn add_found(&self, run: Uuid, pause: Duration) {
+        let turn = NextPoll { due: Instant::now() + pause, pause: pause.max(FIRST_PAUSE) };
         lock(&self.waits).entry(run).or_insert(turn);
     }
 
     /// The time of the next question, at most `latest`.
-    fn next(&self, latest: Instant) -> Instant {
+    fn next_due(&self, latest: Instant) -> Instant {
         lock(&self.waits).values().map(|turn| turn.due).fold(latest, Instant::min)
     }
 
@@ -92,20 +94,20 @@ impl Approvals {
         let due = waits.iter_mut().filter(|(_, turn)| turn.due <= now);
         let due = due.map(|(run, turn)| {
             turn.due = now + turn.pause;
-            turn.pause = (turn.pause * 2).min(LONGEST_PAUSE);
+            turn.pause = (turn.pause * 2).min(MAX_PAUSE);
             *run
         });
         due.collect()
     }
 
     /// A run is asked about within `left`, because the time for its approval is over then.
-    fn hasten(&self, run: Uuid, left: Duration) {
+    fn advance(&self, run: Uuid, left: Duration) {
         if let Some(turn) = lock(&self.waits).get_mut(&run) {
             turn.due = turn.due.min(Instant::now() + left);
         }
     }
 
-    fn end(&self, run: Uuid) {
+    fn remove(&self, run: Uuid) {
         lock(&self.waits).remove(&run);
     }
 }
@@ -113,7 +115,7 @@ impl Approvals {
 /// Returns true when an event makes a run wait for an approval.
 pub(super) fn is_wait_for_approval(kind: &EventKind) -> bool {
     let EventKind::RunWaiting { error } = kind else { return false };
-    Kind::of_code(&error.code) == Some(Kind::ApprovalRequired)
+    ErrorKind::from_code(&error.code) == Some(ErrorKind::ApprovalRequired)
 }
 
 /// An approval that a step waits for.
@@ -126,7 +128,7 @@ struct OpenApproval<'e> {
 }
 
 /// The approvals that a run waits for, by step.
-fn wanted(events: &[Event]) -> BTreeMap<&str, OpenApproval<'_>> {
+fn wanted_approvals(events: &[RunEvent]) -> BTreeMap<&str, OpenApproval<'_>> {
     let mut wanted = BTreeMap::new();
     for event in events {
         match &event.kind {
@@ -141,28 +143,28 @@ fn wanted(events: &[Event]) -> BTreeMap<&str, OpenApproval<'_>> {
     wanted
 }
 
-impl Runs {
+impl RunService {
     /// Asks about the runs that wait for an approval, for as long as the executor is open.
-    pub(super) async fn keep_asking(self: Arc<Self>) {
+    pub(super) async fn poll_approvals(self: Arc<Self>) {
         // Those that were left are asked about at once; others are another executor's first.
         let mut pause = Duration::ZERO;
         let mut look = Instant::now();
         loop {
             if look <= Instant::now() {
                 match self.find_waits(pause).await {
-                    Ok(()) => pause = LONGEST_PAUSE,
+                    Ok(()) => pause = MAX_PAUSE,
                     Err(error) => tracing::warn!(%error, "runs that wait could not be found"),
                 }
                 look = Instant::now() + self.config.limits.lease / 3;
             }
-            let due = self.approvals.next(look);
-            let _ = tokio::time::timeout_at(due, self.approvals.stirred.notified()).await;
-            let due = self.approvals.take_due();
+            let due = self.approval_schedule.next_due(look);
+            let _ = tokio::time::timeout_at(due, self.approval_schedule.wake.notified()).await;
+            let due = self.approval_schedule.take_due();
             if due.is_empty() || self.closing.load(Ordering::SeqCst) {
                 continue;
             }
-            let asked = due.into_iter().map(|run| self.ask_again(run));
-            stream::iter(asked).buffer_unordered(ASK_AT_ONCE).collect::<()>().await;
+            let asked = due.into_iter().map(|run| self.poll_run(run));
+            stream::iter(asked).buffer_unordered(MAX_CONCURRENT_POLLS).collect::<()>().await;
         }
     }
 
@@ -170,13 +172,13 @@ impl Runs {
     async fn find_waits(&self, pause: Duration) -> Result<(), Error> {
         let mut filter = RunFilter { status: Some(RunStatus::Waiting), ..RunFilter::default() };
         loop {
-            let lives = self.store.read_lives(&filter, PAGE).await?;
+            let lives = self.store.read_summary_events(&filter, PAGE).await?;
             let is_last = lives.len() < PAGE;
             for life in lives {
                 let Some(last) = life.events.last() else { continue };
                 filter.before = Some(last.run);
                 if is_wait_for_approval(&last.kind) {
-                    self.approvals.find(last.run, pause);
+                    self.approval_schedule.add_found(last.run, pause);
                 }
             }
             if is_last {
@@ -185,39 +187,39 @@ impl Runs {
         }
     }
 
-    async fn ask_again(self: &Arc<Self>, run: Uuid) {
-        match self.inquire(run).await {
-            Ok(Found::Waits(None)) => {}
-            Ok(Found::Waits(Some(expires_at))) => {
+    async fn poll_run(self: &Arc<Self>, run: Uuid) {
+        match self.poll_guardians(run).await {
+            Ok(RunWait::Waits(None)) => {}
+            Ok(RunWait::Waits(Some(expires_at))) => {
                 let left = expires_at.duration_since(self.clock.now());
                 let left = Duration::try_from(left).unwrap_or_default();
-                self.approvals.hasten(run, left.max(FIRST_PAUSE));
+                self.approval_schedule.advance(run, left.max(FIRST_PAUSE));
             }
-            Ok(Found::Gone) => self.approvals.end(run),
+            Ok(RunWait::Ended) => self.approval_schedule.remove(run),
             // Another executor was first, or a person.
-            Err(error) if error.kind == Kind::LeaseLost => self.approvals.end(run),
+            Err(error) if error.kind == ErrorKind::LeaseLost => self.approval_schedule.remove(run),
             Err(error) => tracing::warn!(%run, %error, "an approval could not be asked about"),
         }
     }
 
     /// Asks the guardians about the steps that a run waits at, and lets it go on or end when they say
     /// something else.
-    async fn inquire(self: &Arc<Self>, run: Uuid) -> Result<Found, Error> {
+    async fn poll_guardians(self: &Arc<Self>, run: Uuid) -> Result<RunWait, Error> {
         let row = self.store.read_run(run).await?;
         let Some(row) = row.filter(|row| row.status == RunStatus::Waiting) else {
-            return Ok(Found::Gone);
+            return Ok(RunWait::Ended);
         };
         let mut events = self.read_all(run).await?;
         if !events.last().is_some_and(|event| is_wait_for_approval(&event.kind)) {
-            return Ok(Found::Gone);
+            return Ok(RunWait::Ended);
         }
-        let state = RunState::of(&events).ok_or_else(|| not_found(run))?;
+        let state = RunState::from_events(&events).ok_or_else(|| not_found(run))?;
         let now = self.clock.now();
         let ends = |approval: &OpenApproval<'_>| approval.expires_at;
-        let is_late = wanted(&events).values().filter_map(ends).any(|at| at <= now);
+        let is_late = wanted_approvals(&events).values().filter_map(ends).any(|at| at <= now);
         let found = self.ask_guardians(run, &row, &mut events, is_late).await?;
 
-        let wanted = wanted(&events);
+        let wanted = wanted_approvals(&events);
         let mut is_silent = false;
         for (step, standing) in found {
             let known = wanted.get(step.as_str());
@@ -226,29 +228,29 @@ impl Runs {
                 expires_at.is_some_and(|at| now.checked_add(by).is_ok_and(|now| at <= now))
             };
             match (standing, known) {
-                (Standing::Silent, _) => is_silent = true,
-                (Standing::Pending(Some(id)), Some(same)) if id == same.id => {}
+                (PollResult::Silent, _) => is_silent = true,
+                (PollResult::Pending(Some(id)), Some(same)) if id == same.id => {}
                 // What is asked for anew has taken the place of one whose time is over.
-                (Standing::Pending(Some(_)), Some(_)) if is_over(CLOCK_SKEW) => {
-                    self.expire(state, row.epoch, &events, &step).await?;
-                    return Ok(Found::Gone);
+                (PollResult::Pending(Some(_)), Some(_)) if is_over(CLOCK_SKEW) => {
+                    self.expire_approval(state, row.epoch, &events, &step).await?;
+                    return Ok(RunWait::Ended);
                 }
-                (Standing::Pending(None), _) if is_over(SignedDuration::ZERO) => {
-                    self.expire(state, row.epoch, &events, &step).await?;
-                    return Ok(Found::Gone);
+                (PollResult::Pending(None), _) if is_over(SignedDuration::ZERO) => {
+                    self.expire_approval(state, row.epoch, &events, &step).await?;
+                    return Ok(RunWait::Ended);
                 }
-                (Standing::Pending(None), _) => {}
-                (Standing::Pending(Some(_)) | Standing::Changed, _) => {
+                (PollResult::Pending(None), _) => {}
+                (PollResult::Pending(Some(_)) | PollResult::Changed, _) => {
                     tracing::info!(%run, step, "a guardian has decided; the run goes on");
-                    self.queue_again(state, row.epoch).await?;
-                    return Ok(Found::Gone);
+                    self.requeue_run(state, row.epoch).await?;
+                    return Ok(RunWait::Ended);
                 }
             }
         }
         if is_silent {
-            return Ok(Found::Waits(None));
+            return Ok(RunWait::Waits(None));
         }
-        Ok(Found::Waits(wanted.values().filter_map(ends).min()))
+        Ok(RunWait::Waits(wanted.values().filter_map(ends).min()))
     }
 
     /// Walks to the steps that wait, and asks about each; nothing is sent, and nothing recorded.
@@ -256,101 +258,101 @@ impl Runs {
         &self,
         run: Uuid,
         row: &RunRow,
-        events: &mut [Event],
+        events: &mut [RunEvent],
         is_late: bool,
-    ) -> Result<Vec<(String, Standing)>, Error> {
+    ) -> Result<Vec<(String, PollResult)>, Error> {
         let sealed = self.store.read_sealed(run).await?;
-        let secrets = Arc::new(Secrets::new(self.ids.random()));
-        let wait_points = reveal(events, &sealed, &self.vault, &secrets)?;
-        let progress = Progress::with_wait_points(events, wait_points);
-        let start = Start::of(events).ok_or_else(|| not_found(run))?;
-        let plan = self.recall_plan(&start, &row.choices).await?;
-        let journal = Journal::listed(run, Arc::clone(&self.clock), Arc::clone(&secrets));
+        let secrets = Arc::new(RunSecrets::new(self.ids.random_bytes()));
+        let wait_points = restore_values(events, &sealed, &self.vault, &secrets)?;
+        let progress = RunProgress::with_wait_points(events, wait_points);
+        let start = RunHeader::from_events(events).ok_or_else(|| not_found(run))?;
+        let plan = self.load_plan(&start, &row.choices).await?;
+        let journal = Journal::in_memory(run, Arc::clone(&self.clock), Arc::clone(&secrets));
         let metrics = Metrics::register(&mut Registry::default());
-        let steps = wanted(events).keys().map(|step| (*step).to_owned()).collect();
-        let inquiry = Inquiry::new(steps, is_late);
+        let steps = wanted_approvals(events).keys().map(|step| (*step).to_owned()).collect();
+        let inquiry = ApprovalPoll::new(steps, is_late);
         let engine = Engine {
             run,
             session: &start.session,
             plan: &plan,
             progress: &progress,
-            effects: AtomicUsize::new(progress.effects()),
+            effects: AtomicUsize::new(progress.count_effects()),
             evaluations: &self.evaluations,
-            budget: Budget::new(&self.config.limits, progress.begun()),
+            budget: RunBudget::new(&self.config.limits, progress.count_begun()),
             secrets: &secrets,
             journal: &journal,
-            services: Services::Real(Way {
+            transport: ServiceTransport::Live(LiveTransport {
                 principal: &row.tenant,
                 gate: &self.gate,
                 outbound: &self.outbound,
                 retries: &self.retries,
                 trace: None,
                 propagate: false,
-                inquiry: Some(&inquiry),
+                approval_poll: Some(&inquiry),
             }),
             clock: &self.clock,
             ids: &self.ids,
-            contracts: Contracts::default(),
-            check_answers: self.config.check_answers,
+            contracts: ContractCache::default(),
+            response_validation: self.config.response_validation,
             metrics: &metrics,
             max_parallel: self.config.limits.max_parallel,
             max_request_bytes: self.config.limits.max_request_bytes,
             keep_answer_bytes: 0,
         };
-        let halt = Halt::default();
-        let walked = tokio::time::timeout(LONGEST_INQUIRY, engine.walk(&start.inputs, &halt)).await;
+        let halt = CancelToken::default();
+        let walked = tokio::time::timeout(POLL_TIMEOUT, engine.walk(&start.inputs, &halt)).await;
         drop(engine);
-        let mut found = inquiry.into_found();
+        let mut found = inquiry.into_results();
         if walked.is_err() {
-            found.push((String::new(), Standing::Silent));
+            found.push((String::new(), PollResult::Silent));
         } else if found.is_empty() {
             // It did not come to a question: what that is shows when the run goes on.
-            found.push((String::new(), Standing::Changed));
+            found.push((String::new(), PollResult::Changed));
         }
         Ok(found)
     }
 
     /// Lets a run that waits as a whole go on, when it is its turn.
-    pub(super) async fn queue_again(
+    pub(super) async fn requeue_run(
         self: &Arc<Self>,
         state: RunState,
-        epoch: Epoch,
+        epoch: LeaseEpoch,
     ) -> Result<(), Error> {
-        let journal = self.journal_aside(state, epoch, Arc::default());
+        let journal = self.journal_without_lease(state, epoch, Arc::default());
         journal.commit(EventKind::RunQueued {}).await?;
-        self.places.stir();
+        self.slots.notify();
         self.take_over().await
     }
 
     /// Ends a run because its approval was not given in time.
-    async fn expire(
+    async fn expire_approval(
         &self,
         state: RunState,
-        epoch: Epoch,
-        events: &[Event],
+        epoch: LeaseEpoch,
+        events: &[RunEvent],
         step: &str,
     ) -> Result<(), Error> {
         let (run, started_at) = (state.id(), state.to_run().started_at);
-        let wanted = wanted(events);
+        let wanted = wanted_approvals(events);
         let wanted = wanted.get(step).copied();
         let until = wanted.and_then(|approval| approval.expires_at);
         let until = until.map_or_else(String::new, |at| format!(" until {at:.0}"));
         let id = wanted.map_or("", |approval| approval.id);
         let about = wanted.map(|approval| approval.about).unwrap_or_default();
         let message =
-            format!("the guardian's approval `{id}`{} was not given{until}", about.words());
+            format!("the guardian's approval `{id}`{} was not given{until}", about.describe());
         let hint = "Run it again, and have it approved in time with `a2s guardian approve ID`.";
         let kind = match about.phase {
-            GuardianPhase::Result | GuardianPhase::McpInbound => Kind::GuardianDeniedResult,
-            _ => Kind::GuardianDeniedRequest,
+            GuardianPhase::Result | GuardianPhase::McpInbound => ErrorKind::GuardianDeniedResult,
+            _ => ErrorKind::GuardianDeniedRequest,
         };
-        let error = Error::new(kind, message).hint(hint);
-        let progress = Progress::of(events);
-        let error = error.to_run_error(Some(step), None, progress.effects() == 0);
+        let error = Error::new(kind, message).with_hint(hint);
+        let progress = RunProgress::from_events(events);
+        let error = error.to_run_error(Some(step), None, progress.count_effects() == 0);
         let now = self.clock.now();
         let began = progress.steps.get(step).and_then(|step| step.started_at);
-        let journal = self.journal_aside(state, epoch, Arc::default());
-        journal.note(EventKind::StepFailed {
+        let journal = self.journal_without_lease(state, epoch, Arc::default());
+        journal.append(EventKind::StepFailed {
             step: step.to_owned(),
             error: error.clone(),
             duration_ms: began.map_or(0, |began| milliseconds_between(began, now)),
@@ -360,8 +362,8 @@ impl Runs {
         journal.commit(EventKind::RunFinished { status, output: None, error, duration_ms }).await?;
         tracing::info!(%run, step, "an approval was not given in time");
         self.metrics.run_ended(status, duration_ms);
-        self.arrivals.tell(run);
-        self.tell_end(run).await;
+        self.watchers.notify(run);
+        self.announce_end(run).await;
         Ok(())
     }
 }

@@ -1,23 +1,23 @@
 //! The one decision about who may see and touch a run, a plan or remembered values.
 
-use a2s::{Caller, Principal, Scope};
+use a2s::{Caller, Principal, TokenScope};
 use uuid::Uuid;
 
-use super::{Runs, not_found};
+use super::{RunService, not_found};
 use crate::error::Error;
 use crate::journal::store::RunRow;
 
 /// Returns true when a caller may see and change the data of a principal: their own, and with the scope
 /// `admin` everything. When it is false, handlers respond 404, as for an id that does not exist.
 pub(crate) fn may_touch(caller: &Caller, owner: &Principal) -> bool {
-    caller.may(Scope::Admin) || caller.principal() == *owner
+    caller.has_scope(TokenScope::Admin) || caller.principal() == *owner
 }
 
-impl Runs {
+impl RunService {
     /// Finds a run that a caller may see and change.
     ///
     /// # Errors
-    /// [`Kind::RunNotFound`](crate::error::Kind::RunNotFound) when it does not exist or belongs to another
+    /// [`ErrorKind::RunNotFound`](crate::error::ErrorKind::RunNotFound) when it does not exist or belongs to another
     /// principal: the response is the same.
     pub(super) async fn find(&self, run: Uuid, caller: &Caller) -> Result<RunRow, Error> {
         let row = self.store.read_run(run).await?;
@@ -27,14 +27,14 @@ impl Runs {
 
 #[cfg(test)]
 mod tests {
-    use a2s::{EndUser, Subject};
+    use a2s::{EndUser, TokenSubject};
 
     use super::*;
 
-    fn caller(token: &str, end_user: Option<&str>, scopes: &[Scope]) -> Caller {
+    fn caller(token: &str, end_user: Option<&str>, scopes: &[TokenScope]) -> Caller {
         let end_user = end_user.map(|name| EndUser::new(name).unwrap());
         let scopes = scopes.iter().copied().collect();
-        Caller { subject: Subject::new(token).unwrap(), end_user, scopes }
+        Caller { subject: TokenSubject::new(token).unwrap(), end_user, scopes }
     }
 
     #[test]
@@ -42,17 +42,17 @@ mod tests {
         let check = |caller: &Caller, owner: &str, expected: bool| {
             assert_eq!(may_touch(caller, &owner.parse().unwrap()), expected, "{caller:?} {owner}");
         };
-        let ci = caller("ci", None, &[Scope::Execute]);
+        let ci = caller("ci", None, &[TokenScope::Execute]);
         check(&ci, "ci", true);
         for other in ["ci/ann", "owner", "cii", "c"] {
             check(&ci, other, false);
         }
-        let ann = caller("ci", Some("ann"), &[Scope::Execute, Scope::Delegate]);
+        let ann = caller("ci", Some("ann"), &[TokenScope::Execute, TokenScope::Delegate]);
         check(&ann, "ci/ann", true);
         for other in ["ci", "ann", "ci/anna", "other/ann", "owner"] {
             check(&ann, other, false);
         }
-        for all in [Caller::owner(), caller("boss", None, &[Scope::Admin])] {
+        for all in [Caller::owner(), caller("boss", None, &[TokenScope::Admin])] {
             for owner in ["ci", "ci/ann", "owner", "boss"] {
                 check(&all, owner, true);
             }

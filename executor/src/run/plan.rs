@@ -8,39 +8,40 @@ use a2s::{Caller, Digest, Principal};
 use jiff::Timestamp;
 use zeroize::Zeroizing;
 
-use super::Runs;
+use super::RunService;
 use super::ownership::may_touch;
-use super::planned::{Content, Shown, differences};
-use super::prepare::Prepared;
+use super::prepare::ResolvedRun;
+use super::shown_plan::{PlanContents, ShownPlan, differences};
 use crate::config::Limits;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 use crate::journal::store::NewPlan;
 
 /// The time during which a plan can be run.
-const PLAN_LIFE: Duration = Duration::from_secs(15 * 60);
+const PLAN_LIFETIME: Duration = Duration::from_secs(15 * 60);
 /// The largest plan that can be run, in bytes: its request and its basis.
 const MAX_PLAN: usize = 1 << 20;
 /// The most differences that are told.
 const MAX_LISTED: usize = 20;
 /// The hint about a plan that cannot be run.
-const AGAIN: &str = "See what would run now with `a2s run NAME --dry-run`, and run that plan.";
+const PLAN_AGAIN_HINT: &str =
+    "See what would run now with `a2s run NAME --dry-run`, and run that plan.";
 
 /// The right to run a plan.
-struct Ticket {
+struct PlanToken {
     token: String,
     expires_at: Timestamp,
     digest: Digest,
 }
 
 /// A plan that a caller wants to run.
-pub(super) struct Redeemed {
+pub(super) struct RedeemedPlan {
     /// Its id.
     pub(super) id: Digest,
     /// The plan as it was shown.
-    pub(super) shown: Shown,
+    pub(super) shown: ShownPlan,
 }
 
-impl Runs {
+impl RunService {
     /// Shows the effect of a run, with a token that runs exactly this plan.
     pub(crate) async fn plan(
         &self,
@@ -48,26 +49,26 @@ impl Runs {
         principal: &Principal,
     ) -> Result<PlanResponse, Error> {
         let (prepared, policies) =
-            tokio::join!(self.prepare(request, principal), self.gate.policies());
+            tokio::join!(self.resolve_request(request, principal), self.gate.fetch_policy_ids());
         let prepared = prepared?;
         let guarding = self.config.guardian.describe_guardians();
-        let Prepared { plan, inputs, recalled, credentials, .. } = &prepared;
+        let ResolvedRun { plan, inputs, recalled, credentials, .. } = &prepared;
         let upstream_of = |url: &_| self.outbound.upstream_of(url);
         let mut answer =
-            plan.render(inputs, recalled.clone(), guarding, credentials, upstream_of)?;
+            plan.to_response(inputs, recalled.clone(), guarding, credentials, upstream_of)?;
         self.trust.remember(&prepared.library.unknown).await?;
         answer.policies.clone_from(&policies);
         answer.notices.clone_from(&prepared.library.notices);
         if request.preview {
-            self.preview(request, principal, &prepared, &mut answer.steps).await?;
+            self.preview_plan(request, principal, &prepared, &mut answer.steps).await?;
         }
-        match self.keep(request, principal, &prepared, policies).await {
-            Ok(Ticket { token, expires_at, digest }) => {
+        match self.store_plan(request, principal, &prepared, policies).await {
+            Ok(PlanToken { token, expires_at, digest }) => {
                 answer.token = Some(token);
                 answer.expires_at = Some(expires_at);
                 answer.digest = Some(digest);
             }
-            Err(error) if error.kind == Kind::Store => return Err(error),
+            Err(error) if error.kind == ErrorKind::Store => return Err(error),
             Err(error) => answer.no_token_reason = Some(error.message),
         }
         Ok(answer)
@@ -77,88 +78,95 @@ impl Runs {
     ///
     /// # Errors
     /// Why it cannot.
-    async fn keep(
+    async fn store_plan(
         &self,
         request: &PlanRequest,
         principal: &Principal,
-        prepared: &Prepared,
+        prepared: &ResolvedRun,
         policies: BTreeMap<String, String>,
-    ) -> Result<Ticket, Error> {
+    ) -> Result<PlanToken, Error> {
         prepared.check()?;
-        let basis = self.basis(request, prepared, policies)?;
+        let basis = self.plan_basis(request, prepared, policies)?;
         let digest = basis.digest();
-        let digest = digest.map_err(|error| Error::new(Kind::InvalidInput, error.to_string()))?;
-        let shown = Shown { request: request.clone(), basis };
+        let digest = digest.map_err(|error| Error::new(ErrorKind::InvalidInput, error.to_string()))?;
+        let shown = ShownPlan { request: request.clone(), basis };
         let plain = serde_json::to_vec(&shown).map(Zeroizing::new);
-        let plain = plain.map_err(|_| Error::new(Kind::Internal, "the plan is no JSON"))?;
+        let plain = plain.map_err(|_| Error::new(ErrorKind::Internal, "the plan is no JSON"))?;
         if plain.len() > MAX_PLAN {
             let message = format!("the plan has more than {MAX_PLAN} bytes");
-            return Err(Error::new(Kind::BudgetExceeded, message));
+            return Err(Error::new(ErrorKind::BudgetExceeded, message));
         }
-        let token: String = self.ids.random().iter().map(|byte| format!("{byte:02x}")).collect();
-        let id = id_of(&token);
+        let token: String =
+            self.ids.random_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = plan_id(&token);
         let sealed = self.vault.seal_plan(id, &plain)?;
         let now = self.clock.now();
         // To the millisecond, as it will be read again.
-        let end = now.checked_add(PLAN_LIFE).unwrap_or(now).as_millisecond();
+        let end = now.checked_add(PLAN_LIFETIME).unwrap_or(now).as_millisecond();
         let expires_at = Timestamp::from_millisecond(end).unwrap_or(now);
         let Limits { max_plans: most, max_tenant_plans: most_own, .. } = self.config.limits;
         let tenant = principal.clone();
         let plan = NewPlan { id, tenant, now, expires_at, sealed, most, most_own };
-        if !self.store.keep_plan(plan).await? {
+        if !self.store.store_plan(plan).await? {
             let message = format!(
                 "too many plans wait to be run: {most} may in all, and {most_own} of one caller"
             );
-            return Err(Error::new(Kind::BudgetExceeded, message));
+            return Err(Error::new(ErrorKind::BudgetExceeded, message));
         }
-        Ok(Ticket { token, expires_at, digest })
+        Ok(PlanToken { token, expires_at, digest })
     }
 
     /// The plan of a token, when it can still be run. It is not used by that.
     ///
     /// # Errors
-    /// [`Kind::PlanNotFound`], [`Kind::PlanUsed`], [`Kind::PlanExpired`], or
-    /// [`Kind::VaultKey`] when it does not open.
-    pub(super) async fn redeem(&self, token: &str, caller: &Caller) -> Result<Redeemed, Error> {
-        let id = id_of(token);
+    /// [`ErrorKind::PlanNotFound`], [`ErrorKind::PlanUsed`], [`ErrorKind::PlanExpired`], or
+    /// [`ErrorKind::VaultKey`] when it does not open.
+    pub(super) async fn redeem_plan(
+        &self,
+        token: &str,
+        caller: &Caller,
+    ) -> Result<RedeemedPlan, Error> {
+        let id = plan_id(token);
         let stored = self.store.read_plan(id).await?;
         let Some(stored) = stored.filter(|plan| may_touch(caller, &plan.tenant)) else {
             let message = "no plan has this token: it was never given, or it ended long ago";
-            return Err(Error::new(Kind::PlanNotFound, message).hint(AGAIN));
+            return Err(Error::new(ErrorKind::PlanNotFound, message).with_hint(PLAN_AGAIN_HINT));
         };
         if let Some(run) = stored.used_by {
             let message = format!("this plan has been run: it has started run {run}");
             let hint = format!("See that run with `a2s runs {run}`; plan again to run it again.");
-            return Err(Error::new(Kind::PlanUsed, message).hint(hint));
+            return Err(Error::new(ErrorKind::PlanUsed, message).with_hint(hint));
         }
         let sealed = stored.sealed.filter(|_| stored.expires_at > self.clock.now());
         let Some(sealed) = sealed else {
             let message = format!("this plan ended at {:.0}", stored.expires_at);
-            return Err(Error::new(Kind::PlanExpired, message).hint(AGAIN));
+            return Err(Error::new(ErrorKind::PlanExpired, message).with_hint(PLAN_AGAIN_HINT));
         };
         let plain = self.vault.open_plan(id, &sealed)?;
-        let shown = serde_json::from_slice(&plain)
-            .map_err(|_| Error::new(Kind::PlanNotFound, "the plan cannot be read").hint(AGAIN))?;
-        Ok(Redeemed { id, shown })
+        let shown = serde_json::from_slice(&plain).map_err(|_| {
+            Error::new(ErrorKind::PlanNotFound, "the plan cannot be read").with_hint(PLAN_AGAIN_HINT)
+        })?;
+        Ok(RedeemedPlan { id, shown })
     }
 
     /// Resolves the request of the plan again, and rejects it when anything differs from the plan as shown.
     ///
     /// # Errors
-    /// [`Kind::PlanDiffers`], with everything that differs.
+    /// [`ErrorKind::PlanDiffers`], with everything that differs.
     pub(super) async fn prepare_as_shown(
         &self,
-        shown: &Shown,
+        shown: &ShownPlan,
         principal: &Principal,
-    ) -> Result<Prepared, Error> {
-        let Shown { request, basis: was } = shown;
-        let (resolved, policies) = tokio::join!(self.resolve(request.into()), self.gate.policies());
+    ) -> Result<ResolvedRun, Error> {
+        let ShownPlan { request, basis: was } = shown;
+        let (resolved, policies) =
+            tokio::join!(self.resolve_documents(request.into()), self.gate.fetch_policy_ids());
         let (library, plan) = resolved.map_err(|error| no_longer(Vec::new(), error))?;
-        let content = Content::of(&library, &plan);
-        let completed = self.complete(request, principal, library, plan).await;
+        let content = PlanContents::from_documents(&library, &plan);
+        let completed = self.resolve_inputs(request, principal, library, plan).await;
         let prepared =
             completed.map_err(|error| no_longer(was.content.differences(&content), error))?;
-        let is = self.basis(request, &prepared, policies)?;
+        let is = self.plan_basis(request, &prepared, policies)?;
         let found = differences(was, &is);
         if found.is_empty() { Ok(prepared) } else { Err(differ(&found)) }
     }
@@ -181,10 +189,10 @@ fn differ(found: &[String]) -> Error {
     }
     let listed = listed.join("; ");
     let message = format!("not everything is as the plan showed it: {listed}");
-    Error::new(Kind::PlanDiffers, message).hint(AGAIN)
+    Error::new(ErrorKind::PlanDiffers, message).with_hint(PLAN_AGAIN_HINT)
 }
 
 /// The id under which a plan is stored: a reader of the database cannot derive the token from it.
-fn id_of(token: &str) -> Digest {
+fn plan_id(token: &str) -> Digest {
     Digest::of_bytes(format!("a2s plan 1\n{token}").as_bytes())
 }

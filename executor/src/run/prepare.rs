@@ -6,20 +6,20 @@ use a2s::Principal;
 use a2s::api::{PlanRequest, StateScope};
 use serde_json::{Map, Value};
 
-use super::Runs;
-use super::planned::{Basis, Content, Used};
+use super::RunService;
+use super::shown_plan::{PlanBasis, PlanContents, UsedCredential};
 use crate::error::Error;
-use crate::plan::{Plan, PlanCredentials};
-use crate::registry_client::{Library, Wanted};
-use crate::secrets::Secrets;
-use crate::session_state::{Holder, Recalled};
+use crate::plan::{ExecutionPlan, PlanCredentials};
+use crate::registry_client::{ResolveRequest, RunDocuments};
+use crate::secrets::RunSecrets;
+use crate::session_state::{RecalledInputs, StateOwner};
 
 /// Everything that is known of a run before it begins.
-pub(super) struct Prepared {
+pub(super) struct ResolvedRun {
     /// The documents.
-    pub(super) library: Library,
+    pub(super) library: RunDocuments,
     /// The plan made from them.
-    pub(super) plan: Plan,
+    pub(super) plan: ExecutionPlan,
     /// The inputs, with remembered values and defaults. Some may be missing.
     pub(super) inputs: Map<String, Value>,
     /// The inputs that are remembered, with the scope of each.
@@ -30,7 +30,7 @@ pub(super) struct Prepared {
     pub(super) hosts: BTreeMap<String, Option<String>>,
 }
 
-impl Prepared {
+impl ResolvedRun {
     /// Refuses what no run can begin with: inputs and credentials that are missing, whatever
     /// branches will be taken.
     pub(super) fn check(&self) -> Result<(), Error> {
@@ -39,71 +39,78 @@ impl Prepared {
     }
 }
 
-impl Runs {
+impl RunService {
     /// Finds everything that a request asks for.
     ///
     /// # Errors
     /// When something is not there, or an input does not fit.
-    pub(super) async fn prepare(
+    pub(super) async fn resolve_request(
         &self,
         request: &PlanRequest,
         principal: &Principal,
-    ) -> Result<Prepared, Error> {
-        let (library, plan) = self.resolve(request.into()).await?;
-        self.complete(request, principal, library, plan).await
+    ) -> Result<ResolvedRun, Error> {
+        let (library, plan) = self.resolve_documents(request.into()).await?;
+        self.resolve_inputs(request, principal, library, plan).await
     }
 
     /// Resolves the wanted documents. Each must match the checksum that the executor remembers, if any.
-    pub(super) async fn resolve(&self, wanted: Wanted<'_>) -> Result<(Library, Plan), Error> {
+    pub(super) async fn resolve_documents(
+        &self,
+        wanted: ResolveRequest<'_>,
+    ) -> Result<(RunDocuments, ExecutionPlan), Error> {
         let limits = &self.config.limits;
         let mut library = self.registry.resolve(wanted, limits.max_documents).await?;
         library.unknown = self.trust.check(&library.pins()).await?;
-        let plan = Plan::new(&library, limits.max_steps)?;
+        let plan = ExecutionPlan::new(&library, limits.max_steps)?;
         Ok((library, plan))
     }
 
     /// Prepares the rest of a run, with these documents and the values remembered for a principal.
-    pub(super) async fn complete(
+    pub(super) async fn resolve_inputs(
         &self,
         request: &PlanRequest,
         principal: &Principal,
-        library: Library,
-        plan: Plan,
-    ) -> Result<Prepared, Error> {
+        library: RunDocuments,
+        plan: ExecutionPlan,
+    ) -> Result<ResolvedRun, Error> {
         let PlanRequest { inputs, session, .. } = request;
         let session =
-            session.as_deref().map(|name| Holder::session(principal, name)).transpose()?;
+            session.as_deref().map(|name| StateOwner::from_session(principal, name)).transpose()?;
         plan.check_given(inputs)?;
-        let Recalled { values, scopes } = self.recall(&plan, session, principal, inputs).await?;
+        let RecalledInputs { values, scopes } =
+            self.recall_inputs(&plan, session, principal, inputs).await?;
         let mut inputs = inputs.clone();
         inputs.extend(values);
-        let inputs = plan.root.complete(&inputs);
+        let inputs = plan.root.with_defaults(&inputs);
         let hosts = plan.hosts().into_iter();
         let hosts = hosts.map(|(host, url)| (host, self.outbound.upstream_of(&url))).collect();
         let accesses = plan.accesses(principal);
         let credentials = match accesses.is_empty() {
             true => PlanCredentials::default(),
             false => {
-                let held = self.outbound.held(accesses.iter().map(|(_, access)| access)).await?;
-                PlanCredentials { accesses, held }
+                let held = self
+                    .outbound
+                    .available_credentials(accesses.iter().map(|(_, access)| access))
+                    .await?;
+                PlanCredentials { accesses, available: held }
             }
         };
-        Ok(Prepared { library, plan, inputs, recalled: scopes, credentials, hosts })
+        Ok(ResolvedRun { library, plan, inputs, recalled: scopes, credentials, hosts })
     }
 
     /// The remembered values of inputs that are needed and not given. Secret inputs are not remembered.
-    async fn recall(
+    async fn recall_inputs(
         &self,
-        plan: &Plan,
-        session: Option<Holder>,
+        plan: &ExecutionPlan,
+        session: Option<StateOwner>,
         principal: &Principal,
         inputs: &Map<String, Value>,
-    ) -> Result<Recalled, Error> {
-        let mut needed = plan.missing(inputs);
+    ) -> Result<RecalledInputs, Error> {
+        let mut needed = plan.missing_inputs(inputs);
         needed.retain(|name| plan.root.inputs.get(name).is_some_and(|input| !input.secret));
-        let recalled = self.states.recall(session, principal, &needed).await?;
+        let recalled = self.state_table.recall_inputs(session, principal, &needed).await?;
         plan.check_given(&recalled.values).map_err(|error| {
-            error.hint(
+            error.with_hint(
                 "The value is remembered, not given: see `a2s state list`, and give another with --input.",
             )
         })?;
@@ -114,22 +121,22 @@ impl Runs {
     ///
     /// # Errors
     /// When there are more secrets than can be kept.
-    pub(super) fn basis(
+    pub(super) fn plan_basis(
         &self,
         request: &PlanRequest,
-        prepared: &Prepared,
+        prepared: &ResolvedRun,
         policies: BTreeMap<String, String>,
-    ) -> Result<Basis, Error> {
-        let Prepared { library, plan, inputs, recalled, credentials, hosts } = prepared;
-        let secrets = Secrets::default();
-        let shown = plan.root.shown(inputs, &secrets)?;
-        Ok(Basis {
-            content: Content::of(library, plan),
+    ) -> Result<PlanBasis, Error> {
+        let ResolvedRun { library, plan, inputs, recalled, credentials, hosts } = prepared;
+        let secrets = RunSecrets::default();
+        let shown = plan.root.masked_inputs(inputs, &secrets)?;
+        Ok(PlanBasis {
+            content: PlanContents::from_documents(library, plan),
             inputs: shown,
             recalled: recalled.clone(),
             session: request.session.as_deref().map(|session| secrets.mask_text(session)),
             hosts: hosts.clone(),
-            credentials: Used::of(credentials.list()),
+            credentials: UsedCredential::from_planned(credentials.list()),
             guarding: self.config.guardian.describe_guardians(),
             policies,
         })

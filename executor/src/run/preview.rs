@@ -10,59 +10,59 @@ use futures::future::BoxFuture;
 use http::HeaderMap;
 use uuid::Uuid;
 
-use super::Runs;
-use super::prepare::Prepared;
+use super::RunService;
+use super::prepare::ResolvedRun;
 use crate::clock::{execution_id, new_run_id};
 use crate::error::Error;
-use crate::gate::Asker;
-use crate::plan::{Foreseen, Plan};
-use crate::request::Contracts;
-use crate::secrets::Secrets;
+use crate::gate::GuardedStep;
+use crate::plan::{ExecutionPlan, PreviewableStep};
+use crate::request::ContractCache;
+use crate::secrets::RunSecrets;
 
 /// Questions that are asked at the same time.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_PREVIEWS: usize = 8;
 
 /// The context of one preview.
-struct Occasion<'p> {
+struct PreviewContext<'p> {
     /// The principal that asks for it.
     principal: &'p Principal,
     /// Stands in the place of a run, and of no run.
     id: Uuid,
     session: String,
-    plan: &'p Plan,
-    secrets: Secrets,
-    contracts: Contracts,
+    plan: &'p ExecutionPlan,
+    secrets: RunSecrets,
+    contracts: ContractCache,
 }
 
-impl Runs {
+impl RunService {
     /// Asks the guardians about each task step with known inputs, and attaches their decisions to the
     /// steps.
     ///
     /// # Errors
     /// When there are more secrets than can be kept.
-    pub(super) async fn preview(
+    pub(super) async fn preview_plan(
         &self,
         request: &PlanRequest,
         principal: &Principal,
-        prepared: &Prepared,
+        prepared: &ResolvedRun,
         steps: &mut [PlannedStep],
     ) -> Result<(), Error> {
-        let Prepared { plan, inputs, .. } = prepared;
+        let ResolvedRun { plan, inputs, .. } = prepared;
         let id = new_run_id(&self.clock, &self.ids);
-        let secrets = Secrets::new(self.ids.random());
-        let foreseen = plan.foresee(inputs, &secrets)?;
+        let secrets = RunSecrets::new(self.ids.random_bytes());
+        let foreseen = plan.list_previewable_steps(inputs, &secrets)?;
         let session = request.session.clone().unwrap_or_else(|| id.to_string());
-        let contracts = Contracts::default();
-        let occasion = Occasion { principal, id, session, plan, secrets, contracts };
+        let contracts = ContractCache::default();
+        let occasion = PreviewContext { principal, id, session, plan, secrets, contracts };
         let most = self.config.limits.max_previews;
         let mut left = most;
-        let mut questions: Vec<BoxFuture<'_, Answer>> = Vec::new();
+        let mut questions: Vec<BoxFuture<'_, PreviewedStep>> = Vec::new();
         for step in foreseen {
             let is_known = step.needs.is_empty();
             let is_asked = is_known && left > 0;
             left -= usize::from(is_asked);
             questions.push(if is_asked {
-                Box::pin(self.ask_about(step, &occasion))
+                Box::pin(self.preview_step(step, &occasion))
             } else {
                 let preview = if is_known {
                     let reason = format!("{most} steps are asked about at the most");
@@ -70,24 +70,28 @@ impl Runs {
                 } else {
                     StepPreview::Unknown { needs: step.needs.into_iter().collect() }
                 };
-                let Foreseen { step, path, .. } = step;
-                Box::pin(std::future::ready(Answer { step, path, preview }))
+                let PreviewableStep { step, path, .. } = step;
+                Box::pin(std::future::ready(PreviewedStep { step, path, preview }))
             });
         }
-        let mut asked = futures::stream::iter(questions).buffered(AT_ONCE);
+        let mut asked = futures::stream::iter(questions).buffered(MAX_CONCURRENT_PREVIEWS);
         let mut previews: BTreeMap<String, Vec<ItemPreview>> = BTreeMap::new();
-        while let Some(Answer { step, path, preview }) = asked.next().await {
+        while let Some(PreviewedStep { step, path, preview }) = asked.next().await {
             previews.entry(step).or_default().push(ItemPreview { step: path, preview });
         }
-        attach(steps, &mut previews);
+        attach_previews(steps, &mut previews);
         Ok(())
     }
 
-    async fn ask_about(&self, step: Foreseen<'_>, occasion: &Occasion<'_>) -> Answer {
-        let Occasion { principal, id, session, plan, secrets, contracts } = occasion;
+    async fn preview_step(
+        &self,
+        step: PreviewableStep<'_>,
+        occasion: &PreviewContext<'_>,
+    ) -> PreviewedStep {
+        let PreviewContext { principal, id, session, plan, secrets, contracts } = occasion;
         let capability = step.unit.document.capability();
         let execution_id = execution_id(*id, &step.path);
-        let asker = Asker {
+        let asker = GuardedStep {
             principal,
             run: *id,
             session,
@@ -103,10 +107,10 @@ impl Runs {
             trace: &&HeaderMap::new(),
         };
         let most = self.config.limits.max_request_bytes;
-        let decided = match step.fill(execution_id, secrets, most) {
+        let decided = match step.bind_inputs(execution_id, secrets, most) {
             Ok(filled) => {
-                let contract = contracts.of(step.task);
-                self.gate.preview_request(&asker, &contract, filled.inputs()).await
+                let contract = contracts.contract_for(step.task);
+                self.gate.preview_request(&asker, &contract, filled.to_guarded()).await
             }
             Err(error) => Err(error),
         };
@@ -117,13 +121,13 @@ impl Runs {
             }
             Err(error) => StepPreview::NotAsked { reason: secrets.mask_text(&error.message) },
         };
-        let Foreseen { step, path, .. } = step;
-        Answer { step, path, preview }
+        let PreviewableStep { step, path, .. } = step;
+        PreviewedStep { step, path, preview }
     }
 }
 
 /// The preview of one step, or of one iteration of it.
-struct Answer {
+struct PreviewedStep {
     /// Its path in the plan.
     step: String,
     /// Its path in a run.
@@ -132,7 +136,7 @@ struct Answer {
 }
 
 /// Attaches the previews to their steps.
-fn attach(steps: &mut [PlannedStep], previews: &mut BTreeMap<String, Vec<ItemPreview>>) {
+fn attach_previews(steps: &mut [PlannedStep], previews: &mut BTreeMap<String, Vec<ItemPreview>>) {
     for step in steps {
         match &mut step.kind {
             PlannedStepKind::Task { .. } => {
@@ -145,12 +149,12 @@ fn attach(steps: &mut [PlannedStep], previews: &mut BTreeMap<String, Vec<ItemPre
             }
             PlannedStepKind::Capability { steps, .. }
             | PlannedStepKind::Sequence { steps }
-            | PlannedStepKind::Parallel { steps } => attach(steps, previews),
+            | PlannedStepKind::Parallel { steps } => attach_previews(steps, previews),
             PlannedStepKind::Condition { if_true, if_false, .. } => {
-                attach(if_true, previews);
-                attach(if_false, previews);
+                attach_previews(if_true, previews);
+                attach_previews(if_false, previews);
             }
         }
-        attach(&mut step.catch, previews);
+        attach_previews(&mut step.catch, previews);
     }
 }

@@ -6,33 +6,33 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::{Runs, lock};
+use super::{RunService, lock};
 use crate::error::Error;
-use crate::registry_client::Reported;
-use crate::report::hosts_of;
+use crate::registry_client::ReportResult;
+use crate::report::health_of_used_hosts;
 
 /// The pause before a failed report is repeated.
-const AGAIN: Duration = Duration::from_secs(15);
+const RETRY_PAUSE: Duration = Duration::from_secs(15);
 /// Reports that fail before the rest waits.
-const MOST_FAILURES: usize = 5;
+const MAX_FAILURES: usize = 5;
 /// Runs that are looked at together.
 const BATCH: u32 = 100;
 
-impl Runs {
+impl RunService {
     /// Reports how a run ended.
     ///
     /// # Errors
     /// When that should be tried again.
-    pub(super) async fn report(&self, run: Uuid) -> Result<(), Error> {
+    pub(super) async fn report_outcome(&self, run: Uuid) -> Result<(), Error> {
         let events = self.store.read_outline(run).await?;
-        let Some(mut outcome) = self.reporter.outcome_of(&events) else { return Ok(()) };
+        let Some(mut outcome) = self.reporter.build_report(&events) else { return Ok(()) };
         // What is true now, whenever the run was.
-        outcome.hosts = hosts_of(&events, self.outbound.health());
-        let reported = self.registry.report(&outcome).await;
-        self.metrics.reported(matches!(reported, Ok(Reported::Taken)));
+        outcome.hosts = health_of_used_hosts(&events, self.outbound.recent_health());
+        let reported = self.registry.send_report(&outcome).await;
+        self.metrics.reported(matches!(reported, Ok(ReportResult::Taken)));
         match reported {
-            Ok(Reported::Taken) => {}
-            Ok(Reported::Refused(error)) => {
+            Ok(ReportResult::Taken) => {}
+            Ok(ReportResult::Refused(error)) => {
                 tracing::warn!(%run, %error, "the registry does not want to know how a run ended");
             }
             Err(error) => {
@@ -45,13 +45,13 @@ impl Runs {
     }
 
     /// Reports runs that are over and not yet reported: at once, and then periodically.
-    pub(super) async fn keep_reporting(self: Arc<Self>) {
+    pub(super) async fn run_reporting(self: Arc<Self>) {
         loop {
             self.mark_reported().await;
-            if let Err(error) = self.report_rest().await {
+            if let Err(error) = self.report_pending().await {
                 tracing::debug!(%error, "outcomes wait to be reported");
             }
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(RETRY_PAUSE).await;
         }
     }
 
@@ -68,16 +68,16 @@ impl Runs {
     }
 
     /// Reports the remaining runs. Stops after several failures, because later reports would fail as well.
-    async fn report_rest(&self) -> Result<(), Error> {
+    async fn report_pending(&self) -> Result<(), Error> {
         let (mut last, mut failures) = (Uuid::nil(), 0);
         loop {
             let runs = self.store.read_unreported(last, BATCH).await?;
             let Some(newest) = runs.last() else { return Ok(()) };
             last = *newest;
             for run in runs {
-                let reported = self.report(run).await;
+                let reported = self.report_outcome(run).await;
                 failures += usize::from(reported.is_err());
-                if MOST_FAILURES <= failures {
+                if MAX_FAILURES <= failures {
                     return reported;
                 }
             }

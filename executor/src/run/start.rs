@@ -3,33 +3,33 @@
 use std::sync::Arc;
 
 use a2s::api::{
-    Event, EventKind, ExecutionRequest, PlanRequest, Run, RunStarted, TraceContext, TriggerEvent,
+    EventKind, ExecutionRequest, PlanRequest, Run, RunEvent, RunStarted, TraceContext, TriggerEvent,
 };
 use a2s::{Caller, Digest, Principal};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::Runs;
-use super::beginning::Guarded;
-use super::drive::Drive;
-use super::plan::Redeemed;
-use super::prepare::Prepared;
+use super::RunService;
+use super::plan::RedeemedPlan;
+use super::pre_run_guard::PreRunGuard;
+use super::prepare::ResolvedRun;
+use super::run_task::RunTask;
 use crate::clock::new_run_id;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 use crate::journal::EVENT_VERSION;
-use crate::journal::lease::Tenure;
-use crate::journal::run_state::{Progress, RunState, Start, fold};
-use crate::journal::sealed_values::Hidden;
-use crate::journal::store::{Created, Epoch, NewRun, Room};
-use crate::secrets::{Secrets, hidden};
+use crate::journal::lease::RunLease;
+use crate::journal::run_state::{RunHeader, RunProgress, RunState, fold_events};
+use crate::journal::sealed_values::SealedValues;
+use crate::journal::store::{CreateResult, LeaseEpoch, NewRun, TenantQuota};
+use crate::secrets::{RunSecrets, secret_placeholder};
 
 /// The key by which a run is found: no tenant meets runs of others by guessing what they have sent. A
 /// header has no line end, so no key of the owner's is one of these.
-fn of_tenant(tenant: &Principal, key: String) -> String {
+fn tenant_key(tenant: &Principal, key: String) -> String {
     if tenant.is_owner() { key } else { format!("{tenant}\n{key}") }
 }
 
-impl Runs {
+impl RunService {
     /// Starts a run of a caller who is in `trace`, or finds the run that `key` has started. The guardian
     /// sees an `event` that has started it first.
     pub(crate) async fn start(
@@ -42,49 +42,49 @@ impl Runs {
     ) -> Result<Run, Error> {
         self.check_open()?;
         let principal = caller.principal();
-        let key = key.map(|key| of_tenant(&principal, key));
+        let key = key.map(|key| tenant_key(&principal, key));
         // A plan is looked at before the key: one that is used by then was used together with the
         // key of its run, which is found here.
-        let wanted = self.want(&request, &caller).await?;
+        let wanted = self.parse_request(&request, &caller).await?;
         if let Some(key) = &key
-            && let Some((run, digest)) = self.store.find_key(key).await?
+            && let Some((run, digest)) = self.store.find_by_key(key).await?
         {
-            return self.attach(run, digest, &request).await;
+            return self.find_existing(run, digest, &request).await;
         }
-        let room = self.room_of(&principal);
-        let place = self.places.find(room.most_queued > 0).await;
+        let room = self.quota_of(&principal);
+        let place = self.slots.try_acquire(room.max_queued > 0).await;
         // Looked at again when it is recorded; here, before anybody is asked in vain.
         if place.is_none()
-            && self.store.read_load(&principal).await?.queued >= i64::from(room.most_queued)
+            && self.store.read_load(&principal).await?.queued >= i64::from(room.max_queued)
         {
             return Err(too_many(&principal, room));
         }
         let mut guarded =
-            Guarded::new(self, &principal, new_run_id(&self.clock, &self.ids), trace.as_ref());
+            PreRunGuard::new(self, &principal, new_run_id(&self.clock, &self.ids), trace.as_ref());
         let (prepared, session, redeemed) = match wanted {
-            Wanted::Capability(mut asked) => {
-                let (library, plan) = self.resolve((&asked).into()).await?;
+            RunRequest::Capability(mut asked) => {
+                let (library, plan) = self.resolve_documents((&asked).into()).await?;
                 if let Some(event) = &event {
                     guarded.judge_event(event, &plan, &mut asked).await?;
                 }
-                (self.complete(&asked, &principal, library, plan).await?, asked.session, None)
+                (self.resolve_inputs(&asked, &principal, library, plan).await?, asked.session, None)
             }
-            Wanted::Plan(redeemed) => {
+            RunRequest::Plan(redeemed) => {
                 let redeemed = (*redeemed)?;
                 let prepared = self.prepare_as_shown(&redeemed.shown, &principal).await?;
                 (prepared, redeemed.shown.request.session.clone(), Some(redeemed))
             }
         };
         prepared.check()?;
-        let prepared = guarded.judge_recalled(prepared, session.as_deref()).await?;
-        let Guarded { run, decisions, .. } = guarded;
-        let Prepared { library, plan, inputs, recalled, hosts, .. } = prepared;
-        let secrets = Arc::new(Secrets::new(self.ids.random()));
-        let shown = plan.root.shown(&inputs, &secrets)?;
+        let prepared = guarded.judge_recalled_inputs(prepared, session.as_deref()).await?;
+        let PreRunGuard { run, decisions, .. } = guarded;
+        let ResolvedRun { library, plan, inputs, recalled, hosts, .. } = prepared;
+        let secrets = Arc::new(RunSecrets::new(self.ids.random_bytes()));
+        let shown = plan.root.masked_inputs(&inputs, &secrets)?;
         let told = shown == inputs;
         let is_secret = |name: &&String| plan.root.inputs.get(*name).is_some_and(|i| i.secret);
         let secret: Vec<String> = inputs.keys().filter(is_secret).cloned().collect();
-        let digest = |redeemed: &Redeemed| redeemed.shown.basis.digest().ok();
+        let digest = |redeemed: &RedeemedPlan| redeemed.shown.basis.digest().ok();
 
         let mut started = EventKind::RunStarted(Box::new(RunStarted {
             principal: Some(principal.clone()),
@@ -106,71 +106,81 @@ impl Runs {
         let sealed = if told {
             None
         } else {
-            let hidden = Hidden {
+            let hidden = SealedValues {
                 values: Some(inputs.clone()),
-                secrets: secrets.take_news(),
+                secrets: secrets.take_new(),
                 wait_point: None,
             };
             Some(hidden.seal(&self.vault, run, 1)?)
         };
-        let first = Event { v: EVENT_VERSION, seq: 1, run, at: self.clock.now(), kind: started };
+        let first = RunEvent { v: EVENT_VERSION, seq: 1, run, at: self.clock.now(), kind: started };
         let (asked, lease) = (Instant::now(), self.lease());
         self.trust.remember(&library.unknown).await?;
         let new = NewRun {
             name: plan.root.pin.name.clone(),
             tenant: principal.clone(),
-            choices: serde_json::json!(library.choices).to_string(),
+            choices: serde_json::json!(library.resolved).to_string(),
             documents: library.sources.into_iter().collect(),
             key,
-            request_digest: digest_of(&request, &secret),
+            request_digest: request_digest(&request, &secret),
             plan: redeemed.as_ref().map(|redeemed| redeemed.id),
             first: first.clone(),
             sealed,
             lease: place.is_some().then_some(lease),
-            room,
+            quota: room,
         };
-        let queued = new.queued();
+        let queued = new.queued_event();
         let place = match self.store.create(new).await? {
-            Created::New => place,
-            Created::Queued => {
+            CreateResult::New => place,
+            CreateResult::Queued => {
                 drop(place);
                 None
             }
-            Created::Full => return Err(too_many(&principal, room)),
+            CreateResult::Full => return Err(too_many(&principal, room)),
             // Another request with the same key was faster.
-            Created::Existing(run, digest) => return self.attach(run, digest, &request).await,
-            Created::PlanGone => {
+            CreateResult::Existing(run, digest) => {
+                return self.find_existing(run, digest, &request).await;
+            }
+            CreateResult::PlanGone => {
                 // Why is told as to anybody who comes later.
-                self.redeem(request.plan.as_deref().unwrap_or_default(), &caller).await?;
-                return Err(Error::new(Kind::PlanUsed, "this plan has just been run"));
+                self.redeem_plan(request.plan.as_deref().unwrap_or_default(), &caller).await?;
+                return Err(Error::new(ErrorKind::PlanUsed, "this plan has just been run"));
             }
         };
-        let no_beginning = || Error::new(Kind::Internal, "a run has no beginning");
+        let no_beginning = || Error::new(ErrorKind::Internal, "a run has no beginning");
         let Some(place) = place else {
             tracing::info!(%run, capability = %plan.root.pin.name, %principal, "run queued");
             self.metrics.run_queued();
-            self.places.stir();
-            return fold(&[first, queued]).ok_or_else(no_beginning);
+            self.slots.notify();
+            return fold_events(&[first, queued]).ok_or_else(no_beginning);
         };
         tracing::info!(%run, capability = %plan.root.pin.name, %principal, "run started");
         let events = [first];
-        let state = RunState::of(&events).ok_or_else(no_beginning)?;
-        let start = Start::of(&events).ok_or_else(no_beginning)?;
+        let state = RunState::from_events(&events).ok_or_else(no_beginning)?;
+        let start = RunHeader::from_events(&events).ok_or_else(no_beginning)?;
         // What events tell has lost its secrets.
-        let start = Start { inputs, session: session.unwrap_or(start.session), ..start };
+        let start = RunHeader { inputs, session: session.unwrap_or(start.session), ..start };
         let answer = state.to_run();
-        let live = self.enter(state, Tenure::since(asked, lease, Epoch::FIRST), secrets);
-        let progress = Progress::of(&events);
-        let drive = Drive { run, principal, live, plan, start, progress, place };
+        let live = self.activate_run(
+            state,
+            RunLease::granted_after(asked, lease, LeaseEpoch::FIRST),
+            secrets,
+        );
+        let progress = RunProgress::from_events(&events);
+        let drive = RunTask { run, principal, live, plan, header: start, progress, slot: place };
         self.spawn(drive, false);
         Ok(answer)
     }
 
     /// The capability or plan that a request names.
-    async fn want(&self, request: &ExecutionRequest, caller: &Caller) -> Result<Wanted, Error> {
+    async fn parse_request(
+        &self,
+        request: &ExecutionRequest,
+        caller: &Caller,
+    ) -> Result<RunRequest, Error> {
         let ExecutionRequest { name, plan, version, digest, lock, inputs, session, wait } = request;
         match (name, plan) {
-            (Some(name), None) => Ok(Wanted::Capability(PlanRequest {
+            (Some(name), None) => Ok(RunRequest::Capability(PlanRequest {
                 name: name.clone(),
                 version: version.clone(),
                 digest: *digest,
@@ -180,65 +190,65 @@ impl Runs {
                 preview: false,
             })),
             (None, None) => {
-                Err(Error::new(Kind::BadRequest, "either `name` or `plan` says what is to be run"))
+                Err(Error::new(ErrorKind::BadRequest, "either `name` or `plan` says what is to be run"))
             }
             (_, Some(token)) => {
                 let plan = plan.clone();
                 let alone = ExecutionRequest { plan, wait: *wait, ..ExecutionRequest::default() };
                 if *request == alone {
-                    return Ok(Wanted::Plan(Box::new(self.redeem(token, caller).await)));
+                    return Ok(RunRequest::Plan(Box::new(self.redeem_plan(token, caller).await)));
                 }
                 let message = "a plan has name, version, inputs and session already";
                 let hint =
                     "Send nothing but `wait` beside `plan`, or plan again with other inputs.";
-                Err(Error::new(Kind::BadRequest, message).hint(hint))
+                Err(Error::new(ErrorKind::BadRequest, message).with_hint(hint))
             }
         }
     }
 
     /// The run that a key has started, if it was for the same request. Secret inputs are not compared:
     /// nothing is stored that could show whether they are the same.
-    async fn attach(
+    async fn find_existing(
         &self,
         run: Uuid,
         used_for: Digest,
         request: &ExecutionRequest,
     ) -> Result<Run, Error> {
         let first = self.store.read_events(run, 0, 1).await?;
-        let secret = Start::of(&first).map_or_else(Vec::new, |start| start.secrets);
-        if used_for == digest_of(request, &secret) {
+        let secret = RunHeader::from_events(&first).map_or_else(Vec::new, |start| start.secrets);
+        if used_for == request_digest(request, &secret) {
             return self.get(run).await;
         }
         let message = format!("this idempotency key has started run {run} with another request");
-        Err(Error::new(Kind::KeyReused, message))
+        Err(Error::new(ErrorKind::KeyReused, message))
     }
 }
 
 /// The error that rejects another run of a tenant.
-fn too_many(tenant: &Principal, room: Room) -> Error {
-    let message = match room.most_queued {
+fn too_many(tenant: &Principal, room: TenantQuota) -> Error {
+    let message = match room.max_queued {
         0 => format!("there is no room for another run of `{tenant}`, and none of them may wait"),
         1 => format!("a run of `{tenant}` waits for room already, and more may not"),
         most => format!("{most} runs of `{tenant}` wait for room already, and more may not"),
     };
-    Error::new(Kind::Busy, message)
+    Error::new(ErrorKind::Busy, message)
 }
 
 /// The capability that a caller wants to run.
-enum Wanted {
+enum RunRequest {
     /// A capability.
     Capability(PlanRequest),
     /// A plan, if it can be run.
-    Plan(Box<Result<Redeemed, Error>>),
+    Plan(Box<Result<RedeemedPlan, Error>>),
 }
 
 /// The digest of a request. It leaves out how the caller waits for the response, and the `secret` inputs,
 /// which could be guessed from it.
-fn digest_of(request: &ExecutionRequest, secret: &[String]) -> Digest {
+fn request_digest(request: &ExecutionRequest, secret: &[String]) -> Digest {
     let ExecutionRequest { name, plan, version, digest, lock, inputs, session, wait: _ } = request;
     let mut inputs = inputs.clone();
     for (_, value) in inputs.iter_mut().filter(|(name, _)| secret.contains(*name)) {
-        *value = hidden();
+        *value = secret_placeholder();
     }
     let mut asked = match plan {
         // As it was before there were plans: a key outlives an upgrade.

@@ -16,8 +16,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use url::form_urlencoded::byte_serialize;
 
-use super::{Known, MIN_CHARS, Secrets, build, text_encodings};
-use crate::error::{Error, Kind};
+use super::{MIN_CHARS, RunSecrets, SecretIndex, build, text_encodings};
+use crate::error::{Error, ErrorKind};
 use crate::request::{RawResponse, decode_text};
 
 /// The most that the credentials of one run may come to, in all their spellings, in bytes. Tokens
@@ -28,16 +28,16 @@ pub(crate) const ADDRESS: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// The longest credential that is also searched for in other encodings: self-contained tokens (RFC 9068)
 /// have a thousand bytes and more.
-const MAX_SPELT: usize = 2 << 10;
+const MAX_ENCODED_LENGTH: usize = 2 << 10;
 
-impl Secrets {
+impl RunSecrets {
     /// Treats `text` as a credential from now on: it is never revealed, and is removed from responses.
     ///
     /// # Errors
-    /// [`Kind::BudgetExceeded`] when there are more credentials than can be searched for.
+    /// [`ErrorKind::BudgetExceeded`] when there are more credentials than can be searched for.
     pub(crate) fn learn_credential(&self, text: &str) -> Result<(), Error> {
         let mut known = self.write();
-        let mut texts = spellings(text);
+        let mut texts = encoded_forms(text);
         texts.retain(|text| !known.credentials.contains(text));
         if texts.is_empty() {
             return Ok(());
@@ -45,7 +45,7 @@ impl Secrets {
         known.credential_bytes += texts.iter().map(String::len).sum::<usize>();
         if known.credential_bytes > MAX_BYTES {
             let message = format!("the credentials of the run come to more than {MAX_BYTES} bytes");
-            return Err(Error::new(Kind::BudgetExceeded, message));
+            return Err(Error::new(ErrorKind::BudgetExceeded, message));
         }
         known.credentials.extend(texts);
         known.credential_finder = Some(build(&known.credentials)?);
@@ -53,12 +53,12 @@ impl Secrets {
     }
 
     /// An answer without credentials, in headers and body.
-    pub(crate) fn scrub(&self, mut response: RawResponse) -> RawResponse {
+    pub(crate) fn remove_credentials(&self, mut response: RawResponse) -> RawResponse {
         let known = self.read();
         let Some(finder) = &known.credential_finder else { return response };
         for value in response.headers.values_mut() {
             let text = String::from_utf8_lossy(value.as_bytes());
-            let scrubbed = text_encodings::replace(finder, &text);
+            let scrubbed = text_encodings::replace_found(finder, &text);
             if scrubbed != text {
                 let placeholder = || HeaderValue::from_static(HIDDEN);
                 *value = HeaderValue::from_str(&scrubbed).unwrap_or_else(|_| placeholder());
@@ -68,7 +68,7 @@ impl Secrets {
         let media_type = response.media_type();
         let text = decode_text(media_type.as_ref(), &response.body);
         let is_utf8 = text.as_bytes() == &response.body[..];
-        if let Some(scrubbed) = known.scrub_text(&text) {
+        if let Some(scrubbed) = known.remove_from_text(&text) {
             response.body = scrubbed.into();
             if let Some(media_type) = media_type.filter(|_| !is_utf8) {
                 let now = format!("{}; charset=utf-8", media_type.essence());
@@ -76,7 +76,7 @@ impl Secrets {
                 response.headers.extend(HeaderValue::try_from(now).map(|now| (CONTENT_TYPE, now)));
             }
         } else if !is_utf8
-            && let Some(scrubbed) = known.scrub_text(&String::from_utf8_lossy(&response.body))
+            && let Some(scrubbed) = known.remove_from_text(&String::from_utf8_lossy(&response.body))
         {
             response.body = scrubbed.into();
         }
@@ -84,38 +84,39 @@ impl Secrets {
     }
 }
 
-impl Known {
+impl SecretIndex {
     /// `text` without credentials; `None` when it contains none. JSON stays JSON: a number that is a
     /// credential becomes a string.
-    fn scrub_text(&self, text: &str) -> Option<String> {
+    fn remove_from_text(&self, text: &str) -> Option<String> {
         let finder = self.credential_finder.as_ref()?;
         let Ok(value) = serde_json::from_str::<Value>(text) else {
-            return Some(text_encodings::replace(finder, text)).filter(|scrubbed| scrubbed != text);
+            return Some(text_encodings::replace_found(finder, text))
+                .filter(|scrubbed| scrubbed != text);
         };
         let scrubbed = super::mask_with(finder, &self.credentials, &value);
         // Of members with one name the last one was read, and the others are in the text all the
         // same, which may be used as such.
-        let is_clean = || scrubbed == value && text_encodings::replace(finder, text) == text;
+        let is_clean = || scrubbed == value && text_encodings::replace_found(finder, text) == text;
         (!is_clean()).then(|| scrubbed.to_string())
     }
 }
 
 /// A text in the spellings that a service may answer it in. Percent-encoding and the escapes of
 /// JSON are read where it is looked for; base64 and hexadecimal digits are looked for as such.
-fn spellings(text: &str) -> BTreeSet<String> {
+fn encoded_forms(text: &str) -> BTreeSet<String> {
     let mut texts = BTreeSet::from([text.to_owned()]);
     // What is UTF-8 is often said to be something else; what says nothing is read so when one byte
     // of it is no UTF-8.
     let (misread, _) = WINDOWS_1252.decode_without_bom_handling(text.as_bytes());
     texts.insert(misread.into_owned());
-    if text.len() <= MAX_SPELT {
+    if text.len() <= MAX_ENCODED_LENGTH {
         // Whole addresses and JSON texts are packed into base64 as well.
         let quoted = Value::from(text).to_string();
         let in_json = quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned();
         let in_form = byte_serialize(text.as_bytes()).collect();
         let in_address = utf8_percent_encode(text, ADDRESS).to_string();
         for form in BTreeSet::from([text.to_owned(), in_json, in_form, in_address]) {
-            texts.extend(in_base64(form.as_bytes()));
+            texts.extend(base64_forms(form.as_bytes()));
         }
         let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
         texts.insert(hex.to_uppercase());
@@ -127,7 +128,7 @@ fn spellings(text: &str) -> BTreeSet<String> {
 
 /// The characters that encode `bytes` in base64, at any position in a longer text, without those that
 /// depend on the text around them.
-fn in_base64(bytes: &[u8]) -> Vec<String> {
+fn base64_forms(bytes: &[u8]) -> Vec<String> {
     let mut texts = Vec::new();
     for offset in 0..3 {
         let mut padded = vec![0; offset];
@@ -155,13 +156,13 @@ mod tests {
 
     /// The body as it is read afterwards.
     fn scrub_as(credential: &str, media_type: &str, body: &[u8]) -> String {
-        let secrets = Secrets::default();
+        let secrets = RunSecrets::default();
         secrets.learn_credential(credential).unwrap();
         let media_type = HeaderValue::from_str(media_type).unwrap();
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, media_type)]);
         let body = Bytes::copy_from_slice(body);
         let response = RawResponse { status: 200, headers, body, redirects: 0 };
-        let scrubbed = secrets.scrub(response);
+        let scrubbed = secrets.remove_credentials(response);
         let media_type = scrubbed.media_type();
         decode_text(media_type.as_ref(), &scrubbed.body)
     }
@@ -236,9 +237,9 @@ mod tests {
             body: Bytes::from_static(bytes),
             redirects: 0,
         };
-        let secrets = Secrets::default();
+        let secrets = RunSecrets::default();
         secrets.learn_credential("canary").unwrap();
-        assert_eq!(&secrets.scrub(response).body[..], bytes);
+        assert_eq!(&secrets.remove_credentials(response).body[..], bytes);
     }
 
     #[test]
@@ -266,7 +267,7 @@ mod tests {
 
     #[test]
     fn credentials_do_not_blind_digests_and_inputs_stay_in_answers() {
-        let secrets = Secrets::new([7; 16]);
+        let secrets = RunSecrets::new([7; 16]);
         secrets.learn(&serde_json::json!("an input")).unwrap();
         secrets.learn_credential("a credential").unwrap();
         let headers = HeaderMap::from_iter([(
@@ -275,15 +276,15 @@ mod tests {
         )]);
         let body = Bytes::from_static(b"an input, a credential");
         let response = RawResponse { status: 200, headers, body, redirects: 0 };
-        let scrubbed = secrets.scrub(response);
+        let scrubbed = secrets.remove_credentials(response);
         assert_eq!(&scrubbed.body[..], b"an input, (secret)");
         assert_eq!(scrubbed.headers[http::header::LOCATION], "/x?key=(secret)&q=an+input");
         assert_eq!(secrets.mask_text("an input, a credential"), "(secret), (secret)");
-        let only = Secrets::new([7; 16]);
+        let only = RunSecrets::new([7; 16]);
         only.learn_credential("a credential").unwrap();
         let digest = a2s::Digest::of_bytes(b"request");
-        assert_eq!(only.blind(digest), digest);
-        assert_ne!(secrets.blind(digest), digest);
+        assert_eq!(only.blind_digest(digest), digest);
+        assert_ne!(secrets.blind_digest(digest), digest);
         assert!(!only.is_empty());
     }
 }

@@ -3,8 +3,8 @@ use serde_json::json;
 
 use super::*;
 
-fn secrets(values: &[Value]) -> Secrets {
-    let secrets = Secrets::new([7; 16]);
+fn secrets(values: &[Value]) -> RunSecrets {
+    let secrets = RunSecrets::new([7; 16]);
     values.iter().for_each(|value| secrets.learn(value).unwrap());
     secrets
 }
@@ -92,7 +92,7 @@ fn what_is_too_short_is_not_looked_for() {
         (json!(false), false),
         (json!(["abcd", 1234, null, ""]), true),
     ] {
-        assert_eq!(can_be_found(&value), findable, "{value}");
+        assert_eq!(is_maskable(&value), findable, "{value}");
     }
 }
 
@@ -100,10 +100,10 @@ fn what_is_too_short_is_not_looked_for() {
 fn a_digest_depends_on_the_key_once_there_is_a_secret() {
     let digest = Digest::of_bytes(b"x");
     let blind = |key: [u8; 16]| {
-        let secrets = Secrets::new(key);
-        assert_eq!(secrets.blind(digest), digest);
+        let secrets = RunSecrets::new(key);
+        assert_eq!(secrets.blind_digest(digest), digest);
         secrets.learn(&json!(1)).unwrap();
-        secrets.blind(digest)
+        secrets.blind_digest(digest)
     };
     assert_eq!(blind([1; 16]), blind([1; 16]));
     assert_ne!(blind([1; 16]), blind([2; 16]));
@@ -112,11 +112,11 @@ fn a_digest_depends_on_the_key_once_there_is_a_secret() {
 
 #[test]
 fn there_are_only_so_many() {
-    let secrets = Secrets::default();
+    let secrets = RunSecrets::default();
     secrets.learn(&json!("x".repeat(MAX_BYTES))).unwrap();
     secrets.learn(&json!("x".repeat(MAX_BYTES))).unwrap();
     let error = secrets.learn(&json!("another")).unwrap_err();
-    assert_eq!(error.kind, Kind::BudgetExceeded);
+    assert_eq!(error.kind, ErrorKind::BudgetExceeded);
     assert!(!error.message.contains("another"));
 }
 
@@ -133,10 +133,10 @@ fn what_is_left_in_place_is_true_again() {
     expected["list"][1] = json!(2);
     expected["geheim"]["y"] = json!("s");
     expected["more"] = json!("new");
-    assert_eq!(restore(&shown, &truth, made), expected);
+    assert_eq!(restore_masked(&shown, &truth, made), expected);
     // Elsewhere it is nothing but a text.
     let moved = json!({"auth": "(secret)"});
-    assert_eq!(restore(&shown, &truth, moved.clone()), moved);
+    assert_eq!(restore_masked(&shown, &truth, moved.clone()), moved);
     assert!(has_placeholder(&moved) && !has_placeholder(&truth));
 }
 
@@ -181,7 +181,7 @@ proptest! {
     fn what_nobody_touched_is_the_truth(truth in any_value(), secret in "\\PC{1,6}") {
         let secrets = secrets(&[json!(secret)]);
         let shown = secrets.mask(&truth);
-        prop_assert_eq!(&restore(&shown, &truth, shown.clone()), &truth);
-        prop_assert_eq!(Secrets::default().mask(&truth), truth);
+        prop_assert_eq!(&restore_masked(&shown, &truth, shown.clone()), &truth);
+        prop_assert_eq!(RunSecrets::default().mask(&truth), truth);
     }
 }

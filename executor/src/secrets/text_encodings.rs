@@ -6,11 +6,11 @@ use aho_corasick::AhoCorasick;
 use super::MIN_CHARS;
 
 /// A text read in a certain spelling: its bytes, and where each of them is written.
-type Reading = Vec<(u8, usize, usize)>;
+type DecodedText = Vec<(u8, usize, usize)>;
 
 /// A way of writing characters as others.
 #[derive(Debug, Clone, Copy)]
-enum Spelling {
+enum TextEncoding {
     /// As in addresses and forms.
     Percent,
     /// As in the strings of JSON.
@@ -19,9 +19,9 @@ enum Spelling {
     Entities,
 }
 
-impl Spelling {
+impl TextEncoding {
     /// The characters without which a text reads as it is written.
-    fn marks(self) -> &'static [char] {
+    fn marker_chars(self) -> &'static [char] {
         match self {
             Self::Percent => &['%', '+'],
             Self::Escapes => &['\\'],
@@ -30,7 +30,7 @@ impl Spelling {
     }
 
     /// Gives each byte that `text` reads as, and where it is written.
-    fn read(self, text: &str, give: &mut impl FnMut(u8, usize, usize)) {
+    fn decode_text(self, text: &str, give: &mut impl FnMut(u8, usize, usize)) {
         match self {
             Self::Percent => read_percent(text, give),
             Self::Escapes => read_marked(text, '\\', read_escape, give),
@@ -41,27 +41,27 @@ impl Spelling {
 
 /// The encodings that a text may have, the outermost first: JSON is quoted in JSON that is quoted again,
 /// and addresses appear in addresses, in JSON and in pages.
-const LAYERS: [&[Spelling]; 15] = [
-    &[Spelling::Percent],
-    &[Spelling::Escapes],
-    &[Spelling::Entities],
-    &[Spelling::Percent, Spelling::Percent],
-    &[Spelling::Escapes, Spelling::Escapes],
-    &[Spelling::Entities, Spelling::Entities],
-    &[Spelling::Escapes, Spelling::Percent],
-    &[Spelling::Escapes, Spelling::Entities],
-    &[Spelling::Percent, Spelling::Escapes],
-    &[Spelling::Percent, Spelling::Entities],
-    &[Spelling::Entities, Spelling::Percent],
-    &[Spelling::Entities, Spelling::Escapes],
-    &[Spelling::Entities, Spelling::Escapes, Spelling::Escapes],
-    &[Spelling::Escapes, Spelling::Escapes, Spelling::Escapes],
-    &[Spelling::Percent, Spelling::Escapes, Spelling::Escapes],
+const LAYERS: [&[TextEncoding]; 15] = [
+    &[TextEncoding::Percent],
+    &[TextEncoding::Escapes],
+    &[TextEncoding::Entities],
+    &[TextEncoding::Percent, TextEncoding::Percent],
+    &[TextEncoding::Escapes, TextEncoding::Escapes],
+    &[TextEncoding::Entities, TextEncoding::Entities],
+    &[TextEncoding::Escapes, TextEncoding::Percent],
+    &[TextEncoding::Escapes, TextEncoding::Entities],
+    &[TextEncoding::Percent, TextEncoding::Escapes],
+    &[TextEncoding::Percent, TextEncoding::Entities],
+    &[TextEncoding::Entities, TextEncoding::Percent],
+    &[TextEncoding::Entities, TextEncoding::Escapes],
+    &[TextEncoding::Entities, TextEncoding::Escapes, TextEncoding::Escapes],
+    &[TextEncoding::Escapes, TextEncoding::Escapes, TextEncoding::Escapes],
+    &[TextEncoding::Percent, TextEncoding::Escapes, TextEncoding::Escapes],
 ];
 
 /// The texts that a program makes of `text` when it reads its UTF-8 as Latin-1 or Windows-1252, once
 /// or twice; none where that changes nothing.
-pub(super) fn misreadings(text: &str) -> Vec<String> {
+pub(super) fn misread_forms(text: &str) -> Vec<String> {
     if text.is_ascii() {
         return Vec::new();
     }
@@ -83,17 +83,18 @@ pub(super) fn misreadings(text: &str) -> Vec<String> {
 /// `text` with everything that `finder` finds replaced, however it is spelt there: as it is,
 /// percent-encoded as in an address, with the escapes of JSON or with those of a page, one in
 /// another.
-pub(super) fn replace(finder: &AhoCorasick, text: &str) -> String {
+pub(super) fn replace_found(finder: &AhoCorasick, text: &str) -> String {
     let plain = |at: usize| (at, at + 1);
     let mut masked =
         replace_in(finder, text, text.as_bytes(), plain).unwrap_or_else(|| text.to_owned());
     for layers in LAYERS {
         // Where each byte is written takes many times the size of a text: it is only asked where
         // there is something to be replaced.
-        let is_found = decode(&masked, layers).is_some_and(|decoded| finder.is_match(&decoded));
+        let is_found =
+            decode_bytes(&masked, layers).is_some_and(|decoded| finder.is_match(&decoded));
         if is_found
-            && let Some(reading) = read(&masked, layers)
-            && let Some(replaced) = replace_spelt(finder, &masked, &reading)
+            && let Some(reading) = decode_with_positions(&masked, layers)
+            && let Some(replaced) = replace_decoded(finder, &masked, &reading)
         {
             masked = replaced;
         }
@@ -102,26 +103,26 @@ pub(super) fn replace(finder: &AhoCorasick, text: &str) -> String {
 }
 
 /// Decodes `text` layer by layer; `None` when one of the layers changes nothing.
-fn decode(text: &str, layers: &[Spelling]) -> Option<Vec<u8>> {
+fn decode_bytes(text: &str, layers: &[TextEncoding]) -> Option<Vec<u8>> {
     let mut decoded: Option<Vec<u8>> = None;
     for layer in layers {
         let now = match &decoded {
             None => text,
             Some(decoded) => std::str::from_utf8(decoded).ok()?,
         };
-        if !now.contains(layer.marks()) {
+        if !now.contains(layer.marker_chars()) {
             return None;
         }
         let mut next = Vec::with_capacity(now.len());
-        layer.read(now, &mut |byte, _, _| next.push(byte));
+        layer.decode_text(now, &mut |byte, _, _| next.push(byte));
         decoded = Some(next);
     }
     decoded
 }
 
 /// The same, with the places.
-fn read(text: &str, layers: &[Spelling]) -> Option<Reading> {
-    let mut reading: Option<Reading> = None;
+fn decode_with_positions(text: &str, layers: &[TextEncoding]) -> Option<DecodedText> {
+    let mut reading: Option<DecodedText> = None;
     for layer in layers {
         let inner: Vec<u8>;
         let now = match &reading {
@@ -131,8 +132,8 @@ fn read(text: &str, layers: &[Spelling]) -> Option<Reading> {
                 std::str::from_utf8(&inner).ok()?
             }
         };
-        let mut next = Reading::with_capacity(now.len());
-        layer.read(now, &mut |byte, from, to| next.push((byte, from, to)));
+        let mut next = DecodedText::with_capacity(now.len());
+        layer.decode_text(now, &mut |byte, from, to| next.push((byte, from, to)));
         reading = Some(match &reading {
             None => next,
             Some(outer) => {
@@ -148,7 +149,7 @@ fn read(text: &str, layers: &[Spelling]) -> Option<Reading> {
     reading
 }
 
-fn replace_spelt(finder: &AhoCorasick, text: &str, reading: &Reading) -> Option<String> {
+fn replace_decoded(finder: &AhoCorasick, text: &str, reading: &DecodedText) -> Option<String> {
     let bytes: Vec<u8> = reading.iter().map(|(byte, ..)| *byte).collect();
     let place = |at: usize| reading.get(at).map_or((text.len(), text.len()), |(_, a, b)| (*a, *b));
     replace_in(finder, text, &bytes, place)

@@ -1,19 +1,19 @@
 //! Alarms: a receiver learns at once of a run that waits for a person.
 
-use a2s::api::{Event, EventKind};
+use a2s::api::{EventKind, RunEvent};
 use serde_json::json;
 
-use super::export_queue::Taker;
-use super::http_sink::Receiver;
+use super::export_queue::ExportSink;
+use super::http_sink::HttpReceiver;
 use crate::config::OtlpExport;
 use crate::error::Error;
 
 /// The receiver of alarms.
 #[derive(Debug)]
-pub(crate) struct AlarmReceiver(Receiver);
+pub(crate) struct AlarmReceiver(HttpReceiver);
 
 /// One alarm, as it is sent.
-pub(crate) type Alarm = Vec<u8>;
+pub(crate) type AlarmBody = Vec<u8>;
 
 impl AlarmReceiver {
     /// The receiver of the configuration. Nothing is sent yet.
@@ -21,18 +21,18 @@ impl AlarmReceiver {
     /// # Errors
     /// When its address or a header cannot be used, or no client can be made.
     pub(crate) fn new(export: &OtlpExport) -> Result<Self, Error> {
-        Receiver::new(export, "alarms", "application/json").map(Self)
+        HttpReceiver::new(export, "alarms", "application/json").map(Self)
     }
 }
 
-impl Taker for AlarmReceiver {
-    type Item = Alarm;
+impl ExportSink for AlarmReceiver {
+    type Item = AlarmBody;
     const ITEMS: &'static str = "alarms";
     const MAX_WAITING: usize = 1_024;
     // Each is a request of its own.
     const BATCH: usize = 1;
 
-    async fn take(&self, batch: Vec<Alarm>) -> Result<usize, String> {
+    async fn export(&self, batch: Vec<AlarmBody>) -> Result<usize, String> {
         for alarm in batch {
             self.0.send(alarm).await?;
         }
@@ -42,11 +42,11 @@ impl Taker for AlarmReceiver {
 
 /// The alarm about a run with these events; none unless it waits for a person. It has names, codes and
 /// times, and no values.
-pub(crate) fn alarm_of(events: &[Event]) -> Option<Alarm> {
-    let Event { run, kind: EventKind::RunStarted(started), .. } = events.first()? else {
+pub(crate) fn alarm_of(events: &[RunEvent]) -> Option<AlarmBody> {
+    let RunEvent { run, kind: EventKind::RunStarted(started), .. } = events.first()? else {
         return None;
     };
-    let Event { at, kind: EventKind::RunWaiting { error }, .. } = events.last()? else {
+    let RunEvent { at, kind: EventKind::RunWaiting { error }, .. } = events.last()? else {
         return None;
     };
     let alarm = json!({

@@ -35,7 +35,7 @@ pub(crate) struct RunTrace {
 impl RunTrace {
     /// The trace of a run: the caller's, or else one of its own, with the id of the run. `exported` is true
     /// when spans of traces without a caller are recorded.
-    pub(crate) fn of(run: Uuid, caller: Option<&TraceContext>, exported: bool) -> Self {
+    pub(crate) fn from_caller(run: Uuid, caller: Option<&TraceContext>, exported: bool) -> Self {
         match caller.and_then(|caller| Some((parse_parent(&caller.traceparent)?, caller))) {
             Some(((trace, parent, flags), caller)) => Self {
                 run,
@@ -80,7 +80,7 @@ impl RunTrace {
     }
 
     /// The span of something that is no step of a run.
-    pub(super) fn aside(&self, name: &str) -> SpanId {
+    pub(super) fn standalone_span(&self, name: &str) -> SpanId {
         self.span(&format!("aside {name}"))
     }
 
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn a_run_goes_on_with_the_trace_of_its_caller_or_is_one_itself() {
         let run = Uuid::from_u128(0x0199_0000_0000_7000_8000_0000_0000_0001);
-        let own = RunTrace::of(run, None, false);
+        let own = RunTrace::from_caller(run, None, false);
         let text = |trace: &RunTrace, span| {
             let headers = trace.headers(span);
             let get =
@@ -259,11 +259,11 @@ mod tests {
         let attempt = own.attempt("a", 2);
         let parent = |flags| (format!("00-{}-{attempt}-{flags}", run.simple()), None);
         assert_eq!(text(&own, attempt), parent("00"));
-        let exported = RunTrace::of(run, None, true);
+        let exported = RunTrace::from_caller(run, None, true);
         assert_eq!(text(&exported, attempt), parent("01"));
 
         let caller = read_headers(&headers(&[("traceparent", PARENT), ("tracestate", "a=1")]));
-        let trace = RunTrace::of(run, caller.as_ref(), false);
+        let trace = RunTrace::from_caller(run, caller.as_ref(), false);
         let step = trace.step("a");
         let expected = format!("00-4bf92f3577b34da6a3ce929d0e0e4736-{step}-01");
         assert_eq!(text(&trace, step), (expected, Some("a=1".to_owned())));

@@ -12,10 +12,10 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
-use crate::metrics::Delivered;
+use crate::metrics::DeliveryCounters;
 
 /// A destination for exported items.
-pub(super) trait Taker: Debug + Send + Sync + 'static {
+pub(super) trait ExportSink: Debug + Send + Sync + 'static {
     /// The type of its items.
     type Item: Send + 'static;
     /// The name of the items in the log.
@@ -30,35 +30,35 @@ pub(super) trait Taker: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// The reason why none of them was accepted.
-    fn take(&self, batch: Vec<Self::Item>) -> impl Future<Output = Result<usize, String>> + Send;
+    fn export(&self, batch: Vec<Self::Item>) -> impl Future<Output = Result<usize, String>> + Send;
 }
 
 /// The way to a taker.
 #[derive(Debug)]
-pub(super) struct Queue<T: Taker> {
+pub(super) struct ExportQueue<T: ExportSink> {
     /// None once it is closed.
     queue: Mutex<Option<UnboundedSender<Vec<T::Item>>>>,
-    shared: Arc<Shared>,
+    shared: Arc<QueueState>,
     /// The one task that delivers, which has the taker. It ends with the queue.
     delivering: Mutex<JoinSet<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct QueueState {
     /// The name of the items.
     items: &'static str,
-    delivered: Delivered,
+    counters: DeliveryCounters,
     /// The number of items that wait or are under way.
     waiting: AtomicUsize,
     dropped: AtomicU64,
 }
 
-impl<T: Taker> Queue<T> {
+impl<T: ExportSink> ExportQueue<T> {
     /// A way to `taker`; what becomes of things is counted in `delivered`.
-    pub(super) fn to(taker: T, delivered: Delivered) -> Self {
-        let shared = Arc::new(Shared {
+    pub(super) fn new(taker: T, delivered: DeliveryCounters) -> Self {
+        let shared = Arc::new(QueueState {
             items: T::ITEMS,
-            delivered,
+            counters: delivered,
             waiting: AtomicUsize::new(0),
             dropped: AtomicU64::new(0),
         });
@@ -69,7 +69,7 @@ impl<T: Taker> Queue<T> {
     }
 
     /// Takes things over, if there is room for them. Never waits.
-    pub(super) fn offer(&self, items: Vec<T::Item>) {
+    pub(super) fn enqueue(&self, items: Vec<T::Item>) {
         if items.is_empty() {
             return;
         }
@@ -101,13 +101,13 @@ impl<T: Taker> Queue<T> {
 
     /// The number of dropped items.
     #[cfg(test)]
-    pub(super) fn dropped(&self) -> u64 {
+    pub(super) fn count_dropped(&self) -> u64 {
         self.shared.dropped.load(Ordering::Relaxed)
     }
 }
 
-impl Shared {
-    async fn deliver<T: Taker>(
+impl QueueState {
+    async fn deliver<T: ExportSink>(
         self: Arc<Self>,
         taker: T,
         mut waiting: UnboundedReceiver<Vec<T::Item>>,
@@ -121,10 +121,10 @@ impl Shared {
                 if count == 0 {
                     break;
                 }
-                match taker.take(batch).await {
+                match taker.export(batch).await {
                     Ok(refused) => {
                         let refused = refused.min(count);
-                        self.delivered.taken.inc_by((count - refused) as u64);
+                        self.counters.accepted.inc_by((count - refused) as u64);
                         self.drop_items(refused, "the receiver refused them");
                     }
                     Err(why) => self.drop_items(count, &why),
@@ -141,7 +141,7 @@ impl Shared {
             return;
         }
         let count = count as u64;
-        self.delivered.dropped.inc_by(count);
+        self.counters.dropped.inc_by(count);
         let before = self.dropped.fetch_add(count, Ordering::Relaxed);
         let after = before.saturating_add(count);
         if before.checked_ilog2() != after.checked_ilog2() {
@@ -161,13 +161,13 @@ mod tests {
     #[derive(Debug)]
     struct Silent;
 
-    impl Taker for Silent {
+    impl ExportSink for Silent {
         type Item = u8;
         const ITEMS: &'static str = "things";
         const MAX_WAITING: usize = 3_000;
         const BATCH: usize = 10;
 
-        async fn take(&self, _: Vec<u8>) -> Result<usize, String> {
+        async fn export(&self, _: Vec<u8>) -> Result<usize, String> {
             std::future::pending().await
         }
     }
@@ -175,20 +175,20 @@ mod tests {
     #[tokio::test]
     async fn so_many_wait_and_the_others_are_dropped() {
         let metrics = Metrics::register(&mut Registry::default());
-        let queue = Queue::to(Silent, metrics.spans());
+        let queue = ExportQueue::new(Silent, metrics.span_counters());
         let thousand = || vec![0; 1_000];
-        queue.offer(vec![]);
-        queue.offer(vec![0; 2_999]);
+        queue.enqueue(vec![]);
+        queue.enqueue(vec![0; 2_999]);
         // While there is room, what comes together is taken together.
-        queue.offer(thousand());
-        assert_eq!(queue.dropped(), 0);
-        queue.offer(thousand());
-        assert_eq!(queue.dropped(), 1_000);
+        queue.enqueue(thousand());
+        assert_eq!(queue.count_dropped(), 0);
+        queue.enqueue(thousand());
+        assert_eq!(queue.count_dropped(), 1_000);
         queue.close(Duration::ZERO).await;
-        assert_eq!(queue.dropped(), 4_999);
-        queue.offer(thousand());
-        assert_eq!(queue.dropped(), 5_999);
-        assert_eq!(metrics.spans().dropped.get(), 5_999);
-        assert_eq!(metrics.spans().taken.get(), 0);
+        assert_eq!(queue.count_dropped(), 4_999);
+        queue.enqueue(thousand());
+        assert_eq!(queue.count_dropped(), 5_999);
+        assert_eq!(metrics.span_counters().dropped.get(), 5_999);
+        assert_eq!(metrics.span_counters().accepted.get(), 0);
     }
 }

@@ -9,7 +9,7 @@ use url::Url;
 
 use crate::config::OtlpExport;
 use crate::control_plane;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 
 /// The timeout for one batch, as in OpenTelemetry's exporters.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -22,25 +22,25 @@ const MAX_ANSWER: usize = 64 * 1024;
 
 /// A receiver.
 #[derive(Debug)]
-pub(super) struct Receiver {
+pub(super) struct HttpReceiver {
     http: reqwest::Client,
     endpoint: Url,
     headers: HeaderMap,
 }
 
-impl Receiver {
+impl HttpReceiver {
     /// The receiver of the configuration, which is called `what` and gets bodies of this type.
     /// Nothing is sent yet.
     ///
     /// # Errors
-    /// [`Kind::Configuration`] when its address or a header cannot be used, or no client can be made.
+    /// [`ErrorKind::Configuration`] when its address or a header cannot be used, or no client can be made.
     pub(super) fn new(
         export: &OtlpExport,
         what: &str,
         content_type: &'static str,
     ) -> Result<Self, Error> {
         let unusable =
-            |why: String| Error::new(Kind::Configuration, format!("the receiver of {what}: {why}"));
+            |why: String| Error::new(ErrorKind::Configuration, format!("the receiver of {what}: {why}"));
         if !matches!(export.endpoint.scheme(), "http" | "https") || !export.endpoint.has_host() {
             let scheme = export.endpoint.scheme();
             return Err(unusable(format!(
@@ -51,7 +51,7 @@ impl Receiver {
         for (name, value) in &export.headers {
             let header = HeaderName::from_bytes(name.as_bytes());
             let header = header.map_err(|_| unusable(format!("`{name}` is no header")))?;
-            let mut value = HeaderValue::from_str(value.reveal())
+            let mut value = HeaderValue::from_str(value.expose_secret())
                 .map_err(|_| unusable(format!("the value of `{name}` fits into no header")))?;
             value.set_sensitive(true);
             headers.insert(header, value);
@@ -74,7 +74,9 @@ impl Receiver {
         loop {
             let (why, later) = match self.post(body.clone()).await {
                 Ok((status, answer)) if status.is_success() => return Ok(answer),
-                Ok((status, _)) => (format!("the receiver answered {status}"), may_pass(status)),
+                Ok((status, _)) => {
+                    (format!("the receiver answered {status}"), is_retryable(status))
+                }
                 // The address may have a name and a password in it.
                 Err(error) => (error.without_url().to_string(), true),
             };
@@ -105,7 +107,7 @@ impl Receiver {
 
 /// Returns true when a receiver with this response may accept the same later (OTLP over HTTP, retryable
 /// codes).
-fn may_pass(status: StatusCode) -> bool {
+fn is_retryable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 429 | 502 | 503 | 504)
 }
 
@@ -120,11 +122,11 @@ mod tests {
                 endpoint: endpoint.parse().unwrap(),
                 headers: vec![(name.to_owned(), a2s::Secret::new(value))],
             };
-            let error = Receiver::new(&export, "traces", "text/plain").unwrap_err();
+            let error = HttpReceiver::new(&export, "traces", "text/plain").unwrap_err();
             assert!(!error.message.contains("s3cret"), "{error}");
             error.kind
         };
-        let refused = Kind::Configuration;
+        let refused = ErrorKind::Configuration;
         assert_eq!(new("ftp://me:s3cret@a.example/", "a", "b"), refused);
         assert_eq!(new("http://a.example/", "a b", "s3cret"), refused);
         assert_eq!(new("http://a.example/", "a", "s3cret\nc"), refused);

@@ -14,57 +14,58 @@ mod event;
 mod event_builder;
 mod sink;
 
-use a2s::api::{self, Decision, EventKind, RunError, RunStarted, StepResolution};
+use a2s::api::{self, DecisionRecord, EventKind, RunError, RunStarted, StepResolution};
 use jiff::Timestamp;
 use url::Url;
 use uuid::Uuid;
 
 use self::event::{
-    Activity, ApiResponse, Destination, HttpRequest, HttpResponse, HttpUrl, Proxy, Severity, Status,
+    ApiResponse, DestinationEndpoint, HttpRequest, HttpResponse, HttpUrl, OcsfActivity,
+    OcsfSeverity, OcsfStatus, ProxyEndpoint,
 };
-use self::event_builder::{About, Moment, Scene, spoken};
+use self::event_builder::{EventBuilder, EventSubject, EventTime, to_aos_decision};
 use super::context::RunTrace;
-use super::pre_run_decisions::{Aside, method_in_run};
-use super::span::short;
-use super::step_tracker::Steps;
-use crate::error::Kind;
+use super::pre_run_decisions::{StandaloneDecision, method_in_run};
+use super::span::shorten_text;
+use super::step_tracker::StepTracker;
+use crate::error::ErrorKind;
 use crate::gate::tool_id;
 
-pub(crate) use event::Event;
-pub(crate) use sink::{EventFile, EventReceiver, Line};
+pub(crate) use event::OcsfEvent;
+pub(crate) use sink::{EventFile, EventReceiver, JsonLine};
 
 /// The product that reports the events.
 #[derive(Debug, Clone)]
-pub(crate) struct Product {
+pub(crate) struct OcsfProduct {
     /// The name of this service.
     pub(crate) service: String,
 }
 
 /// An event as one line of JSON.
-pub(crate) fn line(event: &Event) -> Option<Line> {
+pub(crate) fn line(event: &OcsfEvent) -> Option<JsonLine> {
     // Nothing in it cannot be written.
-    serde_json::to_string(event).ok().map(Line::from)
+    serde_json::to_string(event).ok().map(JsonLine::from)
 }
 
 /// The events to report for a run that is over or waits: everything since it last waited. Empty when the
 /// first event is missing.
-pub(crate) fn events_of_run(events: &[api::Event], product: &Product) -> Vec<Event> {
+pub(crate) fn events_of_run(events: &[api::RunEvent], product: &OcsfProduct) -> Vec<OcsfEvent> {
     let Some(first) = events.first() else { return Vec::new() };
     let EventKind::RunStarted(started) = &first.kind else { return Vec::new() };
     let RunStarted { principal, capability, session, trace, .. } = &**started;
     let before = events.split_last().map_or(events, |(_, before)| before);
-    let is_rest = |event: &&api::Event| matches!(event.kind, EventKind::RunWaiting { .. });
-    let mut folding = Folding {
-        scene: Scene {
+    let is_rest = |event: &&api::RunEvent| matches!(event.kind, EventKind::RunWaiting { .. });
+    let mut folding = EventCollector {
+        builder: EventBuilder {
             principal: principal.as_ref(),
             run: first.run,
             session,
             root: Some(capability),
-            trace: RunTrace::of(first.run, trace.as_deref(), true),
+            trace: RunTrace::from_caller(first.run, trace.as_deref(), true),
             product,
         },
-        steps: Steps::of(capability),
-        told: before.iter().rfind(is_rest).map_or(0, |event| event.seq),
+        steps: StepTracker::new(capability),
+        reported_until: before.iter().rfind(is_rest).map_or(0, |event| event.seq),
         events: Vec::new(),
     };
     events.iter().for_each(|event| folding.apply(event));
@@ -72,19 +73,31 @@ pub(crate) fn events_of_run(events: &[api::Event], product: &Product) -> Vec<Eve
 }
 
 /// The events to report for a decision without a run.
-pub(crate) fn events_aside(aside: &Aside<'_>, product: &Product) -> Vec<Event> {
-    let Aside { principal, id, matter, decisions, is_refused, session, capability, caller, at } =
-        *aside;
-    let scene = Scene {
+pub(crate) fn standalone_events(
+    aside: &StandaloneDecision<'_>,
+    product: &OcsfProduct,
+) -> Vec<OcsfEvent> {
+    let StandaloneDecision {
+        principal,
+        id,
+        subject: matter,
+        decisions,
+        is_rejected: is_refused,
+        session,
+        capability,
+        caller,
+        at,
+    } = *aside;
+    let scene = EventBuilder {
         principal: Some(principal),
         run: id,
         session,
         root: capability,
-        trace: RunTrace::of(id, caller, true),
+        trace: RunTrace::from_caller(id, caller, true),
         product,
     };
     let method = matter.method();
-    let about = About {
+    let about = EventSubject {
         operation: method.to_owned(),
         document: capability,
         step: method,
@@ -94,45 +107,49 @@ pub(crate) fn events_aside(aside: &Aside<'_>, product: &Product) -> Vec<Event> {
         span: None,
         destination: None,
     };
-    let place = |name: &str| Moment { at, seq: None, uid: scene.uid(&format!("{name} {method}")) };
-    let said: Vec<_> = decisions.iter().map(|decision| spoken(decision, method)).collect();
-    let status = if is_refused { Status::Failure } else { Status::Success };
-    let mut told = scene.told(&place("activity"), &about, Severity::Informational, said);
+    let place = |name: &str| EventTime {
+        at,
+        seq: None,
+        uid: scene.stable_uid(&format!("{name} {method}")),
+    };
+    let said: Vec<_> = decisions.iter().map(|decision| to_aos_decision(decision, method)).collect();
+    let status = if is_refused { OcsfStatus::Failure } else { OcsfStatus::Success };
+    let mut told = scene.event_body(&place("activity"), &about, OcsfSeverity::Informational, said);
     told.status = status;
     let last = decisions.last().map_or("", |decision| &decision.decision);
     told.message = format!("{method}: {last}");
     let activity =
         scene.activity(&about, ApiResponse { code: None, error: None, error_message: None });
-    let activity = Event::activity(Activity::Other("Guardian Hook"), activity, told);
+    let activity = OcsfEvent::activity(OcsfActivity::Other("Guardian Hook"), activity, told);
     let findings = decisions.iter().zip(0..).filter_map(|(decision, number): (_, u32)| {
         scene.finding(&place(&format!("finding {number}")), &about, decision, method)
     });
     std::iter::once(activity).chain(findings).collect()
 }
 
-struct Folding<'e> {
-    scene: Scene<'e>,
-    steps: Steps<'e, Tool<'e>>,
+struct EventCollector<'e> {
+    builder: EventBuilder<'e>,
+    steps: StepTracker<'e, ToolStep<'e>>,
     /// The number of the event up to which everything was reported.
-    told: u64,
-    events: Vec<Event>,
+    reported_until: u64,
+    events: Vec<OcsfEvent>,
 }
 
 /// A step, as far as it is a tool's.
-struct Tool<'e> {
+struct ToolStep<'e> {
     began: Timestamp,
     /// True when it sends requests itself.
     is_tool: bool,
     execution_id: Option<Uuid>,
-    decisions: Vec<&'e Decision>,
-    sent: Option<Sent<'e>>,
+    decisions: Vec<&'e DecisionRecord>,
+    sent: Option<SentRequest<'e>>,
     status: Option<u16>,
     has_ended: bool,
 }
 
 /// A request.
 #[derive(Clone, Copy)]
-struct Sent<'e> {
+struct SentRequest<'e> {
     attempt: u32,
     method: &'e str,
     url: &'e str,
@@ -140,11 +157,11 @@ struct Sent<'e> {
     digest: &'e a2s::Digest,
 }
 
-impl<'e> Folding<'e> {
-    fn apply(&mut self, event: &'e api::Event) {
+impl<'e> EventCollector<'e> {
+    fn apply(&mut self, event: &'e api::RunEvent) {
         match &event.kind {
             EventKind::StepStarted { step, kind, capability } if !self.steps.contains(step) => {
-                let tool = Tool {
+                let tool = ToolStep {
                     began: event.at,
                     is_tool: kind == "task",
                     execution_id: None,
@@ -166,11 +183,11 @@ impl<'e> Folding<'e> {
                     tool.execution_id = Some(*execution_id);
                     tool.decisions.push(decision);
                 }
-                if self.told < event.seq {
-                    let about = self.about(step, event.at, Some(*execution_id));
-                    let moment = self.moment(event);
+                if self.reported_until < event.seq {
+                    let about = self.event_subject(step, event.at, Some(*execution_id));
+                    let moment = self.event_time(event);
                     let method = method_in_run(decision.phase);
-                    let finding = self.scene.finding(&moment, &about, decision, method);
+                    let finding = self.builder.finding(&moment, &about, decision, method);
                     self.events.extend(finding);
                 }
             }
@@ -186,7 +203,7 @@ impl<'e> Folding<'e> {
             } => {
                 if let Some(tool) = self.steps.get_mut(step) {
                     tool.execution_id = Some(*execution_id);
-                    tool.sent = Some(Sent {
+                    tool.sent = Some(SentRequest {
                         attempt: *attempt,
                         method,
                         url,
@@ -201,24 +218,27 @@ impl<'e> Folding<'e> {
                     tool.status = Some(*status);
                 }
             }
-            EventKind::StepFinished { step, .. } => self.end(step, event, Status::Success, None),
+            EventKind::StepFinished { step, .. } => {
+                self.end(step, event, OcsfStatus::Success, None)
+            }
             EventKind::StepFailed { step, error, .. } => {
-                self.end(step, event, Status::Failure, Some(error));
+                self.end(step, event, OcsfStatus::Failure, Some(error));
             }
             EventKind::StepResolved { step, decision, .. } => match decision {
                 StepResolution::Repeat => {}
-                StepResolution::Skip => self.end(step, event, Status::Other("Skipped"), None),
+                StepResolution::Skip => self.end(step, event, OcsfStatus::Other("Skipped"), None),
                 StepResolution::Set => {
-                    self.end(step, event, Status::Other("Set by a person"), None)
+                    self.end(step, event, OcsfStatus::Other("Set by a person"), None)
                 }
             },
             EventKind::RunFinished { .. } => {
                 // Something may have been sent, or denied, all the same.
-                let has_begun = |tool: &Tool<'_>| !tool.decisions.is_empty() || tool.sent.is_some();
+                let has_begun =
+                    |tool: &ToolStep<'_>| !tool.decisions.is_empty() || tool.sent.is_some();
                 let left = self.steps.iter().filter(|(_, tool)| !tool.has_ended && has_begun(tool));
                 let left: Vec<_> = left.map(|(path, _)| path).collect();
                 for step in left {
-                    self.end(step, event, Status::Other("Stopped"), None);
+                    self.end(step, event, OcsfStatus::Other("Stopped"), None);
                 }
             }
             EventKind::RunStarted(_)
@@ -243,33 +263,37 @@ impl<'e> Folding<'e> {
     fn end(
         &mut self,
         step: &'e str,
-        event: &'e api::Event,
-        status: Status,
+        event: &'e api::RunEvent,
+        status: OcsfStatus,
         error: Option<&'e RunError>,
     ) {
         let Some(tool) = self.steps.get_mut(step) else { return };
-        if std::mem::replace(&mut tool.has_ended, true) || !tool.is_tool || event.seq <= self.told {
+        if std::mem::replace(&mut tool.has_ended, true)
+            || !tool.is_tool
+            || event.seq <= self.reported_until
+        {
             return;
         }
         let (sent, code) = (tool.sent, tool.status);
-        let said = tool.decisions.iter().map(|said| spoken(said, method_in_run(said.phase)));
+        let said =
+            tool.decisions.iter().map(|said| to_aos_decision(said, method_in_run(said.phase)));
         let (said, execution_id) = (said.collect(), tool.execution_id);
-        let about = self.about(step, event.at, execution_id);
-        let moment = Moment {
-            uid: self.scene.uid(&format!("step {step} {}", event.seq)),
-            ..self.moment(event)
+        let about = self.event_subject(step, event.at, execution_id);
+        let moment = EventTime {
+            uid: self.builder.stable_uid(&format!("step {step} {}", event.seq)),
+            ..self.event_time(event)
         };
-        let mut told = self.scene.told(&moment, &about, Severity::Informational, said);
+        let mut told = self.builder.event_body(&moment, &about, OcsfSeverity::Informational, said);
         told.status = status;
-        told.status_code = error.map(|error| short(&error.code));
-        told.status_detail = error.and_then(title);
+        told.status_code = error.map(|error| shorten_text(&error.code));
+        told.status_detail = error.and_then(error_title);
         told.message = match (status, error) {
-            (Status::Success, _) => format!("{} succeeded", about.operation),
-            (Status::Failure, Some(error)) => {
-                format!("{} failed: {}", about.operation, short(&error.code))
+            (OcsfStatus::Success, _) => format!("{} succeeded", about.operation),
+            (OcsfStatus::Failure, Some(error)) => {
+                format!("{} failed: {}", about.operation, shorten_text(&error.code))
             }
-            (Status::Failure, None) => format!("{} failed", about.operation),
-            (Status::Other(how), _) => format!("{}: {}", about.operation, how.to_lowercase()),
+            (OcsfStatus::Failure, None) => format!("{} failed", about.operation),
+            (OcsfStatus::Other(how), _) => format!("{}: {}", about.operation, how.to_lowercase()),
         };
         told.aos.attempts = sent.map(|sent| sent.attempt);
         told.aos.request_digest = sent.map(|sent| sent.digest.to_string());
@@ -278,64 +302,69 @@ impl<'e> Folding<'e> {
             error: told.status_code.clone(),
             error_message: told.status_detail,
         };
-        let mut activity = self.scene.activity(&about, response);
+        let mut activity = self.builder.activity(&about, response);
         activity.http_request = sent.map(|sent| HttpRequest {
-            http_method: short(sent.method),
+            http_method: shorten_text(sent.method),
             url: Url::parse(sent.url).ok().map(|url| http_url(&url)),
         });
         activity.http_response = code.map(|code| HttpResponse { code });
         let kind = activity_of(sent.map(|sent| sent.method));
-        self.events.push(Event::activity(kind, activity, told));
+        self.events.push(OcsfEvent::activity(kind, activity, told));
     }
 
-    fn moment(&self, event: &api::Event) -> Moment {
-        let uid = self.scene.uid(&format!("event {}", event.seq));
-        Moment { at: event.at, seq: Some(event.seq), uid }
+    fn event_time(&self, event: &api::RunEvent) -> EventTime {
+        let uid = self.builder.stable_uid(&format!("event {}", event.seq));
+        EventTime { at: event.at, seq: Some(event.seq), uid }
     }
 
     /// The subject of an event about a step at this time.
-    fn about(&self, step: &'e str, at: Timestamp, execution_id: Option<Uuid>) -> About<'e> {
+    fn event_subject(
+        &self,
+        step: &'e str,
+        at: Timestamp,
+        execution_id: Option<Uuid>,
+    ) -> EventSubject<'e> {
         let document = self.steps.document_of(step);
         let tool = self.steps.get(step);
         let operation = tool_id(&document.name, step);
         let sent = tool.and_then(|tool| tool.sent);
         let began = tool.map_or(at, |tool| tool.began);
-        About {
+        EventSubject {
             tool: Some(operation.clone()),
             operation,
             document: Some(document),
             step,
             execution_id,
-            span: Some((self.scene.trace.step(step), began, at.max(began))),
+            span: Some((self.builder.trace.step(step), began, at.max(began))),
             destination: sent.and_then(|sent| destination(sent.url, sent.upstream)),
         }
     }
 }
 
 /// The activity of an HTTP method, as far as the method determines it. `POST` may do anything.
-fn activity_of(method: Option<&str>) -> Activity {
+fn activity_of(method: Option<&str>) -> OcsfActivity {
     match method {
-        Some("GET" | "HEAD" | "OPTIONS" | "TRACE" | "QUERY") => Activity::Read,
-        Some("PUT" | "PATCH") => Activity::Update,
-        Some("DELETE") => Activity::Delete,
-        _ => Activity::Other("Tool Call"),
+        Some("GET" | "HEAD" | "OPTIONS" | "TRACE" | "QUERY") => OcsfActivity::Read,
+        Some("PUT" | "PATCH") => OcsfActivity::Update,
+        Some("DELETE") => OcsfActivity::Delete,
+        _ => OcsfActivity::Other("Tool Call"),
     }
 }
 
 /// The title of the code of an error.
-fn title(error: &RunError) -> Option<&'static str> {
-    Kind::of_code(&error.code).map(|kind| kind.code().title)
+fn error_title(error: &RunError) -> Option<&'static str> {
+    ErrorKind::from_code(&error.code).map(|kind| kind.code().title)
 }
 
-fn destination(url: &str, upstream: Option<&str>) -> Option<Destination> {
+fn destination(url: &str, upstream: Option<&str>) -> Option<DestinationEndpoint> {
     let url = Url::parse(url).ok()?;
     let upstream = upstream.and_then(|upstream| Url::parse(upstream).ok());
-    Some(Destination {
-        hostname: short(url.host_str()?),
+    Some(DestinationEndpoint {
+        hostname: shorten_text(url.host_str()?),
         port: url.port_or_known_default(),
         proxy_endpoint: upstream.and_then(|upstream| {
             let port = upstream.port_or_known_default();
-            Some(Proxy { hostname: short(upstream.host_str()?), port })
+            Some(ProxyEndpoint { hostname: shorten_text(upstream.host_str()?), port })
         }),
     })
 }
@@ -343,9 +372,9 @@ fn destination(url: &str, upstream: Option<&str>) -> Option<Destination> {
 fn http_url(url: &Url) -> HttpUrl {
     HttpUrl {
         scheme: url.scheme().to_owned(),
-        hostname: short(url.host_str().unwrap_or_default()),
+        hostname: shorten_text(url.host_str().unwrap_or_default()),
         port: url.port_or_known_default(),
-        path: short(url.path()),
+        path: shorten_text(url.path()),
     }
 }
 

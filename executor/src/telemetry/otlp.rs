@@ -13,8 +13,8 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status, span};
 use prost::Message as _;
 
-use super::span::{Attributes, SpanEvent, SpanKind, Value};
-use super::spans::Trace;
+use super::span::{AttributeValue, Attributes, SpanEvent, SpanKind};
+use super::spans::ExportedTrace;
 
 /// Of the flags of a span: it is known whether its parent is elsewhere.
 const KNOWS_REMOTE: u32 = 0x100;
@@ -25,12 +25,12 @@ const IS_REMOTE: u32 = 0x200;
 const SCHEMA: &str = "https://opentelemetry.io/schemas/1.37.0";
 
 /// A span that is ready to be sent.
-pub(super) type Ready = Span;
+pub(super) type ReadySpan = Span;
 
 /// The spans of a trace, each after its parent.
-pub(super) fn ready(trace: Trace) -> Vec<Ready> {
-    let Trace { context, spans } = trace;
-    let ready = |span: super::span::Span| Ready {
+pub(super) fn ready_spans(trace: ExportedTrace) -> Vec<ReadySpan> {
+    let ExportedTrace { context, spans } = trace;
+    let ready = |span: super::span::Span| ReadySpan {
         trace_id: context.trace.0.to_vec(),
         span_id: span.id.0.to_vec(),
         trace_state: context.state.clone().unwrap_or_default(),
@@ -55,8 +55,8 @@ pub(super) fn ready(trace: Trace) -> Vec<Ready> {
 }
 
 /// The body of one export.
-pub(super) fn encode(service: &str, spans: Vec<Ready>) -> Vec<u8> {
-    let text = |text: &str| Value::Text(text.to_owned());
+pub(super) fn encode(service: &str, spans: Vec<ReadySpan>) -> Vec<u8> {
+    let text = |text: &str| AttributeValue::Text(text.to_owned());
     let version = text(env!("CARGO_PKG_VERSION"));
     let resource = Resource {
         attributes: attributes(vec![("service.name", text(service)), ("service.version", version)]),
@@ -77,7 +77,7 @@ pub(super) fn encode(service: &str, spans: Vec<Ready>) -> Vec<u8> {
 }
 
 /// The number of spans that a receiver rejected, according to its response.
-pub(super) fn rejected(answer: &[u8]) -> u64 {
+pub(super) fn count_rejected(answer: &[u8]) -> u64 {
     let answer = ExportTraceServiceResponse::decode(answer).unwrap_or_default();
     let rejected = answer.partial_success.map_or(0, |partial| partial.rejected_spans);
     u64::try_from(rejected).unwrap_or(0)
@@ -101,7 +101,7 @@ fn event(event: SpanEvent) -> span::Event {
 }
 
 fn attributes(attributes: Attributes) -> Vec<KeyValue> {
-    let pair = |(key, value): (&str, Value)| KeyValue {
+    let pair = |(key, value): (&str, AttributeValue)| KeyValue {
         key: key.to_owned(),
         value: Some(any(value)),
         ..KeyValue::default()
@@ -109,16 +109,16 @@ fn attributes(attributes: Attributes) -> Vec<KeyValue> {
     attributes.into_iter().map(pair).collect()
 }
 
-fn any(value: Value) -> AnyValue {
+fn any(value: AttributeValue) -> AnyValue {
     let text = |text| AnyValue { value: Some(Any::StringValue(text)) };
     match value {
-        Value::Text(one) => text(one),
-        Value::Texts(many) => {
+        AttributeValue::Text(one) => text(one),
+        AttributeValue::Texts(many) => {
             let values = many.into_iter().map(text).collect();
             AnyValue { value: Some(Any::ArrayValue(ArrayValue { values })) }
         }
-        Value::Number(number) => AnyValue { value: Some(Any::IntValue(number)) },
-        Value::Truth(truth) => AnyValue { value: Some(Any::BoolValue(truth)) },
+        AttributeValue::Number(number) => AnyValue { value: Some(Any::IntValue(number)) },
+        AttributeValue::Truth(truth) => AnyValue { value: Some(Any::BoolValue(truth)) },
     }
 }
 

@@ -2,23 +2,23 @@
 //! remembered for its inputs, and about a value that is to be remembered.
 
 use a2s::Principal;
-use a2s::api::{CapabilityRef, Decision, GuardianPhase, TraceContext, TriggerEvent};
+use a2s::api::{CapabilityRef, DecisionRecord, GuardianPhase, TraceContext, TriggerEvent};
 use jiff::Timestamp;
 use uuid::Uuid;
 
 /// The decisions about one of these subjects.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Aside<'a> {
+pub(crate) struct StandaloneDecision<'a> {
     /// The principal that asks for it.
     pub(crate) principal: &'a Principal,
     /// The run that it may become, or else an id of its own.
     pub(crate) id: Uuid,
     /// The subject of the decisions.
-    pub(crate) matter: Matter<'a>,
+    pub(crate) subject: DecisionSubject<'a>,
     /// The decisions, in order.
-    pub(crate) decisions: &'a [Decision],
+    pub(crate) decisions: &'a [DecisionRecord],
     /// True when the subject was rejected.
-    pub(crate) is_refused: bool,
+    pub(crate) is_rejected: bool,
     /// The session, as the guardian sees it.
     pub(crate) session: &'a str,
     /// The capability that is to run.
@@ -31,7 +31,7 @@ pub(crate) struct Aside<'a> {
 
 /// The subject of a decision.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Matter<'a> {
+pub(crate) enum DecisionSubject<'a> {
     /// An event that starts a run.
     Event(&'a TriggerEvent),
     /// So many values that are remembered, before a run uses them.
@@ -42,7 +42,7 @@ pub(crate) enum Matter<'a> {
     Outputs,
 }
 
-impl Matter<'_> {
+impl DecisionSubject<'_> {
     /// The method by which a guardian is asked (AOS).
     pub(super) fn method(self) -> &'static str {
         match self {

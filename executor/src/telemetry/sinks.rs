@@ -2,103 +2,112 @@
 
 use std::time::Duration;
 
-use a2s::api::{DecisionSource, Event, EventKind};
+use a2s::api::{DecisionSource, EventKind, RunEvent};
 
 use super::alarm::{AlarmReceiver, alarm_of};
-use super::export_queue::Queue;
-use super::ocsf::{self, EventFile, EventReceiver, Product};
+use super::export_queue::ExportQueue;
+use super::ocsf::{self, EventFile, EventReceiver, OcsfProduct};
 use super::otlp;
-use super::otlp_exporter::Collector;
-use super::pre_run_decisions::{Aside, Matter};
-use super::spans::{Trace, trace_aside, trace_of};
-use crate::config::Telemetry;
+use super::otlp_exporter::SpanReceiver;
+use super::pre_run_decisions::{DecisionSubject, StandaloneDecision};
+use super::spans::{ExportedTrace, standalone_trace, trace_of};
+use crate::config::TelemetryConfig;
 use crate::error::Error;
 use crate::metrics::Metrics;
 
 /// The configured sinks.
 #[derive(Debug)]
-pub(crate) struct Listeners {
-    spans: Option<Queue<Collector>>,
-    file: Option<Queue<EventFile>>,
-    endpoint: Option<Queue<EventReceiver>>,
-    alarms: Option<Queue<AlarmReceiver>>,
-    product: Product,
+pub(crate) struct TelemetrySinks {
+    spans: Option<ExportQueue<SpanReceiver>>,
+    file: Option<ExportQueue<EventFile>>,
+    endpoint: Option<ExportQueue<EventReceiver>>,
+    alarms: Option<ExportQueue<AlarmReceiver>>,
+    product: OcsfProduct,
 }
 
-impl Listeners {
+impl TelemetrySinks {
     /// Opens the sinks of the configuration. The file is opened; nothing is sent to the others yet.
     ///
     /// # Errors
     /// When one of them cannot be used.
-    pub(crate) fn open(config: &Telemetry, metrics: &Metrics) -> Result<Self, Error> {
-        let Telemetry { export, ocsf_file, ocsf_endpoint, alarm, service, propagate: _ } = config;
-        let spans = export.as_ref().map(|export| Collector::new(export, service)).transpose()?;
-        let file = ocsf_file.as_ref().map(EventFile::open).transpose()?;
+    pub(crate) fn open(config: &TelemetryConfig, metrics: &Metrics) -> Result<Self, Error> {
+        let TelemetryConfig {
+            spans: export,
+            ocsf_file,
+            ocsf_endpoint,
+            alarm,
+            service,
+            propagate: _,
+        } = config;
+        let spans = export.as_ref().map(|export| SpanReceiver::new(export, service)).transpose()?;
+        let file = ocsf_file.as_ref().map(EventFile::open_for_append).transpose()?;
         let endpoint = ocsf_endpoint.as_ref().map(EventReceiver::new).transpose()?;
         let alarms = alarm.as_ref().map(AlarmReceiver::new).transpose()?;
         Ok(Self {
-            alarms: alarms.map(|taker| Queue::to(taker, metrics.alarms())),
-            spans: spans.map(|taker| Queue::to(taker, metrics.spans())),
-            file: file.map(|taker| Queue::to(taker, metrics.security_events("file"))),
-            endpoint: endpoint.map(|taker| Queue::to(taker, metrics.security_events("http"))),
-            product: Product { service: service.clone() },
+            alarms: alarms.map(|taker| ExportQueue::new(taker, metrics.alarm_counters())),
+            spans: spans.map(|taker| ExportQueue::new(taker, metrics.span_counters())),
+            file: file
+                .map(|taker| ExportQueue::new(taker, metrics.security_event_counters("file"))),
+            endpoint: endpoint
+                .map(|taker| ExportQueue::new(taker, metrics.security_event_counters("http"))),
+            product: OcsfProduct { service: service.clone() },
         })
     }
 
     /// Returns true when runs are recorded as traces.
-    pub(crate) fn take_spans(&self) -> bool {
+    pub(crate) fn exports_spans(&self) -> bool {
         self.spans.is_some()
     }
 
     /// Returns true when there is any sink for runs.
-    pub(crate) fn is_anybody_there(&self) -> bool {
-        self.spans.is_some() || self.alarms.is_some() || self.take_security_events()
+    pub(crate) fn has_sinks(&self) -> bool {
+        self.spans.is_some() || self.alarms.is_some() || self.exports_security_events()
     }
 
-    fn take_security_events(&self) -> bool {
+    fn exports_security_events(&self) -> bool {
         self.file.is_some() || self.endpoint.is_some()
     }
 
     /// Reports a run that is over or waits for a person. Data that was reported when it waited before is
     /// not reported again. Never waits.
-    pub(crate) fn tell_run(&self, events: &[Event]) {
+    pub(crate) fn export_run(&self, events: &[RunEvent]) {
         let is_over =
             events.last().is_some_and(|event| matches!(event.kind, EventKind::RunFinished { .. }));
         if let Some(spans) = self.spans.as_ref().filter(|_| is_over) {
-            let trace = trace_of(events).filter(Trace::is_sampled);
-            trace.into_iter().for_each(|trace| spans.offer(otlp::ready(trace)));
+            let trace = trace_of(events).filter(ExportedTrace::is_sampled);
+            trace.into_iter().for_each(|trace| spans.enqueue(otlp::ready_spans(trace)));
         }
         if let Some(alarms) = &self.alarms {
-            alarms.offer(alarm_of(events).into_iter().collect());
+            alarms.enqueue(alarm_of(events).into_iter().collect());
         }
-        if self.take_security_events() {
-            self.offer(&ocsf::events_of_run(events, &self.product));
+        if self.exports_security_events() {
+            self.enqueue_events(&ocsf::events_of_run(events, &self.product));
         }
     }
 
     /// Reports a decision without a run. Never waits.
-    pub(crate) fn tell_aside(&self, aside: &Aside<'_>) {
+    pub(crate) fn export_decision(&self, aside: &StandaloneDecision<'_>) {
         if aside.decisions.iter().all(|said| said.source == DecisionSource::Unguarded) {
             return;
         }
         // What a run comes of, the run's trace tells.
-        let is_alone = aside.is_refused || matches!(aside.matter, Matter::Remembered);
+        let is_alone = aside.is_rejected || matches!(aside.subject, DecisionSubject::Remembered);
         if let Some(spans) = self.spans.as_ref().filter(|_| is_alone) {
-            let trace = Some(trace_aside(aside)).filter(Trace::is_sampled);
-            trace.into_iter().for_each(|trace| spans.offer(otlp::ready(trace)));
+            let trace = Some(standalone_trace(aside)).filter(ExportedTrace::is_sampled);
+            trace.into_iter().for_each(|trace| spans.enqueue(otlp::ready_spans(trace)));
         }
-        if self.take_security_events() {
-            self.offer(&ocsf::events_aside(aside, &self.product));
+        if self.exports_security_events() {
+            self.enqueue_events(&ocsf::standalone_events(aside, &self.product));
         }
     }
 
-    fn offer(&self, events: &[ocsf::Event]) {
+    fn enqueue_events(&self, events: &[ocsf::OcsfEvent]) {
         let lines: Vec<_> = events.iter().filter_map(ocsf::line).collect();
         if let Some(file) = &self.file {
-            file.offer(lines.clone());
+            file.enqueue(lines.clone());
         }
         if let Some(endpoint) = &self.endpoint {
-            endpoint.offer(lines);
+            endpoint.enqueue(lines);
         }
     }
 

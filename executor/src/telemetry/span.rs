@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use url::Url;
 
 use super::context::SpanId;
-use a2s::one_line;
+use a2s::to_single_line;
 
 /// The most span events of one span; OpenTelemetry's own default.
 const MAX_EVENTS: usize = 128;
@@ -53,10 +53,10 @@ pub(super) enum SpanKind {
 }
 
 /// The attributes of a span or an event, by name.
-pub(super) type Attributes = Vec<(&'static str, Value)>;
+pub(super) type Attributes = Vec<(&'static str, AttributeValue)>;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value {
+pub(super) enum AttributeValue {
     Text(String),
     Texts(Vec<String>),
     Number(i64),
@@ -68,7 +68,7 @@ impl Span {
         Self {
             id,
             parent,
-            name: short(name),
+            name: shorten_text(name),
             kind: SpanKind::Internal,
             start,
             end: None,
@@ -80,7 +80,7 @@ impl Span {
     }
 
     /// Sets an attribute, in place of an earlier one with this name.
-    pub(super) fn put(&mut self, name: &'static str, value: Value) {
+    pub(super) fn set_attribute(&mut self, name: &'static str, value: AttributeValue) {
         match self.attributes.iter_mut().find(|(known, _)| *known == name) {
             Some((_, known)) => *known = value,
             None => self.attributes.push((name, value)),
@@ -88,21 +88,21 @@ impl Span {
     }
 
     /// Names the principal that it belongs to.
-    pub(super) fn name_principal(&mut self, principal: &Principal) {
-        self.put("enduser.id", text(principal.user_id()));
+    pub(super) fn set_principal(&mut self, principal: &Principal) {
+        self.set_attribute("enduser.id", text(principal.user_id()));
         if let Some(token) = principal.caller_id() {
-            self.put("a2s.caller.id", text(token));
+            self.set_attribute("a2s.caller.id", text(token));
         }
     }
 
-    pub(super) fn describe(&mut self, capability: &CapabilityRef) {
-        self.put("a2s.capability.name", text(&capability.name));
-        self.put("a2s.capability.version", text(&capability.version));
-        self.put("a2s.capability.digest", text(&capability.checksum));
+    pub(super) fn set_capability(&mut self, capability: &CapabilityRef) {
+        self.set_attribute("a2s.capability.name", text(&capability.name));
+        self.set_attribute("a2s.capability.version", text(&capability.version));
+        self.set_attribute("a2s.capability.digest", text(&capability.checksum));
     }
 
     /// It is a request (HTTP semantic conventions). The address goes without what its query says.
-    pub(super) fn request(
+    pub(super) fn set_request(
         &mut self,
         attempt: u32,
         method: &str,
@@ -111,14 +111,14 @@ impl Span {
     ) {
         self.kind = SpanKind::Client;
         if KNOWN_METHODS.contains(&method) {
-            self.put("http.request.method", text(method));
+            self.set_attribute("http.request.method", text(method));
         } else {
             "HTTP".clone_into(&mut self.name);
-            self.put("http.request.method", text("_OTHER"));
-            self.put("http.request.method_original", text(method));
+            self.set_attribute("http.request.method", text("_OTHER"));
+            self.set_attribute("http.request.method_original", text(method));
         }
         if attempt > 1 {
-            self.put("http.request.resend_count", number(attempt - 1));
+            self.set_attribute("http.request.resend_count", number(attempt - 1));
         }
         let Ok(mut url) = Url::parse(url) else { return };
         if url.query().is_some() {
@@ -129,16 +129,16 @@ impl Span {
                 pairs.append_pair(name, "REDACTED");
             });
         }
-        self.put("url.full", text(&url));
-        self.put("server.address", text(url.host_str().unwrap_or_default()));
+        self.set_attribute("url.full", text(&url));
+        self.set_attribute("server.address", text(url.host_str().unwrap_or_default()));
         self.attributes.extend(url.port_or_known_default().map(|p| ("server.port", number(p))));
         let upstream = upstream.and_then(|upstream| Url::parse(upstream).ok());
         if let Some(host) = upstream.as_ref().and_then(Url::host_str) {
-            self.put("a2s.upstream", text(host));
+            self.set_attribute("a2s.upstream", text(host));
         }
     }
 
-    pub(super) fn tell(&mut self, at: Timestamp, name: &'static str, attributes: Attributes) {
+    pub(super) fn add_event(&mut self, at: Timestamp, name: &'static str, attributes: Attributes) {
         if self.events.len() < MAX_EVENTS {
             self.events.push(SpanEvent { at, name, attributes });
         } else {
@@ -146,8 +146,8 @@ impl Span {
         }
     }
 
-    pub(super) fn fail(&mut self, code: String) {
-        self.put("error.type", text(&code));
+    pub(super) fn set_error(&mut self, code: String) {
+        self.set_attribute("error.type", text(&code));
         self.error = Some(code);
     }
 
@@ -157,14 +157,14 @@ impl Span {
     }
 }
 
-pub(super) fn text<T: ToString + ?Sized>(value: &T) -> Value {
-    Value::Text(short(&value.to_string()))
+pub(super) fn text<T: ToString + ?Sized>(value: &T) -> AttributeValue {
+    AttributeValue::Text(shorten_text(&value.to_string()))
 }
 
-pub(super) fn short(text: &str) -> String {
-    one_line(text, MAX_TEXT)
+pub(super) fn shorten_text(text: &str) -> String {
+    to_single_line(text, MAX_TEXT)
 }
 
-pub(super) fn number(value: impl TryInto<i64>) -> Value {
-    Value::Number(value.try_into().unwrap_or(i64::MAX))
+pub(super) fn number(value: impl TryInto<i64>) -> AttributeValue {
+    AttributeValue::Number(value.try_into().unwrap_or(i64::MAX))
 }

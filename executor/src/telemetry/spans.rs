@@ -22,20 +22,20 @@
 mod standalone_span;
 
 use a2s::api::{
-    CapabilityRef, Decision, DecisionSource, ErrorHandlerKind, Event, EventKind, GuardianInfo,
-    GuardianPhase, RequestPurpose, RunError, RunStarted, StepResolution,
+    CapabilityRef, DecisionRecord, DecisionSource, ErrorHandlerKind, EventKind, GuardianInfo,
+    GuardianPhase, RequestPurpose, RunError, RunEvent, RunStarted, StepResolution,
 };
 use jiff::Timestamp;
 
 use super::context::RunTrace;
-use super::pre_run_decisions::Matter;
-use super::span::{Attributes, Span, SpanKind, Value, number, short, text};
-use super::step_tracker::Steps;
-use crate::error::Kind;
-use crate::gate::{agent, tool_id};
+use super::pre_run_decisions::DecisionSubject;
+use super::span::{AttributeValue, Attributes, Span, SpanKind, number, shorten_text, text};
+use super::step_tracker::StepTracker;
+use crate::error::ErrorKind;
+use crate::gate::{executor_agent, tool_id};
 
-use standalone_span::span_about;
-pub(crate) use standalone_span::trace_aside;
+use standalone_span::decision_span;
+pub(crate) use standalone_span::standalone_trace;
 
 /// The operation of a task step (`GenAI` semantic conventions).
 const EXECUTE_TOOL: &str = "execute_tool";
@@ -46,7 +46,7 @@ const OFF: &str = "off";
 
 /// A run as a system that traces sees it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Trace {
+pub(crate) struct ExportedTrace {
     pub(super) context: RunTrace,
     /// The spans, each after its parent.
     pub(super) spans: Vec<Span>,
@@ -54,7 +54,7 @@ pub(crate) struct Trace {
 
 /// The trace that the events of a run describe, from the first one on. Spans that have not ended are left
 /// out. `None` when the first event is missing.
-pub(crate) fn trace_of(events: &[Event]) -> Option<Trace> {
+pub(crate) fn trace_of(events: &[RunEvent]) -> Option<ExportedTrace> {
     let (first, rest) = events.split_first()?;
     let EventKind::RunStarted(started) = &first.kind else { return None };
     let RunStarted {
@@ -68,7 +68,7 @@ pub(crate) fn trace_of(events: &[Event]) -> Option<Trace> {
         recalled,
         ..
     } = &**started;
-    let context = RunTrace::of(first.run, trace.as_deref(), true);
+    let context = RunTrace::from_caller(first.run, trace.as_deref(), true);
     let mut root = Span::new(context.root(), context.parent, "acs.turn", first.at);
     if context.parent.is_some() {
         root.kind = SpanKind::Server;
@@ -80,28 +80,29 @@ pub(crate) fn trace_of(events: &[Event]) -> Option<Trace> {
         ("gen_ai.conversation.id", text(session)),
     ];
     if let Some(principal) = principal {
-        root.name_principal(principal);
+        root.set_principal(principal);
     }
-    root.attributes.extend(guardians(guarding));
-    root.describe(capability);
+    root.attributes.extend(guardian_attributes(guarding));
+    root.set_capability(capability);
     let mut spans = vec![root];
     let parent = Some(context.root());
     let matters = [
-        trigger.as_deref().map(|event| (GuardianPhase::Trigger, Matter::Event(event))),
-        (!recalled.is_empty()).then_some((GuardianPhase::Memory, Matter::Recalled(recalled.len()))),
+        trigger.as_deref().map(|event| (GuardianPhase::Trigger, DecisionSubject::Event(event))),
+        (!recalled.is_empty())
+            .then_some((GuardianPhase::Memory, DecisionSubject::Recalled(recalled.len()))),
     ];
     for (phase, matter) in matters.into_iter().flatten() {
         let said = decisions.iter().filter(|decision| decision.phase == phase);
-        spans.push(span_about(&context, parent, &matter, first.at, said));
+        spans.push(decision_span(&context, parent, &matter, first.at, said));
     }
-    let mut folding = Folding { context, spans, steps: Steps::of(capability) };
+    let mut folding = TraceBuilder { context, spans, steps: StepTracker::new(capability) };
     rest.iter().for_each(|event| folding.apply(event));
-    let Folding { context, mut spans, .. } = folding;
+    let TraceBuilder { context, mut spans, .. } = folding;
     spans.retain(|span| span.end.is_some());
-    Some(Trace { context, spans })
+    Some(ExportedTrace { context, spans })
 }
 
-impl Trace {
+impl ExportedTrace {
     /// Returns true when the trace is to be exported. If the caller's system does not record a trace, its
     /// beginning could not be found, so it is not exported.
     pub(crate) fn is_sampled(&self) -> bool {
@@ -109,15 +110,15 @@ impl Trace {
     }
 }
 
-struct Folding<'e> {
+struct TraceBuilder<'e> {
     context: RunTrace,
     /// The run first.
     spans: Vec<Span>,
-    steps: Steps<'e, Open>,
+    steps: StepTracker<'e, OpenStep>,
 }
 
 /// A step: where its spans are among all.
-struct Open {
+struct OpenStep {
     span: usize,
     /// The last request that was sent: its attempt, and the number of its redirect.
     sent: (u32, u32),
@@ -128,16 +129,16 @@ struct Open {
     answered: Option<Timestamp>,
 }
 
-impl<'e> Folding<'e> {
-    fn apply(&mut self, event: &'e Event) {
+impl<'e> TraceBuilder<'e> {
+    fn apply(&mut self, event: &'e RunEvent) {
         let at = event.at;
         match &event.kind {
             EventKind::RunStarted(_) => {}
-            EventKind::RunQueued {} => self.spans[0].tell(at, "a2s.queued", vec![]),
+            EventKind::RunQueued {} => self.spans[0].add_event(at, "a2s.queued", vec![]),
             EventKind::RunResumed {} => {
                 let open: Vec<_> = self.steps.iter().filter_map(|(_, step)| step.attempt).collect();
-                open.into_iter().for_each(|attempt| self.give_up(attempt, at, "interrupted"));
-                self.spans[0].tell(at, "a2s.resumed", vec![]);
+                open.into_iter().for_each(|attempt| self.end_attempt(attempt, at, "interrupted"));
+                self.spans[0].add_event(at, "a2s.resumed", vec![]);
             }
             EventKind::StepStarted { step, kind, capability } => {
                 self.begin(step, kind, capability.as_ref(), at);
@@ -148,13 +149,17 @@ impl<'e> Folding<'e> {
                 // It calls no tool itself; its iterations do.
                 "a2s.for_each".clone_into(&mut span.name);
                 span.attributes.retain(|(name, _)| !name.starts_with("gen_ai."));
-                span.put("a2s.items", number(*items));
+                span.set_attribute("a2s.items", number(*items));
             }
             EventKind::BranchTaken { step, value } => {
-                self.span(step).tell(at, "a2s.branch", vec![("a2s.value", Value::Truth(*value))]);
+                self.span(step).add_event(
+                    at,
+                    "a2s.branch",
+                    vec![("a2s.value", AttributeValue::Truth(*value))],
+                );
             }
             EventKind::Decided { step, execution_id, decision } => {
-                let told = told(decision);
+                let told = decision_attributes(decision);
                 let (span, id) = match decision.phase {
                     GuardianPhase::Result | GuardianPhase::McpInbound => {
                         (self.result(step, at), "acs.request_id_ref")
@@ -164,14 +169,14 @@ impl<'e> Folding<'e> {
                     | GuardianPhase::Trigger
                     | GuardianPhase::Memory => (self.span(step), "gen_ai.tool.call.id"),
                 };
-                span.put(id, text(execution_id));
-                span.tell(at, "acs.decision", told);
+                span.set_attribute(id, text(execution_id));
+                span.add_event(at, "acs.decision", told);
             }
             EventKind::Throttled { step, host, reason, wait_ms } => {
                 let mut told =
                     vec![("server.address", text(host)), ("a2s.reason", text(reason.as_str()))];
                 told.extend(wait_ms.map(|time| ("a2s.wait_ms", number(time))));
-                self.span(step).tell(at, "a2s.throttled", told);
+                self.span(step).add_event(at, "a2s.throttled", told);
             }
             EventKind::Requesting { step, purpose, method, url, .. } => {
                 let host = url::Url::parse(url).ok();
@@ -185,7 +190,7 @@ impl<'e> Folding<'e> {
                     ("http.request.method", text(method)),
                     ("a2s.purpose", text(purpose)),
                 ];
-                self.span(step).tell(at, "a2s.requesting", told);
+                self.span(step).add_event(at, "a2s.requesting", told);
             }
             EventKind::TokenRequested {
                 step, host, scheme, renewed, duration_ms, failure, ..
@@ -193,12 +198,12 @@ impl<'e> Folding<'e> {
                 let mut told = vec![
                     ("server.address", text(host)),
                     ("a2s.scheme", text(scheme)),
-                    ("a2s.renewed", Value::Truth(*renewed)),
+                    ("a2s.renewed", AttributeValue::Truth(*renewed)),
                     ("a2s.duration_ms", number(*duration_ms)),
                 ];
                 let failure = failure.as_ref();
                 told.extend(failure.map(|failure| ("error.type", text(&failure.code))));
-                self.span(step).tell(at, "a2s.token", told);
+                self.span(step).add_event(at, "a2s.token", told);
             }
             EventKind::SessionOpened { step, host, revision, duration_ms, failure, .. } => {
                 let mut told =
@@ -207,7 +212,7 @@ impl<'e> Folding<'e> {
                 told.extend(revision.map(|revision| ("mcp.protocol.version", text(revision))));
                 let failure = failure.as_ref();
                 told.extend(failure.map(|failure| ("error.type", text(&failure.code))));
-                self.span(step).tell(at, "a2s.session", told);
+                self.span(step).add_event(at, "a2s.session", told);
             }
             EventKind::Sending {
                 step,
@@ -233,10 +238,10 @@ impl<'e> Folding<'e> {
                 };
                 let mut span = Span::new(id, parent, method, at);
                 if let Some(hop) = redirect {
-                    span.put("a2s.redirect", number(*hop));
+                    span.set_attribute("a2s.redirect", number(*hop));
                 }
-                span.request(*attempt, method, url, upstream.as_deref());
-                span.put("a2s.request_digest", text(request_digest));
+                span.set_request(*attempt, method, url, upstream.as_deref());
+                span.set_attribute("a2s.request_digest", text(request_digest));
                 self.spans.push(span);
             }
             EventKind::Received { step, status, bytes, .. } => {
@@ -244,23 +249,23 @@ impl<'e> Folding<'e> {
                 open.answered = Some(at);
                 let Some(attempt) = open.attempt.take() else { return };
                 let span = &mut self.spans[attempt];
-                span.put("http.response.status_code", number(*status));
-                span.put("http.response.body.size", number(*bytes));
+                span.set_attribute("http.response.status_code", number(*status));
+                span.set_attribute("http.response.body.size", number(*bytes));
                 // Of a client's span (HTTP semantic conventions, status).
                 if *status >= 400 {
-                    span.fail(status.to_string());
+                    span.set_error(status.to_string());
                 }
                 span.finish(at);
             }
             EventKind::Warned { step, warning } => {
                 let told = vec![("a2s.code", text(&warning.code))];
-                self.span(step).tell(at, "a2s.warning", told);
+                self.span(step).add_event(at, "a2s.warning", told);
             }
             EventKind::Retrying { step, attempt, pause_ms, .. } => {
-                self.give_up_last(step, at, "_OTHER");
+                self.end_unanswered(step, at, "_OTHER");
                 let told =
                     vec![("a2s.attempt", number(*attempt)), ("a2s.pause_ms", number(*pause_ms))];
-                self.span(step).tell(at, "a2s.retry", told);
+                self.span(step).add_event(at, "a2s.retry", told);
             }
             EventKind::StepFinished { step, duration_ms, .. } => {
                 self.end(step, at, None, Some(*duration_ms));
@@ -270,7 +275,7 @@ impl<'e> Folding<'e> {
             }
             EventKind::StepSkipped { step, .. } => {
                 let told = vec![("a2s.step", text(step))];
-                self.span(step).tell(at, "a2s.skipped", told);
+                self.span(step).add_event(at, "a2s.skipped", told);
             }
             EventKind::StepResolved { step, decision, .. } => {
                 let (decision, ends) = match decision {
@@ -278,8 +283,12 @@ impl<'e> Folding<'e> {
                     StepResolution::Skip => ("skip", true),
                     StepResolution::Set => ("set", true),
                 };
-                self.give_up_last(step, at, "interrupted");
-                self.span(step).tell(at, "a2s.resolved", vec![("a2s.decision", text(decision))]);
+                self.end_unanswered(step, at, "interrupted");
+                self.span(step).add_event(
+                    at,
+                    "a2s.resolved",
+                    vec![("a2s.decision", text(decision))],
+                );
                 if ends {
                     self.end(step, at, None, None);
                 }
@@ -290,24 +299,24 @@ impl<'e> Folding<'e> {
                     ErrorHandlerKind::Catch => "catch",
                 };
                 if let Some(open) = self.steps.get(step) {
-                    self.spans[open.span].put("a2s.handled", text(by));
+                    self.spans[open.span].set_attribute("a2s.handled", text(by));
                 }
             }
             EventKind::ApprovalRequested { step, guardian, id, .. } => {
                 let told = vec![("a2s.guardian", text(guardian)), ("a2s.approval", text(id))];
-                self.span(step).tell(at, "a2s.approval_requested", told);
+                self.span(step).add_event(at, "a2s.approval_requested", told);
             }
             EventKind::RunWaiting { error } => {
-                self.spans[0].tell(at, "a2s.waiting", vec![("error.type", text(&error.code))]);
+                self.spans[0].add_event(at, "a2s.waiting", vec![("error.type", text(&error.code))]);
             }
             EventKind::RunFinished { status, error, .. } => {
                 let (root, steps) = (&mut self.spans[0], self.steps.len());
-                root.put("a2s.run.status", text(status.as_str()));
+                root.set_attribute("a2s.run.status", text(status.as_str()));
                 let outcome = if error.is_some() { "error" } else { "completed" };
-                root.put("acs.turn.outcome", text(outcome));
-                root.put("acs.turn.step_count", number(steps));
+                root.set_attribute("acs.turn.outcome", text(outcome));
+                root.set_attribute("acs.turn.step_count", number(steps));
                 if let Some(error) = error {
-                    root.fail(error.code.clone());
+                    root.set_error(error.code.clone());
                 }
                 // What was still under way will never tell how it ended.
                 self.spans.iter_mut().for_each(|span| span.finish(at));
@@ -320,7 +329,7 @@ impl<'e> Folding<'e> {
         if self.steps.contains(path) {
             return;
         }
-        let around = self.steps.around(path).map_or(0, |(_, step)| step.kept.span);
+        let around = self.steps.find_parent(path).map_or(0, |(_, step)| step.state.span);
         let (parent, document) = (self.spans[around].id, self.steps.document_of(path));
         let tool = tool_id(&document.name, path);
         let calls = format!("{EXECUTE_TOOL} {tool}");
@@ -333,20 +342,20 @@ impl<'e> Folding<'e> {
             _ => "a2s.step",
         };
         let mut span = Span::new(self.context.step(path), Some(parent), name, at);
-        span.put("a2s.step", text(path));
+        span.set_attribute("a2s.step", text(path));
         if kind == "task" {
-            span.put("gen_ai.operation.name", text(EXECUTE_TOOL));
-            span.put("gen_ai.tool.name", text(&tool));
+            span.set_attribute("gen_ai.operation.name", text(EXECUTE_TOOL));
+            span.set_attribute("gen_ai.tool.name", text(&tool));
             // A tool that calls services of others for the agent.
-            span.put("gen_ai.tool.type", text("extension"));
-            span.put("gen_ai.agent.name", text(&agent().name));
-            span.put("acs.capability", text(&document.name));
-            span.put("acs.tool.version", text(&document.version));
+            span.set_attribute("gen_ai.tool.type", text("extension"));
+            span.set_attribute("gen_ai.agent.name", text(&executor_agent().name));
+            span.set_attribute("acs.capability", text(&document.name));
+            span.set_attribute("acs.tool.version", text(&document.version));
         }
         if let Some(uses) = uses {
-            span.describe(uses);
+            span.set_capability(uses);
         }
-        let open = Open {
+        let open = OpenStep {
             span: self.spans.len(),
             sent: (0, 0),
             attempt: None,
@@ -380,63 +389,63 @@ impl<'e> Folding<'e> {
     /// A step ended, and with it all that belongs to it.
     fn end(&mut self, path: &str, at: Timestamp, error: Option<&RunError>, took: Option<u64>) {
         let code = error.map(|error| error.code.as_str());
-        self.give_up_last(path, at, code.unwrap_or("_OTHER"));
+        self.end_unanswered(path, at, code.unwrap_or("_OTHER"));
         let Some(open) = self.steps.get(path) else { return };
         if let Some(result) = open.result {
             let span = &mut self.spans[result];
-            span.put("acs.exit_status", text(exit_status(code)));
+            span.set_attribute("acs.exit_status", text(exit_status(code)));
             if let Some(took) = took {
-                span.put("acs.duration_ms", number(took));
+                span.set_attribute("acs.duration_ms", number(took));
             }
             if let Some(code) = code {
-                span.fail(code.to_owned());
+                span.set_error(code.to_owned());
             }
             span.finish(at);
         }
         let span = &mut self.spans[open.span];
         if let Some(code) = code {
-            span.fail(code.to_owned());
+            span.set_error(code.to_owned());
         }
         span.finish(at);
     }
 
     /// The last request of a step had no answer.
-    fn give_up_last(&mut self, path: &str, at: Timestamp, why: &str) {
+    fn end_unanswered(&mut self, path: &str, at: Timestamp, why: &str) {
         let attempt = self.steps.get_mut(path).and_then(|open| open.attempt.take());
         if let Some(attempt) = attempt {
-            self.give_up(attempt, at, why);
+            self.end_attempt(attempt, at, why);
         }
     }
 
-    fn give_up(&mut self, attempt: usize, at: Timestamp, why: &str) {
+    fn end_attempt(&mut self, attempt: usize, at: Timestamp, why: &str) {
         let span = &mut self.spans[attempt];
         if span.end.is_none() {
-            span.fail(why.to_owned());
+            span.set_error(why.to_owned());
             span.finish(at);
         }
     }
 
     /// The span of a step, or of the step around it when it never began.
     fn span(&mut self, path: &str) -> &mut Span {
-        let around = || self.steps.around(path).map(|(_, step)| &step.kept);
+        let around = || self.steps.find_parent(path).map(|(_, step)| &step.state);
         let index = self.steps.get(path).or_else(around).map_or(0, |open| open.span);
         &mut self.spans[index]
     }
 }
 
 /// A decision as a span event.
-fn told(decision: &Decision) -> Attributes {
+fn decision_attributes(decision: &DecisionRecord) -> Attributes {
     let mut told = vec![
         ("acs.decision", text(&decision.decision)),
         ("acs.evaluator", text(decision.guardian.as_deref().unwrap_or(OFF))),
         ("a2s.decision.source", text(decision.source.as_str())),
     ];
-    if is_reasoned(decision) {
+    if needs_reason(decision) {
         told.push(("acs.reasoning", text(&decision.message)));
     }
     if !decision.reason_codes.is_empty() {
-        let codes = decision.reason_codes.iter().map(|code| short(code)).collect();
-        told.push(("acs.reason_codes", Value::Texts(codes)));
+        let codes = decision.reason_codes.iter().map(|code| shorten_text(code)).collect();
+        told.push(("acs.reason_codes", AttributeValue::Texts(codes)));
     }
     if !decision.changes.is_empty() {
         told.push(("a2s.decision.changes", number(decision.changes.len())));
@@ -445,15 +454,15 @@ fn told(decision: &Decision) -> Attributes {
 }
 
 /// Returns true when the reason is of interest, because the decision is not a plain `allow`.
-fn is_reasoned(decision: &Decision) -> bool {
+fn needs_reason(decision: &DecisionRecord) -> bool {
     let is_yes = decision.decision == "allow" && decision.source == DecisionSource::Guardian;
     !is_yes && decision.source != DecisionSource::Unguarded && !decision.message.is_empty()
 }
 
 /// The guardians of a run, and their fail modes.
-fn guardians(guarding: &[GuardianInfo]) -> Attributes {
+fn guardian_attributes(guarding: &[GuardianInfo]) -> Attributes {
     let names: Vec<_> = guarding.iter().map(|guarding| guarding.guardian.as_str()).collect();
-    let fails: Vec<_> = guarding.iter().map(GuardianInfo::fail_words).collect();
+    let fails: Vec<_> = guarding.iter().map(GuardianInfo::describe_fail_mode).collect();
     let or = |text: String, nobody: &str| if text.is_empty() { nobody.to_owned() } else { text };
     vec![
         ("a2s.guardian", text(&or(names.join(", "), OFF))),
@@ -464,9 +473,9 @@ fn guardians(guarding: &[GuardianInfo]) -> Attributes {
 /// The Agent Control Standard's word for how a tool's call ended.
 fn exit_status(code: Option<&str>) -> &'static str {
     let Some(code) = code else { return "success" };
-    match Kind::of_code(code) {
+    match ErrorKind::from_code(code) {
         Some(kind) if kind.is_denial() => "blocked",
-        Some(Kind::Timeout | Kind::StepTimeout) => "timeout",
+        Some(ErrorKind::Timeout | ErrorKind::StepTimeout) => "timeout",
         _ => "failure",
     }
 }

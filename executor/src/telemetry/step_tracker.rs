@@ -2,25 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use a2s::api::{CapabilityRef, around};
+use a2s::api::{CapabilityRef, parent_path};
 
 /// Steps by path, each with what its account keeps of it.
-pub(super) struct Steps<'e, T> {
+pub(super) struct StepTracker<'e, T> {
     /// The capability that runs.
     root: &'e CapabilityRef,
-    begun: BTreeMap<&'e str, Step<'e, T>>,
+    begun: BTreeMap<&'e str, TrackedStep<'e, T>>,
 }
 
 /// A step that has begun.
-pub(super) struct Step<'e, T> {
+pub(super) struct TrackedStep<'e, T> {
     /// The capability with the document that has the steps below it.
-    below: &'e CapabilityRef,
-    pub(super) kept: T,
+    document: &'e CapabilityRef,
+    pub(super) state: T,
 }
 
-impl<'e, T> Steps<'e, T> {
+impl<'e, T> StepTracker<'e, T> {
     /// None of a run of `root`.
-    pub(super) fn of(root: &'e CapabilityRef) -> Self {
+    pub(super) fn new(root: &'e CapabilityRef) -> Self {
         Self { root, begun: BTreeMap::new() }
     }
 
@@ -37,31 +37,31 @@ impl<'e, T> Steps<'e, T> {
     /// A step began, which uses a capability or does not.
     pub(super) fn begin(&mut self, path: &'e str, uses: Option<&'e CapabilityRef>, kept: T) {
         let below = uses.unwrap_or_else(|| self.document_of(path));
-        self.begun.insert(path, Step { below, kept });
+        self.begun.insert(path, TrackedStep { document: below, state: kept });
     }
 
     /// The capability whose document has the step.
     pub(super) fn document_of(&self, path: &str) -> &'e CapabilityRef {
-        self.around(path).map_or(self.root, |(_, step)| step.below)
+        self.find_parent(path).map_or(self.root, |(_, step)| step.document)
     }
 
     /// The nearest step around a path that has begun.
-    pub(super) fn around(&self, path: &str) -> Option<(&'e str, &Step<'e, T>)> {
-        let mut outwards = std::iter::successors(around(path), |path| around(path));
+    pub(super) fn find_parent(&self, path: &str) -> Option<(&'e str, &TrackedStep<'e, T>)> {
+        let mut outwards = std::iter::successors(parent_path(path), |path| parent_path(path));
         let (path, step) = outwards.find_map(|path| self.begun.get_key_value(path))?;
         Some((*path, step))
     }
 
     pub(super) fn get(&self, path: &str) -> Option<&T> {
-        self.begun.get(path).map(|step| &step.kept)
+        self.begun.get(path).map(|step| &step.state)
     }
 
     pub(super) fn get_mut(&mut self, path: &str) -> Option<&mut T> {
-        self.begun.get_mut(path).map(|step| &mut step.kept)
+        self.begun.get_mut(path).map(|step| &mut step.state)
     }
 
     /// All of them, in order of path.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&'e str, &T)> {
-        self.begun.iter().map(|(path, step)| (*path, &step.kept))
+        self.begun.iter().map(|(path, step)| (*path, &step.state))
     }
 }

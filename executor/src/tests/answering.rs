@@ -1,6 +1,6 @@
 //! Answers that are not as their operation declares them: `check_answers`, through a whole run.
 
-use a2s::api::{ErrorHandlerKind, Event, EventKind, Run, RunStatus, Warning};
+use a2s::api::{ErrorHandlerKind, EventKind, Run, RunEvent, RunStatus, StepWarning};
 use serde_json::{Value, json};
 
 use super::world::{
@@ -31,13 +31,13 @@ const TOLD: &str = "the answer is not as the operation declares it: `.counts[1]`
 
 async fn world(check: ResponseValidation) -> World {
     let mut world = World::new().await;
-    world.config.check_answers = check;
+    world.config.response_validation = check;
     world.service.answer("/counts", json!({"counts": [1, "a secret"]}));
     world
 }
 
 /// Runs one step that asks for the counts.
-async fn count(world: &World, method: &str, more: Value) -> (Run, Vec<Event>) {
+async fn count(world: &World, method: &str, more: Value) -> (Run, Vec<RunEvent>) {
     world.registry.publish_newer(
         "Count",
         &json!({"execution": sequence(json!([counting("count", method, more)]))}),
@@ -48,7 +48,7 @@ async fn count(world: &World, method: &str, more: Value) -> (Run, Vec<Event>) {
     (run, events)
 }
 
-fn warnings(events: &[Event]) -> Vec<(&str, &Warning)> {
+fn warnings(events: &[RunEvent]) -> Vec<(&str, &StepWarning)> {
     let warned = events.iter().filter_map(|event| match &event.kind {
         EventKind::Warned { step, warning } => Some((step.as_str(), warning)),
         _ => None,
@@ -71,7 +71,7 @@ async fn a_warning_says_where_and_the_run_goes_on() {
     let (run, events) = count(&world, "GET", json!({})).await;
     assert_succeeded(&run);
     assert_eq!(output(&run)["first"], 1);
-    let told = Warning { code: "A2S365".to_owned(), message: TOLD.to_owned() };
+    let told = StepWarning { code: "A2S365".to_owned(), message: TOLD.to_owned() };
     assert_eq!(warnings(&events), [("count", &told)]);
     assert_eq!(run.steps[0].warnings, [told]);
     assert_eq!(

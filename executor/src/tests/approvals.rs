@@ -5,7 +5,7 @@ mod after_sending;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use a2s::api::{Event, EventKind, NextAction, Run, RunStatus};
+use a2s::api::{EventKind, NextAction, Run, RunEvent, RunStatus};
 use axum::http::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -144,9 +144,9 @@ async fn asked_again(world: &World, times: usize) {
         .await;
 }
 
-fn requested(events: &[Event]) -> Vec<(&str, &str, Uuid)> {
+fn requested(events: &[RunEvent]) -> Vec<(&str, &str, Uuid)> {
     let requested = |event| match event {
-        &Event {
+        &RunEvent {
             kind: EventKind::ApprovalRequested { ref step, ref id, execution_id, .. },
             ..
         } => Some((step.as_str(), id.as_str(), execution_id)),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use a2s::api::RunStatus;
 use a2s::authoring::{OpenApiOptions, import_openapi, read_description};
-use a2s::{Action, Document, OpenApiTask, Place, Task, TaskInputs, Template};
+use a2s::{Document, InputLocation, OpenApiTask, StepAction, Task, TaskInputs, Template};
 use http::Method;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
@@ -34,7 +34,7 @@ async fn world(witness: &Witness) -> World {
     let address = super::world::serve(witness.router()).await;
     let url = format!("http://{address}/").parse().unwrap();
     world.config.upstreams.insert(a2s::Domain::new("mock.example").unwrap(), url);
-    world.config.guardian = crate::Guardian::Off;
+    world.config.guardian = crate::GuardianSettings::Off;
     world.config.limits.max_attempts = 1;
     // A mock that fails is asked on, and as fast as it answers.
     world.config.hosts.default.breaker_failures = 0;
@@ -69,7 +69,7 @@ fn inputs_of(task: &OpenApiTask, mapping: &TaskInputs, everything: bool) -> Map<
                 maker.parameter(parameter)
             }
             // An import asks for what a body requires, whether or not the body is required.
-            (Place::Body, _, Some(body)) => Some(maker.body(body)),
+            (InputLocation::Body, _, Some(body)) => Some(maker.body(body)),
             _ => None,
         };
         if let Some(value) = value {
@@ -101,7 +101,7 @@ async fn call_all(
         let capability = read.capability();
         let mut found = None;
         capability.for_each_step(|step| {
-            if let Action::Task { task, inputs, .. } = &step.action {
+            if let StepAction::Task { task, inputs, .. } = &step.action {
                 found = Some((task.clone(), inputs.clone()));
             }
         });

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use a2s::api::{EventKind, NextAction, Run, RunStatus};
-use a2s::{Caller, Domain, Identify, Later, Scope, Secret, Subject};
+use a2s::{BoxFuture, Caller, Domain, Secret, TokenIntrospector, TokenScope, TokenSubject};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;

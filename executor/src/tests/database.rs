@@ -9,7 +9,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _};
 use url::Url;
 
-use crate::Database;
+use crate::ExecutorDatabase;
 
 /// The server of `A2S_TEST_POSTGRES_URL`.
 #[expect(clippy::disallowed_methods, reason = "tests are told by the environment alone")]
@@ -71,13 +71,13 @@ impl Drop for Made {
 }
 
 /// A database for one test, in `file` or on the server.
-pub(crate) async fn make(file: PathBuf) -> (Database, Option<Made>) {
+pub(crate) async fn make(file: PathBuf) -> (ExecutorDatabase, Option<Made>) {
     match server() {
         Some(server) => {
             let made = Made::on(&server).await;
-            (Database::Postgres(Secret::new(made.address())), Some(made))
+            (ExecutorDatabase::Postgres(Secret::new(made.address())), Some(made))
         }
-        None => (Database::File(file), None),
+        None => (ExecutorDatabase::File(file), None),
     }
 }
 
@@ -88,14 +88,14 @@ pub(crate) enum Behind {
 }
 
 impl Behind {
-    pub(crate) async fn to(database: &Database) -> Self {
+    pub(crate) async fn to(database: &ExecutorDatabase) -> Self {
         match database {
-            Database::File(path) => {
+            ExecutorDatabase::File(path) => {
                 let options = SqliteConnectOptions::new().filename(path);
                 Self::Sqlite(options.connect().await.unwrap())
             }
-            Database::Postgres(address) => {
-                let options: PgConnectOptions = address.reveal().parse().unwrap();
+            ExecutorDatabase::Postgres(address) => {
+                let options: PgConnectOptions = address.expose_secret().parse().unwrap();
                 // Texts that somebody looks for are found in bytes, too.
                 let options =
                     options.options([("search_path", "a2s_executor"), ("bytea_output", "escape")]);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2s::api::{Event, EventKind, RunStatus};
+use a2s::api::{EventKind, RunEvent, RunStatus};
 use axum::http::Method;
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::world::{
     World, assert_gapless, assert_succeeded, call, events, events_after, read, read_events, run,
     sequence, start, task, transcript,
 };
-use crate::Database;
+use crate::ExecutorDatabase;
 
 fn publish(world: &World, held: &str) {
     let call = format!("{held} /hold/middle");
@@ -253,8 +253,7 @@ async fn a_wish_to_cancel_outlives_a_crash() {
     app.crash().await;
     world.service.idle().await;
     // As if it had died a moment earlier, before the second post left.
-    let sending =
-        |event: &Event| matches!(&event.kind, EventKind::Sending { step, .. } if step == "middle");
+    let sending = |event: &RunEvent| matches!(&event.kind, EventKind::Sending { step, .. } if step == "middle");
     let at = before.iter().position(sending).unwrap();
     world.rewrite_journal(&before[..at]).await;
     let app = world.open().await;
@@ -347,8 +346,8 @@ async fn a_database_of_a_newer_program_is_refused() {
     let world = World::new().await;
     drop(world.open().await);
     let (truth, bytes) = match &world.config.database {
-        Database::File(_) => ("1", "x'00'"),
-        Database::Postgres(_) => ("TRUE", "'\\x00'"),
+        ExecutorDatabase::File(_) => ("1", "x'00'"),
+        ExecutorDatabase::Postgres(_) => ("TRUE", "'\\x00'"),
     };
     world
         .change_database(&format!(
@@ -357,6 +356,6 @@ async fn a_database_of_a_newer_program_is_refused() {
         ))
         .await;
     let error = world.try_open().await.unwrap_err();
-    assert_eq!(error.kind, crate::Kind::DatabaseNewer);
+    assert_eq!(error.kind, crate::ErrorKind::DatabaseNewer);
     assert!(error.message.contains("run database"), "{}", error.message);
 }

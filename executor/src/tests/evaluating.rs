@@ -106,11 +106,11 @@ async fn a_check_past_its_deadline_fails_the_step_or_warns() {
     });
     publish(&world, "Check", json!([step]));
 
-    world.config.check_answers = ResponseValidation::Error;
+    world.config.response_validation = ResponseValidation::Error;
     let strict = run(&world.open().await, "Check", json!({})).await;
     assert_overdue(&strict, "the check of the answer against its schema");
 
-    world.config.check_answers = ResponseValidation::Warn;
+    world.config.response_validation = ResponseValidation::Warn;
     let warned = run(&world.open().await, "Check", json!({})).await;
     assert_succeeded(&warned);
     assert_eq!(warned.steps[0].warnings[0].code, "A2S334");

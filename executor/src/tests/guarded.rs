@@ -4,7 +4,7 @@ use a2s::api::{DecisionSource, RunStatus};
 use serde_json::{Value, json};
 
 use super::world::{World, allow, deny, events, run, sequence, task, transcript};
-use crate::{FailMode, Guardian};
+use crate::{FailMode, GuardianSettings};
 
 fn publish(world: &World) {
     world.registry.publish(
@@ -133,7 +133,7 @@ async fn failing_open_is_a_choice_that_every_event_shows() {
 async fn without_a_guardian_the_verdict_is_recorded_as_unguarded() {
     let mut world = World::new().await;
     publish(&world);
-    world.config.guardian = Guardian::Off;
+    world.config.guardian = GuardianSettings::Off;
     let app = world.open().await;
     let run = run(&app, "Two", json!({"word": "x"})).await;
     assert_eq!(run.status, RunStatus::Succeeded);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use a2s::api::{EventKind, RunStatus};
-use a2s::{Caller, Identify, Later, Scope, Secret, Subject};
+use a2s::{BoxFuture, Caller, Secret, TokenIntrospector, TokenScope, TokenSubject};
 use axum::http::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -27,16 +27,19 @@ const ADMIN: Who = ("admin", None);
 #[derive(Debug)]
 struct Names;
 
-impl Identify for Names {
-    fn identify<'a>(&'a self, token: &'a Secret) -> Later<'a, Result<Option<Caller>, String>> {
-        let scopes: &[Scope] = match token.reveal() {
+impl TokenIntrospector for Names {
+    fn introspect<'a>(
+        &'a self,
+        token: &'a Secret,
+    ) -> BoxFuture<'a, Result<Option<Caller>, String>> {
+        let scopes: &[TokenScope] = match token.expose_secret() {
             "wrong" => return Box::pin(async { Ok(None) }),
-            "admin" => &[Scope::Execute, Scope::Admin],
-            "reader" => &[Scope::Publish],
-            _ => &[Scope::Execute, Scope::Delegate],
+            "admin" => &[TokenScope::Execute, TokenScope::Admin],
+            "reader" => &[TokenScope::Publish],
+            _ => &[TokenScope::Execute, TokenScope::Delegate],
         };
         let scopes = BTreeSet::from_iter(scopes.iter().copied());
-        let subject = Subject::new(token.reveal()).ok();
+        let subject = TokenSubject::new(token.expose_secret()).ok();
         let caller = subject.map(|subject| Caller { subject, end_user: None, scopes });
         Box::pin(async move { Ok(caller) })
     }
@@ -58,7 +61,7 @@ async fn get(app: &App, who: Who, path: &str) -> Answer {
 async fn world() -> World {
     let mut world = World::new().await;
     world.config.token = Some(Secret::new("root"));
-    world.config.others = Some(Arc::new(Names));
+    world.config.introspector = Some(Arc::new(Names));
     let city = json!({"pathParameters": {"city": "${city}"}});
     let ask = task("ask", "GET /echo/{city}", city, json!({"heard": "$.value"}));
     let steps = json!([ask, tool("say", json!({"text": "${heard}"}), json!({"said": "$"}))]);
@@ -376,7 +379,7 @@ async fn outputs_that_a_person_sets_pass_the_guardian() {
 async fn limits_of_a_token_hold_for_each_of_its_principals() {
     let mut world = world().await;
     let one = crate::TenantLimits { max_runs: std::num::NonZeroU32::new(1), max_queued: Some(0) };
-    world.config.tenants.insert(Subject::new("alice").unwrap(), one);
+    world.config.tenants.insert(TokenSubject::new("alice").unwrap(), one);
     let app = world.open().await;
     let start = async |who: Who| {
         let body = json!({"name": "Pay"});

@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use a2s::authoring::{OpenApiOptions, import_openapi, read_description};
-use a2s::{Action, Document, Schemas};
+use a2s::{Document, SchemaResolver, StepAction};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use crate::request::test_fixtures::prepare;
-use crate::request::{Error, join_misfits};
-use crate::scope::Scope;
+use crate::request::{PrepareError, join_violations};
+use crate::scope::VariableScope;
 
 /// Requests that were made of inputs from interfaces.
 #[derive(Debug, Default)]
@@ -39,14 +39,15 @@ impl Tally {
             .build(schema);
         let validator = validator.unwrap_or_else(|error| panic!("{label}: {error}: {schema}"));
         let mut seen: Vec<Value> = Vec::new();
-        for inputs in Schemas::sent_samples(schema) {
+        for inputs in SchemaResolver::sent_samples(schema) {
             if validator.is_valid(&inputs) && !seen.contains(&inputs) {
                 self.try_inputs(&document, &inputs, label);
                 seen.push(inputs);
             }
         }
         if seen.is_empty() {
-            let sample = Schemas::sent_samples(schema).into_iter().next().unwrap_or_default();
+            let sample =
+                SchemaResolver::sent_samples(schema).into_iter().next().unwrap_or_default();
             let errors: Vec<_> =
                 validator.iter_errors(&sample).take(2).map(|e| e.to_string()).collect();
             self.unbuilt.push(format!("{label}: {}", errors.join("; ")));
@@ -62,18 +63,18 @@ impl Tally {
                 given.entry(field.name.clone()).or_insert_with(|| default.clone());
             }
         }
-        let mut scope = Scope::enter(document.capability(), &given);
+        let mut scope = VariableScope::from_capability(document.capability(), &given);
         document.capability().for_each_step(|step| {
             if let Some(each) = &step.control.for_each
-                && let Ok(Some(Value::Array(items))) = scope.render(&each.items)
+                && let Ok(Some(Value::Array(items))) = scope.render_optional(&each.items)
                 && let Some(first) = items.first()
             {
                 scope.set_local(&each.name, first.clone());
             }
-            let Action::Task { task, inputs, .. } = &step.action else { return };
+            let StepAction::Task { task, inputs, .. } = &step.action else { return };
             let mut filled = IndexMap::new();
             for (place, template) in inputs {
-                match scope.render(template) {
+                match scope.render_optional(template) {
                     Ok(Some(value)) => _ = filled.insert(place.clone(), value),
                     Ok(None) => {}
                     // It reads the result of another step.
@@ -84,11 +85,11 @@ impl Tally {
             let place = format!("{label} {}", step.pointer);
             match prepare(task, &filled) {
                 Ok(_) => {}
-                Err(Error::Misfit { place: at, misfits }) => {
-                    self.refused.push(format!("{place}: {at} {}", join_misfits(&misfits)));
+                Err(PrepareError::Violation { place: at, misfits }) => {
+                    self.refused.push(format!("{place}: {at} {}", join_violations(&misfits)));
                 }
-                Err(Error::Arguments(misfits)) => {
-                    self.refused.push(format!("{place}: {}", join_misfits(&misfits)));
+                Err(PrepareError::Arguments(misfits)) => {
+                    self.refused.push(format!("{place}: {}", join_violations(&misfits)));
                 }
                 Err(other) => self.others.push(format!("{place}: {other:?}")),
             }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use a2s::api::{Decision, DecisionSource, EventKind, GuardianPhase, RunStatus};
+use a2s::api::{DecisionRecord, DecisionSource, EventKind, GuardianPhase, RunStatus};
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::{Method, StatusCode};
@@ -19,7 +19,7 @@ use futures::StreamExt as _;
 use serde_json::{Value, json};
 
 use super::world::{World, allow, call, deny, events, sequence, serve, task, tool};
-use crate::{App, Durability, FailMode, FailModes, GuardianConfig, Hook};
+use crate::{App, Durability, FailMode, FailModes, GuardianConfig, GuardianHook};
 
 /// How long a guardian that never answers is waited for.
 const SHORT: Duration = Duration::from_millis(300);
@@ -32,16 +32,16 @@ const SMALL_RESPONSE: usize = 64 << 10;
 const AT_ONCE: usize = 6;
 
 /// When guardians are asked: the hook, and what the record says.
-type Point = (Hook, GuardianPhase);
+type Point = (GuardianHook, GuardianPhase);
 
 const POINTS: [Point; 7] = [
-    (Hook::AgentTrigger, GuardianPhase::Trigger),
-    (Hook::MemoryContextRetrieval, GuardianPhase::Memory),
-    (Hook::MemoryStore, GuardianPhase::Memory),
-    (Hook::ToolCallRequest, GuardianPhase::Request),
-    (Hook::ToolCallResult, GuardianPhase::Result),
-    (Hook::Mcp, GuardianPhase::McpOutbound),
-    (Hook::Mcp, GuardianPhase::McpInbound),
+    (GuardianHook::AgentTrigger, GuardianPhase::Trigger),
+    (GuardianHook::MemoryContextRetrieval, GuardianPhase::Memory),
+    (GuardianHook::MemoryStore, GuardianPhase::Memory),
+    (GuardianHook::ToolCallRequest, GuardianPhase::Request),
+    (GuardianHook::ToolCallResult, GuardianPhase::Result),
+    (GuardianHook::Mcp, GuardianPhase::McpOutbound),
+    (GuardianHook::Mcp, GuardianPhase::McpInbound),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,10 +151,10 @@ impl Verdict {
                 Cell { sent: vec![given], recorded: record, caller }
             }
             // What is written belongs to no run, so the metrics alone have it.
-            (GuardianPhase::Memory, Passes | Opens) if hook == Hook::MemoryStore => {
+            (GuardianPhase::Memory, Passes | Opens) if hook == GuardianHook::MemoryStore => {
                 Cell { sent: vec![given.clone()], recorded: None, caller: Caller::Output(given) }
             }
-            (GuardianPhase::Memory, Changes) if hook == Hook::MemoryStore => {
+            (GuardianPhase::Memory, Changes) if hook == GuardianHook::MemoryStore => {
                 let caller = Caller::Output(changed.clone());
                 Cell { sent: vec![changed], recorded: None, caller }
             }
@@ -268,22 +268,24 @@ async fn start((hook, phase): Point, given: Answer) -> (GuardianConfig, Arc<Mute
 }
 
 /// Does what asks about `hook`, and then what shows its effect.
-async fn provoke(app: &App, hook: Hook) -> Caller {
+async fn provoke(app: &App, hook: GuardianHook) -> Caller {
     let remember = async || call(app, Method::PUT, "/v1/state/word", &[], json!("given")).await;
     let with_word = json!({"name": "Tell", "inputs": {"word": "given"}, "wait": true});
     let without = json!({"name": "Tell", "wait": true});
     let run = async |body: Value| call(app, Method::POST, "/v1/executions", &[], body).await;
     let answer = match hook {
-        Hook::ToolCallRequest | Hook::ToolCallResult | Hook::Mcp => run(with_word).await,
-        Hook::AgentTrigger => {
+        GuardianHook::ToolCallRequest | GuardianHook::ToolCallResult | GuardianHook::Mcp => {
+            run(with_word).await
+        }
+        GuardianHook::AgentTrigger => {
             let body = json!({"event": {"type": "email", "id": "1"}, "execution": with_word});
             call(app, Method::POST, "/v1/triggers", &[], body).await
         }
-        Hook::MemoryContextRetrieval => {
+        GuardianHook::MemoryContextRetrieval => {
             assert_eq!(remember().await.status, StatusCode::OK);
             run(without).await
         }
-        Hook::MemoryStore => {
+        GuardianHook::MemoryStore => {
             let stored = remember().await;
             if !stored.status.is_success() {
                 // Nothing is remembered, so a run lacks it.
@@ -310,8 +312,8 @@ async fn provoke(app: &App, hook: Hook) -> Caller {
 }
 
 /// What the journals have of a point.
-async fn recorded(app: &App, (hook, phase): Point) -> Vec<Decision> {
-    if hook == Hook::MemoryStore {
+async fn recorded(app: &App, (hook, phase): Point) -> Vec<DecisionRecord> {
+    if hook == GuardianHook::MemoryStore {
         return Vec::new();
     }
     let list = call(app, Method::GET, "/v1/executions", &[], Value::Null).await.body;
@@ -343,7 +345,7 @@ async fn check(point: Point, given: Answer, fail: FailMode) {
     let inputs = json!({"body": {"text": "${word}"}});
     let outputs = json!({"said": "$.body.text"});
     let tell = match hook {
-        Hook::Mcp => tool("tell", inputs["body"].clone(), outputs),
+        GuardianHook::Mcp => tool("tell", inputs["body"].clone(), outputs),
         _ => task("tell", "POST /say", inputs, outputs),
     };
     let document = json!({"execution": sequence(json!([tell])), "output": "${said}"});
@@ -354,14 +356,14 @@ async fn check(point: Point, given: Answer, fail: FailMode) {
     // The mode is this hook's own: every other fails the other way. Where the time is short, the
     // others may be late, too, and that is not what is looked at.
     let (timeout, other) = match given {
-        Answer::Timeout if hook == Hook::Mcp => (LESS_SHORT, FailMode::Open),
+        Answer::Timeout if hook == GuardianHook::Mcp => (LESS_SHORT, FailMode::Open),
         Answer::Timeout => (SHORT, FailMode::Open),
         _ => (world.guarded_by().timeout, other),
     };
     *world.guarded_by() = GuardianConfig {
         name: "company".to_owned(),
         timeout,
-        fail: FailModes { default: other, own: [(hook, fail)].into() },
+        fail: FailModes { default: other, by_hook: [(hook, fail)].into() },
         ..guardian
     };
     let app = world.open().await;
@@ -372,7 +374,7 @@ async fn check(point: Point, given: Answer, fail: FailMode) {
     let first = recorded.next();
     assert_eq!(recorded.next(), None, "{case}: there is one decision");
     let sent = world.service.asked().into_iter().map(|(_, mut body)| match hook {
-        Hook::Mcp => body["params"]["arguments"]["text"].take(),
+        GuardianHook::Mcp => body["params"]["arguments"]["text"].take(),
         _ => body["text"].take(),
     });
     let cell = Cell {
@@ -399,7 +401,8 @@ fn check_metrics(
     case: &str,
 ) {
     let goes_on = matches!(verdict, Passes | Changes | Opens);
-    let is_asked_twice = hook == Hook::Mcp && (goes_on || phase == GuardianPhase::McpInbound);
+    let is_asked_twice =
+        hook == GuardianHook::Mcp && (goes_on || phase == GuardianPhase::McpInbound);
     let mut decisions = vec![verdict.record()];
     decisions.extend(is_asked_twice.then(|| Passes.record()));
     decisions.dedup();
@@ -426,7 +429,7 @@ fn check_metrics(
 async fn every_answer_at_every_hook_in_either_mode() {
     let modes = [FailMode::Closed, FailMode::Open];
     let answers = || ANSWERS.into_iter().map(|(answer, ..)| answer);
-    assert!(Hook::ALL.iter().all(|hook| POINTS.iter().any(|(known, _)| known == hook)));
+    assert!(GuardianHook::ALL.iter().all(|hook| POINTS.iter().any(|(known, _)| known == hook)));
     let cells = POINTS
         .into_iter()
         .flat_map(|at| answers().flat_map(move |answer| modes.map(|fail| (at, answer, fail))));

@@ -1,6 +1,6 @@
 //! What a guardian's word does to what is remembered.
 
-use a2s::api::{Decision, EventKind, RunStatus};
+use a2s::api::{DecisionRecord, EventKind, RunStatus};
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ async fn remembered(app: &App) -> Value {
 
 /// What comes of a run that needs what is remembered: its result, and what its journal has of the
 /// guardian.
-async fn run(app: &App) -> Result<(Value, Option<Decision>), (u16, String, String)> {
+async fn run(app: &App) -> Result<(Value, Option<DecisionRecord>), (u16, String, String)> {
     let body = json!({"name": "Echo", "session": "mine", "wait": true});
     let answer = call(app, Method::POST, "/v1/executions", &[], body).await;
     if !answer.status.is_success() {

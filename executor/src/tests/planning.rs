@@ -12,7 +12,7 @@ use super::credentials::{guarded, set};
 use super::world::{
     Answer, World, assert_succeeded, call, events, output, read, run, sequence, task, wait_for,
 };
-use crate::{App, FailMode, Guardian};
+use crate::{App, FailMode, GuardianSettings};
 
 const MINUTES: Duration = Duration::from_secs(60);
 
@@ -313,7 +313,7 @@ async fn upstreams_the_guardian_its_fail_mode_and_its_policy_are_part_of_a_plan(
     app.crash().await;
     world.service.idle().await;
     world.config.upstreams.remove(&host);
-    world.config.guardian = Guardian::Off;
+    world.config.guardian = GuardianSettings::Off;
     let app = world.open().await;
     let told = differences(&app, &token).await;
     assert!(told.contains(&format!("go to the host itself now, and went to {was}")), "{told}");
@@ -515,10 +515,10 @@ async fn a_journal_from_before_there_were_plans_is_read() {
     let run = run(&app, "Echo", json!({"city": "Paris"})).await;
     let mut first = json!(events(&app, run.id).await[0]);
     assert_eq!(first.get("plan"), None, "what has no plan says nothing of one");
-    let read: a2s::api::Event = serde_json::from_value(first.clone()).unwrap();
+    let read: a2s::api::RunEvent = serde_json::from_value(first.clone()).unwrap();
     assert!(matches!(&read.kind, EventKind::RunStarted(started) if started.plan.is_none()));
     first["plan"] = json!(run.checksum);
-    let read: a2s::api::Event = serde_json::from_value(first).unwrap();
+    let read: a2s::api::RunEvent = serde_json::from_value(first).unwrap();
     assert!(matches!(&read.kind, EventKind::RunStarted(started) if started.plan.is_some()));
 }
 

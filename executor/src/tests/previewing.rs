@@ -5,7 +5,7 @@ use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::world::{World, allow, call, deny, run, sequence, task, with};
-use crate::{App, FailMode, Guardian};
+use crate::{App, FailMode, GuardianSettings};
 
 async fn preview(app: &App, name: &str, inputs: Value) -> PlanResponse {
     let body = json!({"name": name, "inputs": inputs, "preview": true});
@@ -233,7 +233,7 @@ async fn a_guardian_that_does_not_answer_is_shown_as_that() {
         app.crash().await;
         world.service.idle().await;
     }
-    world.config.guardian = Guardian::Off;
+    world.config.guardian = GuardianSettings::Off;
     let app = world.open().await;
     let plan = preview(&app, "Echo", json!({"city": "Paris"})).await;
     assert_eq!(said(&plan), pairs(&[("s0", "unguarded")]));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use a2s::api::{Event, EventKind, RunStatus};
+use a2s::api::{EventKind, RunEvent, RunStatus};
 use serde_json::{Value, json};
 
 use super::world::{
@@ -16,7 +16,7 @@ fn publish(world: &World, name: &str, call: &str, inputs: Value) {
 }
 
 /// Execution ids and addresses of the requests that were sent.
-fn sent(events: &[Event]) -> Vec<(String, String, Option<u32>)> {
+fn sent(events: &[RunEvent]) -> Vec<(String, String, Option<u32>)> {
     let sent = events.iter().filter_map(|event| match &event.kind {
         EventKind::Sending { execution_id, method, url, redirect, .. } => {
             Some((execution_id.to_string(), format!("{method} {url}"), *redirect))

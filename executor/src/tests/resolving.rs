@@ -1,6 +1,6 @@
 //! A request whose outcome is not known: what a person says about it is what happens.
 
-use a2s::api::{Event, RunStatus};
+use a2s::api::{RunEvent, RunStatus};
 use axum::http::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -41,7 +41,7 @@ async fn resume(app: &App, id: Uuid, decision: Value) -> Answer {
 }
 
 /// The events behind the one that says that the run waits.
-fn since(told: &[Event]) -> Vec<String> {
+fn since(told: &[RunEvent]) -> Vec<String> {
     let lines = transcript(told);
     let waits = lines.iter().position(|line| line.starts_with("waiting")).unwrap();
     lines[waits + 1..].to_vec()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2s::api::{Event, EventKind, RunStatus};
+use a2s::api::{EventKind, RunEvent, RunStatus};
 use serde_json::{Value, json};
 
 use super::world::{
@@ -31,8 +31,8 @@ fn publish(world: &World) {
 }
 
 /// The step and the call of every request, in order.
-fn calls(events: &[Event]) -> Vec<(String, String)> {
-    let call = |event: &Event| match &event.kind {
+fn calls(events: &[RunEvent]) -> Vec<(String, String)> {
+    let call = |event: &RunEvent| match &event.kind {
         EventKind::Sending { step, method, url, .. } => {
             let path = url.strip_prefix("https://api.example").unwrap();
             Some((step.clone(), format!("{method} {path}")))
@@ -42,7 +42,7 @@ fn calls(events: &[Event]) -> Vec<(String, String)> {
     events.iter().filter_map(call).collect()
 }
 
-fn has_ended(events: &[Event], path: &str) -> bool {
+fn has_ended(events: &[RunEvent], path: &str) -> bool {
     events.iter().any(|event| match &event.kind {
         EventKind::StepFinished { step, .. } | EventKind::StepFailed { step, .. } => step == path,
         _ => false,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use a2s::Secret;
-use a2s::api::{Decision, DecisionSource, EventKind, Run, RunStatus, StepPreview};
+use a2s::api::{DecisionRecord, DecisionSource, EventKind, Run, RunStatus, StepPreview};
 use axum::http::Method;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -13,7 +13,9 @@ use super::world::{
     GuardianDouble, World, allow, assert_succeeded, call, deny, events, guardian_routes, run,
     sequence, start_guardian, task, with,
 };
-use crate::{App, FailMode, FailModes, Guardian, GuardianConfig, Hook, HttpEndpoint, Kind};
+use crate::{
+    App, FailMode, FailModes, GuardianConfig, GuardianHook, GuardianSettings, HttpEndpoint, ErrorKind,
+};
 
 const REQUEST: &str = "steps/toolCallRequest";
 const RESULT: &str = "steps/toolCallResult";
@@ -31,8 +33,8 @@ async fn two() -> (World, Arc<GuardianDouble>) {
 
 fn guardians(world: &mut World) -> &mut Vec<GuardianConfig> {
     match &mut world.config.guardian {
-        Guardian::At(guardians) => guardians,
-        Guardian::Off => panic!("nobody guards"),
+        GuardianSettings::Chain(guardians) => guardians,
+        GuardianSettings::Off => panic!("nobody guards"),
     }
 }
 
@@ -53,7 +55,7 @@ async fn tell(app: &App, word: &str) -> Run {
 }
 
 /// Guardian and decision of each, in order.
-fn said(decisions: &[Decision]) -> Vec<(&str, &str)> {
+fn said(decisions: &[DecisionRecord]) -> Vec<(&str, &str)> {
     let said = decisions
         .iter()
         .map(|decision| (decision.guardian.as_deref().unwrap_or_default(), &*decision.decision));
@@ -190,15 +192,15 @@ async fn a_modification_that_cannot_be_used_is_the_denial_of_who_wanted_it() {
 
 #[tokio::test]
 async fn each_guardian_fails_in_its_own_way_hook_by_hook() {
-    let own = |hook, mode| FailModes { default: FailMode::Closed, own: [(hook, mode)].into() };
+    let own = |hook, mode| FailModes { default: FailMode::Closed, by_hook: [(hook, mode)].into() };
     for (away, status, expected) in [
         // The first may be silent about requests alone; the second is asked all the same.
         (0, RunStatus::Denied, vec![("company", "allow"), ("team", "allow"), ("company", "deny")]),
         (1, RunStatus::Denied, vec![("company", "allow"), ("team", "deny")]),
     ] {
         let (mut world, _) = two().await;
-        guardians(&mut world)[0].fail = own(Hook::ToolCallRequest, FailMode::Open);
-        guardians(&mut world)[1].fail = own(Hook::ToolCallResult, FailMode::Open);
+        guardians(&mut world)[0].fail = own(GuardianHook::ToolCallRequest, FailMode::Open);
+        guardians(&mut world)[1].fail = own(GuardianHook::ToolCallResult, FailMode::Open);
         guardians(&mut world)[away].endpoint = World::silent().await;
         let app = world.open().await;
         let run = tell(&app, "hi").await;
@@ -206,7 +208,7 @@ async fn each_guardian_fails_in_its_own_way_hook_by_hook() {
         assert_eq!(run.error.as_ref().unwrap().code, "A2S342", "{away}");
         let decisions = &run.steps[0].decisions;
         assert_eq!(said(decisions), expected, "{away}");
-        let failed = |decision: &&Decision| decision.source != DecisionSource::Guardian;
+        let failed = |decision: &&DecisionRecord| decision.source != DecisionSource::Guardian;
         let failed: Vec<_> = decisions.iter().filter(failed).collect();
         let name = ["company", "team"][away];
         assert!(failed.iter().all(|d| d.guardian.as_deref() == Some(name)), "{decisions:?}");
@@ -321,7 +323,7 @@ async fn plans_events_and_previews_name_every_guardian() {
     team.tell_policy("lax");
     guardians(&mut world)[1].fail = FailModes {
         default: FailMode::Closed,
-        own: [(Hook::ToolCallResult, FailMode::Open)].into(),
+        by_hook: [(GuardianHook::ToolCallResult, FailMode::Open)].into(),
     };
     team.decide(|question| if question["method"] == REQUEST { deny() } else { allow() });
     let app = world.open().await;
@@ -408,16 +410,16 @@ async fn guardians_that_cannot_be_asked_are_refused_when_the_executor_opens() {
     let endpoint = |url: &str| HttpEndpoint::from(url.parse::<url::Url>().unwrap());
     let named = |name: &str| GuardianConfig {
         name: name.to_owned(),
-        ..GuardianConfig::at(endpoint("http://a.example/"))
+        ..GuardianConfig::from_endpoint(endpoint("http://a.example/"))
     };
     let identity = |url: &str| {
         let file = || "/nowhere/at-all.pem".into();
-        let identity = Some(crate::Identity { certificate: file(), key: file() });
-        GuardianConfig::at(HttpEndpoint { identity, ..endpoint(url) })
+        let identity = Some(crate::ExecutorCertificate { certificate: file(), key: file() });
+        GuardianConfig::from_endpoint(HttpEndpoint { identity, ..endpoint(url) })
     };
     let authorities = |url: &str| {
         let authorities = Some(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml").into());
-        GuardianConfig::at(HttpEndpoint { authorities, ..endpoint(url) })
+        GuardianConfig::from_endpoint(HttpEndpoint { authorities, ..endpoint(url) })
     };
     let no_time = GuardianConfig { timeout: std::time::Duration::ZERO, ..named("a") };
     let nine = (0..9).map(|n| named(&n.to_string())).collect();
@@ -434,26 +436,26 @@ async fn guardians_that_cannot_be_asked_are_refused_when_the_executor_opens() {
         (vec![authorities("https://a.example/")], "are not certificates as PEM"),
     ] {
         let mut config = world.config.clone();
-        config.guardian = Guardian::At(guardians);
-        let ids: Arc<dyn crate::Ids> = world.clock.clone();
+        config.guardian = GuardianSettings::Chain(guardians);
+        let ids: Arc<dyn crate::RandomSource> = world.clock.clone();
         let clock: Arc<dyn crate::Clock> = world.clock.clone();
         let mut metrics = prometheus_client::registry::Registry::default();
         let error = App::open(config, clock, ids, &mut metrics).await.unwrap_err();
-        assert_eq!(error.kind, Kind::Configuration, "{words}");
+        assert_eq!(error.kind, ErrorKind::Configuration, "{words}");
         assert!(error.message.contains(words), "{words}: {}", error.message);
     }
 }
 
 #[test]
 fn hooks_are_known_by_their_names() {
-    for hook in Hook::ALL {
+    for hook in GuardianHook::ALL {
         let name = hook.as_str();
         assert_eq!(name.parse(), Ok(hook));
         let (_, short) = name.split_once('/').unwrap();
         assert_eq!(short.parse(), Ok(hook));
     }
     for text in ["", "steps/", "steps/message", "message", "toolcallrequest", "steps/MCP"] {
-        let error = text.parse::<Hook>().unwrap_err();
+        let error = text.parse::<GuardianHook>().unwrap_err();
         assert!(error.contains("steps/toolCallResult"), "{error}");
     }
 }

@@ -15,7 +15,7 @@ use super::database::told;
 use super::world::{
     World, assert_gapless, assert_succeeded, call, events, read, sequence, start, task, transcript,
 };
-use crate::{App, Kind, SecretKeySource};
+use crate::{App, ErrorKind, SecretKeySource};
 
 /// A world whose executors are heard of so seldom that nothing is seen in time by looking again.
 async fn shared() -> Option<World> {
@@ -216,7 +216,7 @@ async fn executors_of_one_database_have_one_key() {
     drop(world.open().await);
     world.config.secret_key = key(2);
     let refused = world.try_open().await.unwrap_err();
-    assert_eq!(refused.kind, Kind::Configuration);
+    assert_eq!(refused.kind, ErrorKind::Configuration);
     assert!(refused.message.contains("seal with the key"), "{}", refused.message);
     drop(one);
 }
@@ -226,6 +226,6 @@ async fn a_lease_that_nobody_could_keep_is_refused() {
     let mut world = World::new().await;
     world.config.limits.lease = Duration::from_millis(999);
     let refused = world.try_open().await.unwrap_err();
-    assert_eq!(refused.kind, Kind::Configuration);
+    assert_eq!(refused.kind, ErrorKind::Configuration);
     assert!(refused.message.contains("`lease`"), "{}", refused.message);
 }

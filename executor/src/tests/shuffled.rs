@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use a2s::{Action, Capability, Place, Task, TaskInputs, Template};
+use a2s::{Capability, InputLocation, StepAction, Task, TaskInputs, Template};
 use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
-use crate::request::{Contract, PreparedRequest, prepare_shown};
+use crate::request::{PreparedRequest, TaskContract, prepare_masked};
 
 /// `value` with the members of every object in an order that `seed` chooses.
 fn shuffle(value: &Value, seed: &mut u64) -> Value {
@@ -41,7 +41,7 @@ fn prepare_all(content: &Value) -> Vec<(String, Option<PreparedRequest>)> {
     let mut prepared = Vec::new();
     let capability: &Capability = document.capability();
     capability.for_each_step(|step| {
-        if let Action::Task { task, inputs, .. } = &step.action {
+        if let StepAction::Task { task, inputs, .. } = &step.action {
             prepared.push((step.id.to_string(), prepare_one(task, inputs)));
         }
     });
@@ -50,9 +50,9 @@ fn prepare_all(content: &Value) -> Vec<(String, Option<PreparedRequest>)> {
 }
 
 fn prepare_one(task: &Arc<Task>, inputs: &TaskInputs) -> Option<PreparedRequest> {
-    let values: IndexMap<Place, Value> =
+    let values: IndexMap<InputLocation, Value> =
         inputs.iter().map(|(place, template)| (place.clone(), fill(template))).collect();
-    prepare_shown(&Contract::new(Arc::clone(task)), &values)
+    prepare_masked(&TaskContract::new(Arc::clone(task)), &values)
 }
 
 #[test]

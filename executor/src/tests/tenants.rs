@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::api::{ExecutionList, RunStatus};
-use a2s::{Caller, Identify, Later, Principal, Scope, Secret, Subject};
+use a2s::{BoxFuture, Caller, Principal, Secret, TokenIntrospector, TokenScope, TokenSubject};
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
@@ -23,13 +23,16 @@ use crate::{App, TenantLimits};
 #[derive(Debug)]
 struct Names;
 
-impl Identify for Names {
-    fn identify<'a>(&'a self, token: &'a Secret) -> Later<'a, Result<Option<Caller>, String>> {
-        let subject = Subject::new(token.reveal()).ok();
+impl TokenIntrospector for Names {
+    fn introspect<'a>(
+        &'a self,
+        token: &'a Secret,
+    ) -> BoxFuture<'a, Result<Option<Caller>, String>> {
+        let subject = TokenSubject::new(token.expose_secret()).ok();
         let caller = subject.map(|subject| {
-            let mut scopes = std::collections::BTreeSet::from([Scope::Execute]);
+            let mut scopes = std::collections::BTreeSet::from([TokenScope::Execute]);
             if subject.as_str() == "admin" {
-                scopes.insert(Scope::Admin);
+                scopes.insert(TokenScope::Admin);
             }
             Caller { subject, end_user: None, scopes }
         });
@@ -41,7 +44,7 @@ impl Identify for Names {
 async fn world() -> World {
     let mut world = World::new().await;
     world.config.token = Some(Secret::new("root"));
-    world.config.others = Some(Arc::new(Names));
+    world.config.introspector = Some(Arc::new(Names));
     let steps = json!([task("ask", "GET /echo/x", json!({}), json!({"x": "$.value"}))]);
     world.registry.publish("Ask", "1.0.0", &json!({"execution": sequence(steps)}));
     world
@@ -282,7 +285,7 @@ async fn a_tenant_has_as_many_runs_at_a_time_as_it_may_and_others_are_not_held_u
     world.config.limits.max_tenant_runs = NonZeroU32::new(1);
     world.config.limits.max_tenant_queued = 1;
     let more = TenantLimits { max_runs: NonZeroU32::new(2), max_queued: Some(0) };
-    world.config.tenants.insert(Subject::new("more").unwrap(), more);
+    world.config.tenants.insert(TokenSubject::new("more").unwrap(), more);
     let app = world.open().await;
     let status = async |who: &str, word: &str| hold(&app, who, word).await.run().status;
     assert_eq!(status("ci", "a").await, RunStatus::Running);

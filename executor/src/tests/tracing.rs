@@ -23,8 +23,8 @@ use tokio::sync::Notify;
 use super::world::{
     World, assert_succeeded, call, deny, run, sequence, serve, start, task, wait_for, with,
 };
-use crate::config::{OtlpExport, Telemetry};
-use crate::{App, Kind};
+use crate::config::{OtlpExport, TelemetryConfig};
+use crate::{App, ErrorKind};
 
 const GRACE: Duration = Duration::from_secs(10);
 const CALLER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -46,7 +46,7 @@ impl Collector {
         let collector = Arc::new(self);
         let routes = Router::new().fallback(Self::take).with_state(Arc::clone(&collector));
         let address = serve(routes).await;
-        world.config.telemetry.export = Some(OtlpExport {
+        world.config.telemetry.spans = Some(OtlpExport {
             endpoint: format!("http://{address}/v1/traces").parse().unwrap(),
             headers: vec![("x-api-key".to_owned(), Secret::new("open-sesame"))],
         });
@@ -295,7 +295,7 @@ async fn a_document_that_speaks_of_traces_itself_is_left_alone() {
     app.shutdown(GRACE).await;
 
     // No service is told unless the configuration says so; guardians are.
-    world.config.telemetry = Telemetry::default();
+    world.config.telemetry = TelemetryConfig::default();
     let app = world.open().await;
     let before = world.guardian.traces().len();
     assert_succeeded(&run(&app, "Plain", json!({})).await);
@@ -338,7 +338,7 @@ const SPANS: u64 = 4;
 async fn a_receiver_that_is_not_there_changes_nothing_for_a_run() {
     let mut world = World::new().await;
     Collector::default().of(&mut world).await;
-    world.config.telemetry.export.as_mut().unwrap().endpoint = World::nowhere().await;
+    world.config.telemetry.spans.as_mut().unwrap().endpoint = World::nowhere().await;
     run_for(&world).await.shutdown(GRACE).await;
     assert_eq!((metric(&world, "exported"), metric(&world, "dropped")), (0, SPANS));
 }
@@ -400,7 +400,7 @@ async fn spans_tell_names_and_codes_and_never_values() {
     assert!(!told.contains("plain words"), "{told}");
     let call = spans.iter().find(|span| span.name.starts_with("execute_tool ")).unwrap();
     let status = call.status.as_ref().unwrap();
-    let code = Kind::GuardianDeniedRequest.code().id;
+    let code = ErrorKind::GuardianDeniedRequest.code().id;
     assert_eq!((status.code, status.message.as_str()), (2, code));
     assert_eq!(text(call, "error.type"), code);
     let decision = &call.events[0];

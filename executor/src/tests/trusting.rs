@@ -127,11 +127,11 @@ async fn a_run_of_known_versions_writes_no_checksum() {
     let first = list(&app).await;
     // From here on the table takes no row.
     let refuse = match &world.config.database {
-        crate::Database::File(_) => {
+        crate::ExecutorDatabase::File(_) => {
             "CREATE TRIGGER refuse BEFORE INSERT ON trusted_version
              BEGIN SELECT RAISE(ABORT, 'no row'); END"
         }
-        crate::Database::Postgres(_) => {
+        crate::ExecutorDatabase::Postgres(_) => {
             "ALTER TABLE trusted_version ADD CONSTRAINT refuse CHECK (FALSE) NOT VALID"
         }
     };
@@ -163,7 +163,7 @@ async fn of_two_executors_that_remember_at_once_one_is_first() {
     }
     trust.remember(std::slice::from_ref(&one)).await.unwrap();
     let late = trust.remember(std::slice::from_ref(&other)).await.unwrap_err();
-    assert_eq!(late.kind, crate::Kind::ChecksumChanged);
+    assert_eq!(late.kind, crate::ErrorKind::ChecksumChanged);
     trust.remember(&[one]).await.unwrap();
 }
 

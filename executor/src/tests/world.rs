@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use a2s::api::{CapabilityVersions, Event, EventKind, Problem, Run, RunStatus};
+use a2s::api::{CapabilityVersions, EventKind, Problem, Run, RunEvent, RunStatus};
 use a2s::{Digest, Domain};
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -24,8 +24,8 @@ use tower::ServiceExt as _;
 use uuid::Uuid;
 
 use super::database::{Made, make};
-use crate::clock::{Clock, Ids};
-use crate::{App, Config, Guardian, GuardianConfig, GuardianEndpoint};
+use crate::clock::{Clock, RandomSource};
+use crate::{App, Config, GuardianConfig, GuardianEndpoint, GuardianSettings};
 
 mod database;
 mod guardian;
@@ -73,7 +73,7 @@ impl World {
         let mut config = Config::new(
             folder.path().join("data/executor.sqlite"),
             url(registry_at, "/"),
-            Guardian::At(vec![guardian_config]),
+            GuardianSettings::Chain(vec![guardian_config]),
         );
         // Where its key is, wherever its database is.
         std::fs::create_dir(folder.path().join("data")).unwrap();
@@ -97,8 +97,8 @@ impl World {
     /// The guardian that is asked first.
     pub(crate) fn guarded_by(&mut self) -> &mut GuardianConfig {
         match &mut self.config.guardian {
-            Guardian::At(guardians) => &mut guardians[0],
-            Guardian::Off => panic!("nobody guards"),
+            GuardianSettings::Chain(guardians) => &mut guardians[0],
+            GuardianSettings::Off => panic!("nobody guards"),
         }
     }
 
@@ -108,7 +108,7 @@ impl World {
 
     pub(crate) async fn try_open(&self) -> Result<App, crate::Error> {
         let clock: Arc<dyn Clock> = self.clock.clone();
-        let ids: Arc<dyn Ids> = self.clock.clone();
+        let ids: Arc<dyn RandomSource> = self.clock.clone();
         let mut metrics = Registry::default();
         let app = App::open(self.config.clone(), clock, ids, &mut metrics).await?;
         *self.metrics.lock().unwrap() = metrics;
@@ -164,8 +164,8 @@ impl Clock for TestClock {
     }
 }
 
-impl Ids for TestClock {
-    fn random(&self) -> [u8; 16] {
+impl RandomSource for TestClock {
+    fn random_bytes(&self) -> [u8; 16] {
         u128::from(self.ids.fetch_add(1, Ordering::Relaxed)).to_le_bytes()
     }
 }
@@ -213,7 +213,7 @@ pub(crate) async fn call(
     static DESCRIPTION: LazyLock<Value> =
         LazyLock::new(|| serde_json::to_value(App::openapi()).unwrap());
     let status = parts.status.as_u16();
-    let is_described = a2s::api::describes(
+    let is_described = a2s::api::has_status(
         &DESCRIPTION,
         method.as_str(),
         path.split('?').next().unwrap_or_default(),
@@ -248,19 +248,19 @@ pub(crate) async fn read(app: &App, run: Uuid) -> Run {
 }
 
 /// All events of a run, once nothing more will happen in it.
-pub(crate) async fn events(app: &App, run: Uuid) -> Vec<Event> {
+pub(crate) async fn events(app: &App, run: Uuid) -> Vec<RunEvent> {
     events_after(app, run, 0).await
 }
 
 /// All events of a run for a caller with this header, once nothing more will happen in it.
-pub(crate) async fn events_as(app: &App, header: &[&str; 2], run: Uuid) -> Vec<Event> {
+pub(crate) async fn events_as(app: &App, header: &[&str; 2], run: Uuid) -> Vec<RunEvent> {
     let path = format!("/v1/executions/{run}/events");
     let answer = call(app, Method::GET, &path, &[(header[0], header[1])], Value::Null).await;
     parse_stream(answer.body.as_str().expect("a stream of events"))
 }
 
 /// The events behind number `after`, once nothing more will happen.
-pub(crate) async fn events_after(app: &App, run: Uuid, after: u64) -> Vec<Event> {
+pub(crate) async fn events_after(app: &App, run: Uuid, after: u64) -> Vec<RunEvent> {
     let path = format!("/v1/executions/{run}/events");
     let id = after.to_string();
     let headers = [("last-event-id", id.as_str())];
@@ -274,13 +274,13 @@ pub(crate) async fn events_after(app: &App, run: Uuid, after: u64) -> Vec<Event>
 }
 
 /// Parses server-sent events, and checks that id and type are those of the data.
-fn parse_stream(text: &str) -> Vec<Event> {
+fn parse_stream(text: &str) -> Vec<RunEvent> {
     let blocks = text.split("\n\n").filter(|block| !block.trim().is_empty());
     let blocks = blocks.filter(|block| !block.starts_with(':'));
     let parse = |block: &str| {
         let fields: BTreeMap<&str, &str> =
             block.lines().filter_map(|line| line.split_once(": ")).collect();
-        let event: Event = serde_json::from_str(fields["data"]).unwrap();
+        let event: RunEvent = serde_json::from_str(fields["data"]).unwrap();
         assert_eq!(fields["id"], event.seq.to_string());
         let kind = serde_json::to_value(&event).unwrap()["type"].clone();
         assert_eq!(fields["event"], kind);
@@ -290,7 +290,7 @@ fn parse_stream(text: &str) -> Vec<Event> {
 }
 
 /// The events of a run so far, up to the last request that was sent.
-pub(crate) async fn read_events(app: &App, run: Uuid) -> Vec<Event> {
+pub(crate) async fn read_events(app: &App, run: Uuid) -> Vec<RunEvent> {
     let mut attempts = 0;
     for step in read(app, run).await.steps {
         attempts += step.attempts;
@@ -308,7 +308,11 @@ pub(crate) async fn wait_for(app: &App, run: Uuid, wanted: impl Fn(&EventKind) -
 }
 
 /// The events of a run until they are enough. The stream is closed then.
-async fn collect_until(app: &App, run: Uuid, enough: impl Fn(&[Event]) -> bool) -> Vec<Event> {
+async fn collect_until(
+    app: &App,
+    run: Uuid,
+    enough: impl Fn(&[RunEvent]) -> bool,
+) -> Vec<RunEvent> {
     use futures::StreamExt as _;
     let request = Request::get(format!("/v1/executions/{run}/events")).body(Body::empty());
     let response = app.router().oneshot(request.unwrap()).await.unwrap();
@@ -329,8 +333,8 @@ async fn collect_until(app: &App, run: Uuid, enough: impl Fn(&[Event]) -> bool) 
 }
 
 /// What a run did, a line for each event.
-pub(crate) fn transcript(events: &[Event]) -> Vec<String> {
-    let line = |event: &Event| match &event.kind {
+pub(crate) fn transcript(events: &[RunEvent]) -> Vec<String> {
+    let line = |event: &RunEvent| match &event.kind {
         EventKind::RunStarted(started) => {
             let capability = &started.capability;
             format!("run {} {}", capability.name, capability.version)
@@ -387,7 +391,7 @@ pub(crate) fn transcript(events: &[Event]) -> Vec<String> {
 }
 
 #[track_caller]
-pub(crate) fn assert_gapless(events: &[Event]) {
+pub(crate) fn assert_gapless(events: &[RunEvent]) {
     for (index, event) in events.iter().enumerate() {
         assert_eq!(event.seq, index as u64 + 1);
     }

@@ -3,7 +3,7 @@
 
 use a2s::api::Credential;
 
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 
 /// The longest part of a credential, in bytes.
 const MAX_PART: usize = 8 << 10;
@@ -14,21 +14,21 @@ const MAX_TOKEN_HOSTS: usize = 16;
 
 pub(super) fn check(credential: &Credential) -> Result<(), Error> {
     match credential {
-        Credential::ApiKey { value, .. } => check_secret("value", value.reveal()),
+        Credential::ApiKey { value, .. } => check_secret("value", value.expose_secret()),
         Credential::Basic { user, password } => {
             check_text("user", user)?;
             if user.contains(':') {
                 // The first colon ends the user (RFC 7617, section 2).
                 return Err(refused("`user` may not have a colon"));
             }
-            check_secret("password", password.reveal())
+            check_secret("password", password.expose_secret())
         }
-        Credential::Bearer { token } => check_token("token", token.reveal()),
+        Credential::Bearer { token } => check_token("token", token.expose_secret()),
         Credential::Oauth2 { client_id, client_secret, refresh_token, token_hosts, .. } => {
             check_text("client_id", client_id)?;
-            check_secret("client_secret", client_secret.reveal())?;
+            check_secret("client_secret", client_secret.expose_secret())?;
             if let Some(token) = refresh_token {
-                check_secret("refresh_token", token.reveal())?;
+                check_secret("refresh_token", token.expose_secret())?;
             }
             if token_hosts.len() > MAX_TOKEN_HOSTS {
                 return Err(refused(format!("`token_hosts` has more than {MAX_TOKEN_HOSTS}")));
@@ -66,5 +66,5 @@ fn check_text(field: &str, text: &str) -> Result<(), Error> {
 }
 
 fn refused(message: impl Into<String>) -> Error {
-    Error::new(Kind::BadRequest, message).hint("Check what was pasted, and set it again.")
+    Error::new(ErrorKind::BadRequest, message).with_hint("Check what was pasted, and set it again.")
 }

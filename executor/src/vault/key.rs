@@ -12,9 +12,9 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use tempfile::NamedTempFile;
 use zeroize::Zeroizing;
 
-use crate::clock::Ids;
+use crate::clock::RandomSource;
 use crate::config::SecretKeySource;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 
 /// The length of a key, in bytes.
 const LENGTH: usize = 32;
@@ -22,12 +22,12 @@ const LENGTH: usize = 32;
 const MAX_FILE: u64 = 1_024;
 
 /// A key. It is overwritten in memory when it is dropped.
-pub(super) struct Key {
+pub(super) struct SealingKey {
     bytes: Zeroizing<[u8; LENGTH]>,
     id: String,
 }
 
-impl Key {
+impl SealingKey {
     fn new(bytes: Zeroizing<[u8; LENGTH]>) -> Self {
         let mut text = Zeroizing::new(b"a2s key id 1\n".to_vec());
         text.extend_from_slice(&*bytes);
@@ -59,7 +59,7 @@ impl Key {
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for SealingKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Key({})", self.id)
     }
@@ -67,19 +67,19 @@ impl fmt::Debug for Key {
 
 /// The source of the key, and the key once it was needed.
 #[derive(Debug)]
-pub(super) struct Keys {
+pub(super) struct KeyLoader {
     source: SecretKeySource,
-    known: Mutex<Option<Arc<Key>>>,
+    known: Mutex<Option<Arc<SealingKey>>>,
 }
 
-impl Keys {
+impl KeyLoader {
     /// Creates it from a source; rejects an existing key that cannot be used.
     ///
     /// # Errors
-    /// [`Kind::Configuration`], with the problem.
+    /// [`ErrorKind::Configuration`], with the problem.
     pub(super) fn new(source: SecretKeySource) -> Result<Self, Error> {
         let keys = Self { source, known: Mutex::new(None) };
-        let found = keys.find().map_err(|error| Error { kind: Kind::Configuration, ..error })?;
+        let found = keys.find().map_err(|error| Error { kind: ErrorKind::Configuration, ..error })?;
         *keys.lock() = found;
         Ok(keys)
     }
@@ -87,36 +87,39 @@ impl Keys {
     /// The key for opening sealed values.
     ///
     /// # Errors
-    /// [`Kind::VaultKey`] when there is none.
-    pub(super) fn to_open(&self) -> Result<Arc<Key>, Error> {
+    /// [`ErrorKind::VaultKey`] when there is none.
+    pub(super) fn key_for_opening(&self) -> Result<Arc<SealingKey>, Error> {
         let mut known = self.lock();
         if known.is_none() {
             *known = self.find()?;
         }
         known.clone().ok_or_else(|| {
             let SecretKeySource::File(path) = &self.source else {
-                return Error::new(Kind::VaultKey, "there is no key");
+                return Error::new(ErrorKind::VaultKey, "there is no key");
             };
             let message = format!("the key file {} is gone", path.display());
-            Error::new(Kind::VaultKey, message)
+            Error::new(ErrorKind::VaultKey, message)
         })
     }
 
     /// The key for sealing new values; creates a file when there is none.
-    pub(super) fn to_seal(&self, ids: &Arc<dyn Ids>) -> Result<Arc<Key>, Error> {
+    pub(super) fn key_for_sealing(
+        &self,
+        ids: &Arc<dyn RandomSource>,
+    ) -> Result<Arc<SealingKey>, Error> {
         let mut known = self.lock();
         if known.is_none() {
             *known = self.find()?;
         }
         if let (None, SecretKeySource::File(path)) = (&*known, &self.source) {
             let mut bytes = Zeroizing::new([0; LENGTH]);
-            bytes[..16].copy_from_slice(&ids.random());
-            bytes[16..].copy_from_slice(&ids.random());
+            bytes[..16].copy_from_slice(&ids.random_bytes());
+            bytes[16..].copy_from_slice(&ids.random_bytes());
             let mut text = Zeroizing::new(STANDARD.encode(*bytes));
             text.push('\n');
             *known = if write_private(path, &text).map_err(|error| unusable(path, &error))? {
                 tracing::info!(path = %path.display(), "made a key for stored credentials");
-                Some(Arc::new(Key::new(bytes)))
+                Some(Arc::new(SealingKey::new(bytes)))
             } else {
                 // Another process has made one just now.
                 self.find()?
@@ -125,31 +128,31 @@ impl Keys {
                 return Err(unusable(path, &"it is a link that leads nowhere"));
             }
         }
-        known.clone().ok_or_else(|| Error::new(Kind::VaultKey, "there is no key"))
+        known.clone().ok_or_else(|| Error::new(ErrorKind::VaultKey, "there is no key"))
     }
 
     /// The key, unless its file is yet to be made.
-    fn find(&self) -> Result<Option<Arc<Key>>, Error> {
+    fn find(&self) -> Result<Option<Arc<SealingKey>>, Error> {
         match &self.source {
-            SecretKeySource::Given(text) => match Key::parse(text.reveal()) {
+            SecretKeySource::Given(text) => match SealingKey::parse(text.expose_secret()) {
                 Some(key) => Ok(Some(Arc::new(key))),
                 None => {
                     let message = "the key for stored credentials is not 32 bytes in base64";
                     let hint = "Make one with `openssl rand -base64 32`.";
-                    Err(Error::new(Kind::VaultKey, message).hint(hint))
+                    Err(Error::new(ErrorKind::VaultKey, message).with_hint(hint))
                 }
             },
             SecretKeySource::File(path) => read_file(path).map(|key| key.map(Arc::new)),
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Arc<Key>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Arc<SealingKey>>> {
         // What it guards is put there as a whole.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn read_file(path: &Path) -> Result<Option<Key>, Error> {
+fn read_file(path: &Path) -> Result<Option<SealingKey>, Error> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -159,7 +162,7 @@ fn read_file(path: &Path) -> Result<Option<Key>, Error> {
     check_private(path, &file)?;
     let mut text = Zeroizing::new(String::new());
     file.take(MAX_FILE).read_to_string(&mut text).map_err(|error| unusable(path, &error))?;
-    Key::parse(&text)
+    SealingKey::parse(&text)
         .map(Some)
         .ok_or_else(|| unusable(path, &"it does not hold 32 bytes in base64"))
 }
@@ -178,7 +181,7 @@ fn check_private(path: &Path, file: &File) -> Result<(), Error> {
             "Run `chmod 600 '{}'`; if others may have read it, set the credentials anew under a new key.",
             path.display()
         );
-        return Err(unusable(path, &reason).hint(hint));
+        return Err(unusable(path, &reason).with_hint(hint));
     }
     Ok(())
 }
@@ -212,5 +215,5 @@ fn write_private(path: &Path, text: &str) -> io::Result<bool> {
 fn unusable(path: &Path, reason: &dyn fmt::Display) -> Error {
     let message =
         format!("the key file {} for stored credentials cannot be used: {reason}", path.display());
-    Error::new(Kind::VaultKey, message)
+    Error::new(ErrorKind::VaultKey, message)
 }

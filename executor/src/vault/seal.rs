@@ -8,15 +8,15 @@ use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
-use super::key::Key;
-use crate::clock::Ids;
+use super::key::SealingKey;
+use crate::clock::RandomSource;
 
 /// The length of a nonce, in bytes.
 const NONCE: usize = 24;
 
 /// A sealed value: it opens only with its key and at its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sealed {
+pub(crate) struct Ciphertext {
     /// The id of the key that opens it; it reveals nothing about the key.
     pub(crate) key_id: String,
     /// The nonce.
@@ -28,7 +28,7 @@ pub(crate) struct Sealed {
 /// The location of a sealed value. It is authenticated with the value: moved elsewhere, the value does not
 /// open.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place<'p> {
+pub(super) enum SealContext<'p> {
     /// The credential of a host for a security scheme.
     Credential(&'p Domain, &'p str),
     /// The values that an event of a run leaves out.
@@ -37,9 +37,9 @@ pub(super) enum Place<'p> {
     Plan(Digest),
 }
 
-impl Place<'_> {
+impl SealContext<'_> {
     /// No two places have one spelling, because no host holds a line feed.
-    fn bytes(self) -> Vec<u8> {
+    fn to_bytes(self) -> Vec<u8> {
         match self {
             Self::Credential(host, scheme) => format!("a2s credential 1\n{host}\n{scheme}"),
             Self::Event(run, seq) => format!("a2s event 1\n{run}\n{seq}"),
@@ -51,29 +51,33 @@ impl Place<'_> {
 
 /// Seals what belongs to a place. None when it is longer than the cipher takes.
 pub(super) fn seal(
-    key: &Key,
-    ids: &Arc<dyn Ids>,
-    place: Place<'_>,
+    key: &SealingKey,
+    ids: &Arc<dyn RandomSource>,
+    place: SealContext<'_>,
     plain: &[u8],
-) -> Option<Sealed> {
+) -> Option<Ciphertext> {
     let mut nonce = [0; NONCE];
     let (first, second) = nonce.split_at_mut(16);
-    first.copy_from_slice(&ids.random());
-    second.copy_from_slice(&ids.random()[..NONCE - 16]);
-    let bound = place.bytes();
+    first.copy_from_slice(&ids.random_bytes());
+    second.copy_from_slice(&ids.random_bytes()[..NONCE - 16]);
+    let bound = place.to_bytes();
     let payload = Payload { msg: plain, aad: &bound };
     let bytes = cipher(key).encrypt(&XNonce::from(nonce), payload).ok()?;
-    Some(Sealed { key_id: key.id().to_owned(), nonce: nonce.to_vec(), bytes })
+    Some(Ciphertext { key_id: key.id().to_owned(), nonce: nonce.to_vec(), bytes })
 }
 
 /// Opens a sealed value. `None` when anything has changed: key, location, nonce or sealed bytes.
-pub(super) fn open(key: &Key, place: Place<'_>, sealed: &Sealed) -> Option<Zeroizing<Vec<u8>>> {
+pub(super) fn open(
+    key: &SealingKey,
+    place: SealContext<'_>,
+    sealed: &Ciphertext,
+) -> Option<Zeroizing<Vec<u8>>> {
     let nonce: [u8; NONCE] = sealed.nonce.as_slice().try_into().ok()?;
-    let bound = place.bytes();
+    let bound = place.to_bytes();
     let payload = Payload { msg: &sealed.bytes, aad: &bound };
     cipher(key).decrypt(&XNonce::from(nonce), payload).ok().map(Zeroizing::new)
 }
 
-fn cipher(key: &Key) -> XChaCha20Poly1305 {
+fn cipher(key: &SealingKey) -> XChaCha20Poly1305 {
     XChaCha20Poly1305::new(key.bytes().into())
 }

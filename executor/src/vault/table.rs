@@ -4,17 +4,17 @@ use a2s::Domain;
 use a2s::api::{CredentialKind, CredentialUsers, StoredCredential};
 use jiff::Timestamp;
 
-use super::seal::Sealed;
-use crate::database::{Pool, failed, on};
-use crate::error::{Error, Kind};
+use super::seal::Ciphertext;
+use crate::database::{DatabasePool, on, to_store_error};
+use crate::error::{Error, ErrorKind};
 
 /// As errors call it.
 const WHAT: &str = "the stored credentials";
 
 /// The table. Changes are rare, so they do not go through the runs' writer.
 #[derive(Debug)]
-pub(super) struct Table {
-    pool: Pool,
+pub(super) struct CredentialTable {
+    pool: DatabasePool,
 }
 
 /// Kind, time, key, nonce, sealed bytes, and users.
@@ -24,15 +24,15 @@ type ListedColumns = (String, String, String, i64, Option<String>);
 
 /// A sealed credential.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct CredentialRow {
     pub(super) kind: CredentialKind,
     pub(super) set_at: Timestamp,
-    pub(super) sealed: Sealed,
+    pub(super) sealed: Ciphertext,
     pub(super) users: CredentialUsers,
 }
 
-impl Table {
-    pub(super) fn new(pool: Pool) -> Self {
+impl CredentialTable {
+    pub(super) fn new(pool: DatabasePool) -> Self {
         Self { pool }
     }
 
@@ -47,7 +47,7 @@ impl Table {
                 Box::pin(async move { sqlx::raw_sql(SCHEMA).execute(connection).await.map(|_| ()) })
             },
         );
-        Self { pool: Pool::Sqlite(pool.connect_lazy("sqlite::memory:").unwrap()) }
+        Self { pool: DatabasePool::Sqlite(pool.connect_lazy("sqlite::memory:").unwrap()) }
     }
 
     pub(super) async fn list(&self) -> Result<Vec<StoredCredential>, Error> {
@@ -55,7 +55,7 @@ impl Table {
             "SELECT host, scheme, kind, set_at, users FROM credential ORDER BY host, scheme";
         let rows: Result<Vec<ListedColumns>, _> =
             on!(&self.pool, |pool| sqlx::query_as(SQL).fetch_all(pool).await);
-        let rows = rows.map_err(failed(WHAT))?;
+        let rows = rows.map_err(to_store_error(WHAT))?;
         let read = |row: ListedColumns| {
             let (host, scheme, kind, set_at, users) = row;
             Some(StoredCredential {
@@ -75,58 +75,67 @@ impl Table {
         &self,
         own: impl FnOnce() -> Result<String, Error>,
     ) -> Result<Option<String>, Error> {
-        let Pool::Postgres(pool) = &self.pool else { return Ok(None) };
+        let DatabasePool::Postgres(pool) = &self.pool else { return Ok(None) };
         sqlx::query("UPDATE executor SET key_id = $1 WHERE key_id IS NULL")
             .bind(own()?)
             .execute(pool)
             .await
-            .map_err(failed(WHAT))?;
+            .map_err(to_store_error(WHAT))?;
         let agreed = sqlx::query_scalar("SELECT key_id FROM executor").fetch_one(pool).await;
-        agreed.map(Some).map_err(failed(WHAT))
+        agreed.map(Some).map_err(to_store_error(WHAT))
     }
 
     pub(super) async fn count(&self) -> Result<i64, Error> {
         const SQL: &str = "SELECT COUNT(*) FROM credential";
         let count = on!(&self.pool, |pool| sqlx::query_scalar(SQL).fetch_one(pool).await);
-        count.map_err(failed(WHAT))
+        count.map_err(to_store_error(WHAT))
     }
 
     pub(super) async fn key_ids(&self) -> Result<Vec<String>, Error> {
         const SQL: &str = "SELECT DISTINCT key_id FROM credential ORDER BY key_id";
         let ids = on!(&self.pool, |pool| sqlx::query_scalar(SQL).fetch_all(pool).await);
-        ids.map_err(failed(WHAT))
+        ids.map_err(to_store_error(WHAT))
     }
 
-    pub(super) async fn get(&self, host: &Domain, scheme: &str) -> Result<Option<Row>, Error> {
+    pub(super) async fn get(
+        &self,
+        host: &Domain,
+        scheme: &str,
+    ) -> Result<Option<CredentialRow>, Error> {
         const SQL: &str = "SELECT kind, set_at, key_id, nonce, sealed, users FROM credential
              WHERE host = $1 AND scheme = $2";
         let row: Result<Option<Columns>, _> = on!(&self.pool, |pool| {
             sqlx::query_as(SQL).bind(host.as_str()).bind(scheme).fetch_optional(pool).await
         });
-        let row = row.map_err(failed(WHAT))?;
+        let row = row.map_err(to_store_error(WHAT))?;
         let Some((kind, set_at, key_id, nonce, sealed, users)) = row else { return Ok(None) };
         let kind = read_kind(&kind).ok_or_else(malformed)?;
         let set_at = Timestamp::from_millisecond(set_at).map_err(|_| malformed())?;
-        let sealed = Sealed { key_id, nonce, bytes: sealed };
+        let sealed = Ciphertext { key_id, nonce, bytes: sealed };
         let users = read_users(users.as_deref()).ok_or_else(malformed)?;
-        Ok(Some(Row { kind, set_at, sealed, users }))
+        Ok(Some(CredentialRow { kind, set_at, sealed, users }))
     }
 
     /// Writes a row, over the one that was there. The users stay those that there were.
-    pub(super) async fn put(&self, host: &Domain, scheme: &str, row: &Row) -> Result<(), Error> {
+    pub(super) async fn insert_or_replace(
+        &self,
+        host: &Domain,
+        scheme: &str,
+        row: &CredentialRow,
+    ) -> Result<(), Error> {
         const SQL: &str =
             "INSERT INTO credential (host, scheme, kind, set_at, key_id, nonce, sealed)
              VALUES ($1, $2, $3, $4, $5, $6, $7)
              ON CONFLICT (host, scheme) DO UPDATE SET
                  kind = excluded.kind, set_at = excluded.set_at, key_id = excluded.key_id,
                  nonce = excluded.nonce, sealed = excluded.sealed";
-        let Row { kind, set_at, sealed, users: _ } = row;
+        let CredentialRow { kind, set_at, sealed, users: _ } = row;
         let written = on!(&self.pool, |pool| {
             let query = sqlx::query(SQL).bind(host.as_str()).bind(scheme).bind(kind.as_str());
             let query = query.bind(set_at.as_millisecond()).bind(&sealed.key_id);
             query.bind(&sealed.nonce).bind(&sealed.bytes).execute(pool).await.map(|_| ())
         });
-        written.map_err(failed(WHAT))
+        written.map_err(to_store_error(WHAT))
     }
 
     /// Writes a row over the one that was set at the same time, if that is still there.
@@ -134,17 +143,17 @@ impl Table {
         &self,
         host: &Domain,
         scheme: &str,
-        row: &Row,
+        row: &CredentialRow,
     ) -> Result<(), Error> {
         const SQL: &str = "UPDATE credential SET key_id = $4, nonce = $5, sealed = $6
              WHERE host = $1 AND scheme = $2 AND set_at = $3";
-        let Row { set_at, sealed, .. } = row;
+        let CredentialRow { set_at, sealed, .. } = row;
         let written = on!(&self.pool, |pool| {
             let query = sqlx::query(SQL).bind(host.as_str()).bind(scheme);
             let query = query.bind(set_at.as_millisecond()).bind(&sealed.key_id);
             query.bind(&sealed.nonce).bind(&sealed.bytes).execute(pool).await.map(|_| ())
         });
-        written.map_err(failed(WHAT))
+        written.map_err(to_store_error(WHAT))
     }
 
     /// Replaces the users of a credential. False when there is no such credential.
@@ -156,12 +165,12 @@ impl Table {
     ) -> Result<bool, Error> {
         const SQL: &str = "UPDATE credential SET users = $3 WHERE host = $1 AND scheme = $2";
         let users = serde_json::to_string(users)
-            .map_err(|_| Error::new(Kind::Internal, "users of a credential are not JSON"))?;
+            .map_err(|_| Error::new(ErrorKind::Internal, "users of a credential are not JSON"))?;
         let written = on!(&self.pool, |pool| {
             let query = sqlx::query(SQL).bind(host.as_str()).bind(scheme).bind(&users);
             query.execute(pool).await.map(|done| done.rows_affected())
         });
-        Ok(written.map_err(failed(WHAT))? > 0)
+        Ok(written.map_err(to_store_error(WHAT))? > 0)
     }
 
     /// True when there was one.
@@ -171,7 +180,7 @@ impl Table {
             let query = sqlx::query(SQL).bind(host.as_str()).bind(scheme);
             query.execute(pool).await.map(|done| done.rows_affected())
         });
-        Ok(removed.map_err(failed(WHAT))? > 0)
+        Ok(removed.map_err(to_store_error(WHAT))? > 0)
     }
 }
 
@@ -185,5 +194,5 @@ fn read_users(json: Option<&str>) -> Option<CredentialUsers> {
 }
 
 fn malformed() -> Error {
-    Error::new(Kind::Store, "a stored credential cannot be read")
+    Error::new(ErrorKind::Store, "a stored credential cannot be read")
 }

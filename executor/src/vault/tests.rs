@@ -11,7 +11,7 @@ use serde_json::json;
 use sqlx::sqlite::SqlitePool;
 
 use super::*;
-use crate::config::{Guardian, SecretKeySource};
+use crate::config::{GuardianSettings, SecretKeySource};
 
 /// Times and ids that count.
 #[derive(Debug, Default)]
@@ -23,17 +23,17 @@ impl Clock for Counter {
     }
 }
 
-impl Ids for Counter {
-    fn random(&self) -> [u8; 16] {
+impl RandomSource for Counter {
+    fn random_bytes(&self) -> [u8; 16] {
         u128::from(self.0.fetch_add(1, Ordering::Relaxed)).to_le_bytes()
     }
 }
 
 async fn open(folder: &Path, key: SecretKeySource) -> Result<Vault, Error> {
     let registry = "http://127.0.0.1:1".parse().unwrap();
-    let mut config = Config::new(folder.join("executor.sqlite"), registry, Guardian::Off);
+    let mut config = Config::new(folder.join("executor.sqlite"), registry, GuardianSettings::Off);
     config.secret_key = key;
-    crate::run::make_database(&config).await.unwrap();
+    crate::run::create_database(&config).await.unwrap();
     open_made(&config).await
 }
 
@@ -83,7 +83,7 @@ async fn a_credential_comes_back_and_is_never_in_the_file() {
     assert_eq!((stored.kind.as_str(), stored.host.as_str()), ("oauth2", "api.example:8443"));
     drop(vault);
     let vault = open(folder.path(), given(1)).await.unwrap();
-    let opened = vault.reveal(&host("api.example:8443"), "my key").await.unwrap().unwrap();
+    let opened = vault.open_credential(&host("api.example:8443"), "my key").await.unwrap().unwrap();
     assert_eq!(opened.credential, credential);
     let all = String::from_utf8_lossy(&bytes(folder.path())).into_owned();
     assert!(all.contains("api.example:8443") && !all.contains("canary"));
@@ -91,21 +91,27 @@ async fn a_credential_comes_back_and_is_never_in_the_file() {
 
     // A server that changes the refresh token changes nothing else.
     vault
-        .rotate(&host("api.example:8443"), "my key", &opened, &Secret::new("another"))
+        .replace_refresh_token(
+            &host("api.example:8443"),
+            "my key",
+            &opened,
+            &Secret::new("another"),
+        )
         .await
         .unwrap();
-    let rotated = vault.reveal(&host("api.example:8443"), "my key").await.unwrap().unwrap();
+    let rotated =
+        vault.open_credential(&host("api.example:8443"), "my key").await.unwrap().unwrap();
     assert_eq!(rotated.set_at, opened.set_at);
     let Credential::Oauth2 { refresh_token, client_secret, .. } = rotated.credential else {
         panic!()
     };
-    assert_eq!(refresh_token.unwrap().reveal(), "another");
-    assert_eq!(client_secret.reveal(), "canary-secret");
+    assert_eq!(refresh_token.unwrap().expose_secret(), "another");
+    assert_eq!(client_secret.expose_secret(), "canary-secret");
 
     vault.remove(&host("api.example:8443"), "my key").await.unwrap();
-    assert!(vault.reveal(&host("api.example:8443"), "my key").await.unwrap().is_none());
+    assert!(vault.open_credential(&host("api.example:8443"), "my key").await.unwrap().is_none());
     let error = vault.remove(&host("api.example:8443"), "my key").await.unwrap_err();
-    assert_eq!(error.kind, Kind::CredentialNotFound);
+    assert_eq!(error.kind, ErrorKind::CredentialNotFound);
 }
 
 #[tokio::test]
@@ -135,8 +141,8 @@ async fn a_row_that_was_moved_or_changed_does_not_open() {
         ),
     ] {
         change(there).await;
-        let error = vault.reveal(&host(at.0), at.1).await.unwrap_err();
-        assert_eq!(error.kind, Kind::VaultKey, "{there}");
+        let error = vault.open_credential(&host(at.0), at.1).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::VaultKey, "{there}");
         assert!(error.message.contains("changed or moved"), "{}", error.message);
         change(back).await;
     }
@@ -148,16 +154,16 @@ async fn a_wrong_key_says_so() {
     let vault = open(folder.path(), given(1)).await.unwrap();
     vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap();
     let vault = open(folder.path(), given(2)).await.unwrap();
-    let error = vault.reveal(&host("api.example"), "key").await.unwrap_err();
-    assert_eq!(error.kind, Kind::VaultKey);
+    let error = vault.open_credential(&host("api.example"), "key").await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::VaultKey);
     assert!(error.message.contains("was sealed with the key"), "{}", error.message);
     // It can be set anew, and is sealed with the new key then.
     vault.set(host("api.example"), "key", &api_key("another")).await.unwrap();
-    assert!(vault.reveal(&host("api.example"), "key").await.unwrap().is_some());
+    assert!(vault.open_credential(&host("api.example"), "key").await.unwrap().is_some());
     for text in ["", "short", "AAAA", &STANDARD.encode([1; 31]), &STANDARD.encode([1; 33])] {
         let error =
             open(folder.path(), SecretKeySource::Given(Secret::new(text))).await.unwrap_err();
-        assert_eq!(error.kind, Kind::Configuration);
+        assert_eq!(error.kind, ErrorKind::Configuration);
         assert!(error.message.contains("32 bytes in base64"), "{}", error.message);
     }
 }
@@ -176,13 +182,13 @@ async fn a_key_file_is_made_once_and_is_its_owners_alone() {
     assert_eq!(mode(), 0o600);
     let text = std::fs::read_to_string(&path).unwrap();
     let vault = open(folder.path(), file()).await.unwrap();
-    assert!(vault.reveal(&host("api.example"), "key").await.unwrap().is_some());
+    assert!(vault.open_credential(&host("api.example"), "key").await.unwrap().is_some());
     vault.set(host("api.example"), "other", &api_key("canary")).await.unwrap();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     for open_mode in [0o640, 0o604, 0o620, 0o644] {
         chmod(open_mode);
         let error = open(folder.path(), file()).await.unwrap_err();
-        assert_eq!(error.kind, Kind::Configuration);
+        assert_eq!(error.kind, ErrorKind::Configuration);
         assert!(error.message.contains("others than its owner"), "{}", error.message);
         assert!(error.hint.contains("chmod 600"), "{}", error.hint);
     }
@@ -192,8 +198,8 @@ async fn a_key_file_is_made_once_and_is_its_owners_alone() {
     // Without the file nothing opens, and what is said is that it is gone.
     std::fs::remove_file(&path).unwrap();
     let vault = open(folder.path(), file()).await.unwrap();
-    let error = vault.reveal(&host("api.example"), "key").await.unwrap_err();
-    assert!(error.kind == Kind::VaultKey && error.message.contains("is gone"), "{}", error.message);
+    let error = vault.open_credential(&host("api.example"), "key").await.unwrap_err();
+    assert!(error.kind == ErrorKind::VaultKey && error.message.contains("is gone"), "{}", error.message);
 }
 
 #[test]
@@ -203,12 +209,12 @@ fn processes_that_make_the_key_at_once_have_one_key() {
         let folder = tempfile::tempdir().unwrap();
         let source = SecretKeySource::File(folder.path().join("secrets.key"));
         let start = std::sync::Barrier::new(PROCESSES);
-        let ids: Arc<dyn Ids> = Arc::new(Counter::default());
+        let ids: Arc<dyn RandomSource> = Arc::new(Counter::default());
         let make = || {
             start.wait();
             // One that starts meanwhile finds a whole key or none.
-            let keys = Keys::new(source.clone())?;
-            Ok::<_, Error>(keys.to_seal(&ids)?.id().to_owned())
+            let keys = KeyLoader::new(source.clone())?;
+            Ok::<_, Error>(keys.key_for_sealing(&ids)?.id().to_owned())
         };
         let made: Vec<_> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..PROCESSES).map(|_| scope.spawn(make)).collect();
@@ -273,17 +279,17 @@ async fn a_database_that_was_cut_off_is_an_error_and_no_answer() {
         "UPDATE credential SET sealed = x''",
     ] {
         sqlx::query(sql).execute(&pool).await.unwrap();
-        let error = vault.reveal(&host("api.example"), "key").await.unwrap_err();
-        assert_eq!(error.kind, Kind::VaultKey, "{sql}");
+        let error = vault.open_credential(&host("api.example"), "key").await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::VaultKey, "{sql}");
     }
     sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&pool).await.unwrap();
     let bytes = std::fs::read(folder.path().join("executor.sqlite")).unwrap();
     let path = folder.path().join("cut.sqlite");
     std::fs::write(&path, &bytes[..5_000]).unwrap();
     let registry = "http://127.0.0.1:1".parse().unwrap();
-    let config = Config::new(path, registry, Guardian::Off);
+    let config = Config::new(path, registry, GuardianSettings::Off);
     let opened = open_made(&config).await;
-    assert_eq!(opened.map(|_| ()).unwrap_err().kind, Kind::Store);
+    assert_eq!(opened.map(|_| ()).unwrap_err().kind, ErrorKind::Store);
 }
 
 #[tokio::test]
@@ -303,7 +309,7 @@ async fn what_could_not_be_sent_or_hidden_is_refused_without_telling_it() {
     ] {
         let credential = serde_json::from_value(credential).unwrap();
         let error = vault.set(host("api.example"), "key", &credential).await.unwrap_err();
-        assert_eq!(error.kind, Kind::BadRequest);
+        assert_eq!(error.kind, ErrorKind::BadRequest);
         assert!(
             error.message.contains(says) && !error.message.contains("ary"),
             "{}",
@@ -312,7 +318,7 @@ async fn what_could_not_be_sent_or_hidden_is_refused_without_telling_it() {
     }
     for scheme in ["", "-x", " x", "a\nb", ".", "..", &"x".repeat(101)] {
         let error = vault.set(host("api.example"), scheme, &api_key("canary")).await.unwrap_err();
-        assert_eq!(error.kind, Kind::BadRequest, "{scheme}");
+        assert_eq!(error.kind, ErrorKind::BadRequest, "{scheme}");
     }
     assert!(vault.list().await.unwrap().is_empty());
 }

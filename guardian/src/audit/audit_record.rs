@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
-use aos::message::{Call, Id, Method, Object, Request};
+use aos::message::{Method, MethodCall, Object, Request, RequestId};
 use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use serde::ser::{SerializeMap as _, SerializeSeq as _};
@@ -13,13 +13,14 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::policy::{
-    Approval, ApprovalTrace, Charge, Opened, Policy, PolicyDecision, caller_of, tool_of, user_of,
+    Approval, ApprovalEffect, ParsedTexts, Policy, PolicyDecision, QuotaCharge, caller_of, tool_of,
+    user_of,
 };
 
 /// Longest text that is recorded whole, in bytes.
 const MAX_TEXT: usize = 256;
 /// How much of a longer text is recorded.
-const TEXT_START: usize = 128;
+const MAX_TEXT_START: usize = 128;
 /// Most items of an array and members of an object that are recorded.
 const MAX_ITEMS: usize = 32;
 /// How deep content is recorded.
@@ -28,7 +29,7 @@ const MAX_DEPTH: usize = 48;
 const MAX_CONTENT: usize = 16 << 10;
 
 /// Words in the names of what is likely to be a secret, whatever stands between their letters.
-static SECRETS: LazyLock<AhoCorasick> = LazyLock::new(|| {
+static SECRET_WORDS: LazyLock<AhoCorasick> = LazyLock::new(|| {
     let words = [
         "authorization",
         "apikey",
@@ -48,9 +49,9 @@ static SECRETS: LazyLock<AhoCorasick> = LazyLock::new(|| {
 
 /// One event of the log: the text of a JSON object.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry(Vec<u8>);
+pub(crate) struct AuditRecord(Vec<u8>);
 
-impl AsRef<[u8]> for Entry {
+impl AsRef<[u8]> for AuditRecord {
     fn as_ref(&self) -> &[u8] {
         let Self(text) = self;
         text
@@ -58,7 +59,7 @@ impl AsRef<[u8]> for Entry {
 }
 
 /// A message, and what was said of it.
-pub(crate) struct Step<'a> {
+pub(crate) struct DecidedStep<'a> {
     pub(crate) request: &'a Request,
     /// What the policy said. The answer may still become a denial if this cannot be written, and
     /// then there is no record.
@@ -70,7 +71,7 @@ pub(crate) struct Step<'a> {
 
 /// What every event says.
 #[derive(Serialize)]
-struct Event<T> {
+struct EventEnvelope<T> {
     event: &'static str,
     time: Timestamp,
     #[serde(flatten)]
@@ -78,15 +79,15 @@ struct Event<T> {
 }
 
 #[derive(Serialize)]
-struct Decided<'a> {
+struct DecisionDetails<'a> {
     request: Cow<'a, str>,
     method: Method,
     #[serde(flatten)]
-    said: Said<'a>,
+    result: PolicyResult<'a>,
     #[serde(flatten)]
-    place: Option<Place<'a>>,
+    place: Option<StepIds<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    agent: Option<Agent<'a>>,
+    agent: Option<RecordedAgent<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,16 +97,16 @@ struct Decided<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    charges: &'a [Charge],
+    charges: &'a [QuotaCharge],
     #[serde(skip_serializing_if = "Option::is_none")]
-    approval: Option<&'a ApprovalTrace>,
+    approval: Option<&'a ApprovalEffect>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    shadow: Option<Shadow<'a>>,
+    shadow: Option<ShadowResult<'a>>,
 }
 
 /// What a policy said.
 #[derive(Serialize)]
-struct Said<'a> {
+struct PolicyResult<'a> {
     decision: &'static str,
     message: Cow<'a, str>,
     reason_codes: &'a [String],
@@ -114,61 +115,65 @@ struct Said<'a> {
 }
 
 #[derive(Serialize)]
-struct Place<'a> {
+struct StepIds<'a> {
     session: Cow<'a, str>,
     turn: Cow<'a, str>,
     step: Cow<'a, str>,
 }
 
 #[derive(Serialize)]
-struct Agent<'a> {
+struct RecordedAgent<'a> {
     id: Cow<'a, str>,
     name: Cow<'a, str>,
     version: Cow<'a, str>,
 }
 
 #[derive(Serialize)]
-struct Shadow<'a> {
+struct ShadowResult<'a> {
     #[serde(flatten)]
-    said: Said<'a>,
+    result: PolicyResult<'a>,
     differs: bool,
 }
 
 /// What the agent tells that came of a tool call.
 #[derive(Serialize)]
-struct Outcome<'a> {
+struct OutcomeDetails<'a> {
     execution: &'a Option<Cow<'a, str>>,
     is_error: bool,
     #[serde(flatten)]
-    place: &'a Option<Place<'a>>,
+    place: &'a Option<StepIds<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool: &'a Option<Cow<'a, str>>,
 }
 
-impl Entry {
+impl AuditRecord {
     /// The records of one step: what the agent tells that came of a tool call, then the decision.
     /// What was read of texts is in `opened`.
-    pub(crate) fn of_step(time: Timestamp, step: &Step<'_>, opened: &mut Opened) -> Vec<Self> {
+    pub(crate) fn from_step(
+        time: Timestamp,
+        step: &DecidedStep<'_>,
+        opened: &mut ParsedTexts,
+    ) -> Vec<Self> {
         let call = &step.request.call;
-        let capability = member(call, "capability", None);
-        let prepared = member(call, "request", Some(opened));
-        let decided = Decided::of(step);
+        let capability = context_member_json(call, "capability", None);
+        let prepared = context_member_json(call, "request", Some(opened));
+        let decided = DecisionDetails::from_step(step);
         let mut entries = Vec::with_capacity(2);
-        if let Call::ToolCallResult(result) = call {
-            let Decided { execution, place, tool, .. } = &decided;
+        if let MethodCall::ToolCallResult(result) = call {
+            let DecisionDetails { execution, place, tool, .. } = &decided;
             let is_error = result.result.is_error;
-            let outcome = Outcome { execution, is_error, place, tool };
+            let outcome = OutcomeDetails { execution, is_error, place, tool };
             let outcome = Self::new("outcome", time, outcome);
-            entries.push(outcome.with("capability", capability.as_deref()));
+            entries.push(outcome.with_json("capability", capability.as_deref()));
         }
         let decision = Self::new("decision", time, decided);
         let call = step.policy.redact(call, opened);
-        let content = content(&call, opened);
+        let content = content_json(&call, opened);
         entries.push(
             decision
-                .with("capability", capability.as_deref())
-                .with("prepared", prepared.as_deref())
-                .with("content", Some(&content)),
+                .with_json("capability", capability.as_deref())
+                .with_json("prepared", prepared.as_deref())
+                .with_json("content", Some(&content)),
         );
         entries
     }
@@ -176,34 +181,34 @@ impl Entry {
     /// What a person is shown of this when they have to approve it.
     pub(crate) fn subject(&self) -> Value {
         let details: Object = serde_json::from_slice(self.as_ref()).unwrap_or_default();
-        subject_of(&details)
+        subject_from_details(&details)
     }
 
     /// A line that a crash left unfinished was set aside.
-    pub(crate) fn of_recovery(time: Timestamp, bytes: u64) -> Self {
+    pub(crate) fn new_recovery(time: Timestamp, bytes: u64) -> Self {
         Self::new("recovery", time, json!({"set_aside_bytes": bytes}))
     }
 
     /// A segment begins, at the time of the first entry that is written to it.
-    pub(crate) fn of_segment(segment: u64, entries: &[impl AsRef<[u8]>]) -> Self {
+    pub(crate) fn new_segment(segment: u64, entries: &[impl AsRef<[u8]>]) -> Self {
         #[derive(serde::Deserialize)]
-        struct Timed {
+        struct TimedRecord {
             time: Timestamp,
         }
         let first = entries.first().and_then(|entry| serde_json::from_slice(entry.as_ref()).ok());
-        let time = first.map_or(Timestamp::UNIX_EPOCH, |Timed { time }| time);
+        let time = first.map_or(Timestamp::UNIX_EPOCH, |TimedRecord { time }| time);
         Self::new("segment", time, json!({ "segment": segment }))
     }
 
     /// A policy came into force, or is only tried.
-    pub(crate) fn of_policy(time: Timestamp, policy: &Policy, is_shadow: bool) -> Self {
+    pub(crate) fn from_policy(time: Timestamp, policy: &Policy, is_shadow: bool) -> Self {
         let event = if is_shadow { "shadow_policy" } else { "policy" };
         Self::new(event, time, json!({"policy": policy.digest(), "rules": policy.rules()}))
     }
 
     /// A person has decided.
-    pub(crate) fn of_approval(time: Timestamp, approval: &Approval) -> Self {
-        let cut_text = |text: &String| cut_text(text).into_owned();
+    pub(crate) fn from_approval(time: Timestamp, approval: &Approval) -> Self {
+        let cut_text = |text: &String| truncate_text(text).into_owned();
         let approval = Approval {
             subject: Value::Null,
             decided_by: approval.decided_by.as_ref().map(cut_text),
@@ -214,12 +219,12 @@ impl Entry {
     }
 
     fn new(event: &'static str, time: Timestamp, details: impl Serialize) -> Self {
-        let text = serde_json::to_vec(&Event { event, time, details });
+        let text = serde_json::to_vec(&EventEnvelope { event, time, details });
         Self(text.expect("an event is an object of plain data"))
     }
 
     /// With a member that is JSON already.
-    fn with(self, name: &str, json: Option<&[u8]>) -> Self {
+    fn with_json(self, name: &str, json: Option<&[u8]>) -> Self {
         let Some(json) = json else { return self };
         let Self(mut text) = self;
         text.pop();
@@ -232,51 +237,53 @@ impl Entry {
     }
 }
 
-impl<'a> Decided<'a> {
-    fn of(step: &'a Step<'_>) -> Self {
-        let Step { request, ruling, policy, shadow } = step;
+impl<'a> DecisionDetails<'a> {
+    fn from_step(step: &'a DecidedStep<'_>) -> Self {
+        let DecidedStep { request, ruling, policy, shadow } = step;
         let call = &request.call;
         let context = call.context();
         Self {
             request: match &request.id {
-                Id::Text(id) => cut_text(id),
-                Id::Number(id) => id.to_string().into(),
+                RequestId::Text(id) => truncate_text(id),
+                RequestId::Number(id) => id.to_string().into(),
             },
             method: call.method(),
-            said: Said::of(ruling, policy),
-            place: context.map(|context| Place {
-                session: cut_text(&context.session.id),
-                turn: cut_text(&context.turn_id),
-                step: cut_text(&context.step_id),
+            result: PolicyResult::from_decision(ruling, policy),
+            place: context.map(|context| StepIds {
+                session: truncate_text(&context.session.id),
+                turn: truncate_text(&context.turn_id),
+                step: truncate_text(&context.step_id),
             }),
-            agent: context.map(|context| Agent {
-                id: cut_text(&context.agent.id),
-                name: cut_text(&context.agent.name),
-                version: cut_text(&context.agent.version),
+            agent: context.map(|context| RecordedAgent {
+                id: truncate_text(&context.agent.id),
+                name: truncate_text(&context.agent.name),
+                version: truncate_text(&context.agent.version),
             }),
-            user: user_of(call).map(cut_text),
-            caller: caller_of(call).map(cut_text),
+            user: user_of(call).map(truncate_text),
+            caller: caller_of(call).map(truncate_text),
             execution: match call {
-                Call::ToolCallRequest(step) => Some(cut_text(&step.tool_call_request.execution_id)),
-                Call::ToolCallResult(step) => Some(cut_text(&step.execution_id)),
+                MethodCall::ToolCallRequest(step) => {
+                    Some(truncate_text(&step.tool_call_request.execution_id))
+                }
+                MethodCall::ToolCallResult(step) => Some(truncate_text(&step.execution_id)),
                 _ => None,
             },
-            tool: tool_of(call).map(cut_text),
-            charges: &ruling.traces.charges,
-            approval: ruling.traces.approval.as_ref(),
-            shadow: shadow.map(|(shadow, policy)| Shadow {
-                said: Said::of(shadow, policy),
-                differs: !shadow.decides_like(ruling),
+            tool: tool_of(call).map(truncate_text),
+            charges: &ruling.effects.charges,
+            approval: ruling.effects.approval.as_ref(),
+            shadow: shadow.map(|(shadow, policy)| ShadowResult {
+                result: PolicyResult::from_decision(shadow, policy),
+                differs: !shadow.has_same_effect(ruling),
             }),
         }
     }
 }
 
-impl<'a> Said<'a> {
-    fn of(ruling: &'a PolicyDecision, policy: &'a Policy) -> Self {
+impl<'a> PolicyResult<'a> {
+    fn from_decision(ruling: &'a PolicyDecision, policy: &'a Policy) -> Self {
         Self {
             decision: ruling.answer.decision.as_str(),
-            message: cut_text(&ruling.answer.message),
+            message: truncate_text(&ruling.answer.message),
             reason_codes: &ruling.answer.reason_codes,
             rules: &ruling.rules,
             policy: policy.digest(),
@@ -285,7 +292,7 @@ impl<'a> Said<'a> {
 }
 
 /// What a record of a decision says of the act itself.
-pub(super) fn subject_of(details: &Object) -> Value {
+pub(super) fn subject_from_details(details: &Object) -> Value {
     let names = [
         "method",
         "tool",
@@ -303,25 +310,29 @@ pub(super) fn subject_of(details: &Object) -> Value {
 
 /// A member of the context as JSON, cut to what a record may hold: which capability runs, which
 /// request was prepared. The record has the latter as `prepared`, since `request` is the message.
-fn member(call: &Call, name: &str, opened: Option<&Opened>) -> Option<Vec<u8>> {
+fn context_member_json(
+    call: &MethodCall,
+    name: &str,
+    opened: Option<&ParsedTexts>,
+) -> Option<Vec<u8>> {
     let members = call.context()?.extra.get(name)?;
-    Some(to_json(&CutMembers { members, depth: MAX_DEPTH - 1, opened }))
+    Some(to_json(&TruncatedMembers { members, depth: MAX_DEPTH - 1, opened }))
 }
 
 /// The params of a message without its context as JSON, cut to what a record may hold.
-fn content(call: &Call, opened: &Opened) -> Vec<u8> {
-    let act = call.to_act();
-    let content = cut(&act, opened);
+fn content_json(call: &MethodCall, opened: &ParsedTexts) -> Vec<u8> {
+    let act = call.to_params_without_context();
+    let content = truncate_value(&act, opened);
     if content.len() <= MAX_CONTENT {
         content
     } else {
-        json!({"cut": describe(&act.to_string())}).to_string().into_bytes()
+        json!({"cut": describe_text(&act.to_string())}).to_string().into_bytes()
     }
 }
 
 /// The value as JSON, with secrets replaced and long texts and lists cut.
-fn cut(value: &Value, opened: &Opened) -> Vec<u8> {
-    to_json(&Cut { value, depth: MAX_DEPTH, opened: Some(opened) })
+fn truncate_value(value: &Value, opened: &ParsedTexts) -> Vec<u8> {
+    to_json(&TruncatedValue { value, depth: MAX_DEPTH, opened: Some(opened) })
 }
 
 fn to_json(cut: &impl Serialize) -> Vec<u8> {
@@ -329,44 +340,48 @@ fn to_json(cut: &impl Serialize) -> Vec<u8> {
 }
 
 /// A text cut if it is long. JSON inside it is cut as JSON, since it may name secrets.
-fn cut_text(text: &str) -> Cow<'_, str> {
-    cut_text_within(text, MAX_DEPTH, None)
+fn truncate_text(text: &str) -> Cow<'_, str> {
+    truncate_text_within(text, MAX_DEPTH, None)
 }
 
 /// A value that is cut when it is written.
-struct Cut<'a> {
+struct TruncatedValue<'a> {
     value: &'a Value,
     depth: usize,
     /// What was read of texts.
-    opened: Option<&'a Opened>,
+    opened: Option<&'a ParsedTexts>,
 }
 
 /// The members of an object that are cut when they are written.
-struct CutMembers<'a> {
+struct TruncatedMembers<'a> {
     members: &'a Object,
     depth: usize,
-    opened: Option<&'a Opened>,
+    opened: Option<&'a ParsedTexts>,
 }
 
-impl Serialize for Cut<'_> {
+impl Serialize for TruncatedValue<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { value, depth, opened } = *self;
         let Some(depth) = depth.checked_sub(1) else {
-            return serializer.serialize_str(&describe(&value.to_string()));
+            return serializer.serialize_str(&describe_text(&value.to_string()));
         };
         match value {
-            Value::String(text) => serializer.serialize_str(&cut_text_within(text, depth, opened)),
+            Value::String(text) => {
+                serializer.serialize_str(&truncate_text_within(text, depth, opened))
+            }
             Value::Array(items) => {
                 let mut list = serializer.serialize_seq(None)?;
                 for value in items.iter().take(MAX_ITEMS) {
-                    list.serialize_element(&Cut { value, depth, opened })?;
+                    list.serialize_element(&TruncatedValue { value, depth, opened })?;
                 }
                 if MAX_ITEMS < items.len() {
                     list.serialize_element(&format!("[{} more]", items.len() - MAX_ITEMS))?;
                 }
                 list.end()
             }
-            Value::Object(members) => CutMembers { members, depth, opened }.serialize(serializer),
+            Value::Object(members) => {
+                TruncatedMembers { members, depth, opened }.serialize(serializer)
+            }
             plain @ (Value::Null | Value::Bool(_) | Value::Number(_)) => {
                 plain.serialize(serializer)
             }
@@ -374,19 +389,19 @@ impl Serialize for Cut<'_> {
     }
 }
 
-impl Serialize for CutMembers<'_> {
+impl Serialize for TruncatedMembers<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { members, depth, opened } = *self;
         // An input of a tool is a pair of members: its name says what its value is.
         let is_secret_input = members.contains_key("value")
-            && members.get("name").and_then(Value::as_str).is_some_and(names_secret);
+            && members.get("name").and_then(Value::as_str).is_some_and(is_secret_name);
         let mut map = serializer.serialize_map(None)?;
         for (name, value) in members.iter().take(MAX_ITEMS) {
-            let is_secret = names_secret(name) || (is_secret_input && name == "value");
-            let name = cut_plain(name);
+            let is_secret = is_secret_name(name) || (is_secret_input && name == "value");
+            let name = truncate_plain_text(name);
             match is_secret && !value.is_null() {
                 true => map.serialize_entry(&name, "[secret]")?,
-                false => map.serialize_entry(&name, &Cut { value, depth, opened })?,
+                false => map.serialize_entry(&name, &TruncatedValue { value, depth, opened })?,
             }
         }
         if MAX_ITEMS < members.len() {
@@ -396,43 +411,48 @@ impl Serialize for CutMembers<'_> {
     }
 }
 
-fn cut_text_within<'t>(text: &'t str, depth: usize, opened: Option<&Opened>) -> Cow<'t, str> {
+fn truncate_text_within<'t>(
+    text: &'t str,
+    depth: usize,
+    opened: Option<&ParsedTexts>,
+) -> Cow<'t, str> {
     if !text.trim_start().starts_with(['{', '[']) {
-        return cut_plain(text);
+        return truncate_plain_text(text);
     }
-    let known = opened.and_then(|opened| opened.find(text));
+    let known = opened.and_then(|opened| opened.get(text));
     let read: Option<Value> = match known {
         Some(_) => None,
         None => serde_json::from_str(text).ok(),
     };
-    let Some(value) = known.or(read.as_ref()) else { return cut_plain(text) };
-    match serde_json::to_string(&Cut { value, depth, opened }) {
+    let Some(value) = known.or(read.as_ref()) else { return truncate_plain_text(text) };
+    match serde_json::to_string(&TruncatedValue { value, depth, opened }) {
         Ok(kept) if kept.len() <= MAX_CONTENT / 4 => kept.into(),
-        _ => describe(text).into(),
+        _ => describe_text(text).into(),
     }
 }
 
 /// The start of a text that is long.
-fn cut_plain(text: &str) -> Cow<'_, str> {
+fn truncate_plain_text(text: &str) -> Cow<'_, str> {
     if text.len() <= MAX_TEXT {
         return text.into();
     }
-    let end = (0..=TEXT_START).rev().find(|&end| text.is_char_boundary(end)).unwrap_or_default();
-    format!("{}… {}", &text[..end], describe(text)).into()
+    let end =
+        (0..=MAX_TEXT_START).rev().find(|&end| text.is_char_boundary(end)).unwrap_or_default();
+    format!("{}… {}", &text[..end], describe_text(text)).into()
 }
 
 /// The length and digest of a text, by which it can be recognised later.
-fn describe(text: &str) -> String {
+fn describe_text(text: &str) -> String {
     format!("[{} bytes, sha256:{}]", text.len(), HEXLOWER.encode(&Sha256::digest(text)))
 }
 
 /// Whether what goes by this name is likely to be a secret.
-fn names_secret(name: &str) -> bool {
+fn is_secret_name(name: &str) -> bool {
     if name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        return SECRETS.is_match(name);
+        return SECRET_WORDS.is_match(name);
     }
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
-    SECRETS.is_match(&plain)
+    SECRET_WORDS.is_match(&plain)
 }
 
 #[cfg(test)]
@@ -442,7 +462,8 @@ mod tests {
     #[track_caller]
     fn check(value: &Value, expected: &Value) {
         assert_eq!(
-            serde_json::from_slice::<Value>(&cut(value, &Opened::default())).unwrap(),
+            serde_json::from_slice::<Value>(&truncate_value(value, &ParsedTexts::default()))
+                .unwrap(),
             *expected
         );
     }
@@ -470,14 +491,14 @@ mod tests {
         for _ in 0..9 {
             text = format!("{}{}{}", "[".repeat(120), Value::from(text), "]".repeat(120));
         }
-        let kept = cut_text(&text);
+        let kept = truncate_text(&text);
         assert!(kept.contains("sha256:") && kept.len() < 1000, "{kept}");
     }
 
     #[test]
     fn long_things_are_cut_and_can_be_recognised() {
         let long = "é".repeat(400);
-        let kept = cut_text(&long);
+        let kept = truncate_text(&long);
         assert!(kept.starts_with(&"é".repeat(64)) && kept.contains("800 bytes, sha256:"), "{kept}");
         check(&json!(vec![1; 40]), &{
             let mut kept = vec![json!(1); 32];

@@ -12,9 +12,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::records::{LogCorruption, RecordReader, digest_of};
-use super::restore_state::apply;
-use super::segments::{Segments, open_private};
-use crate::policy::{Kept, Memory};
+use super::restore_state::apply_record;
+use super::segments::{LogFiles, open_private};
+use crate::policy::{PolicyState, SavedPolicyState};
 
 /// What a start need not read again.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -28,14 +28,14 @@ pub(super) struct Checkpoint {
     pub(super) head: Option<String>,
     /// The time of its last record.
     time: Option<Timestamp>,
-    memory: Kept,
+    memory: SavedPolicyState,
 }
 
 const VERSION: u32 = 1;
 
 impl Checkpoint {
     /// Reads the checkpoint of a log. One that is missing or damaged is the one of no segment.
-    pub(super) fn load(segments: &Segments) -> Self {
+    pub(super) fn load(segments: &LogFiles) -> Self {
         let path = segments.checkpoint_path();
         match read(&path) {
             Ok(Some(checkpoint)) => checkpoint,
@@ -48,28 +48,25 @@ impl Checkpoint {
     }
 
     /// The records behind it.
-    pub(super) fn records_behind(
-        &self,
-        segments: &Segments,
-    ) -> Result<RecordReader, LogCorruption> {
-        RecordReader::behind(segments.clone(), self.segment, self.records, self.head.clone())
+    pub(super) fn records_after(&self, segments: &LogFiles) -> Result<RecordReader, LogCorruption> {
+        RecordReader::after_segment(segments.clone(), self.segment, self.records, self.head.clone())
     }
 
-    pub(super) fn into_memory(self) -> Memory {
-        Memory::from(self.memory)
+    pub(super) fn into_state(self) -> PolicyState {
+        PolicyState::from(self.memory)
     }
 
     /// The checkpoint after one segment more.
-    fn after_next(self, segments: &Segments) -> Result<Self, LogCorruption> {
-        let mut records = self.records_behind(segments)?.without_active();
+    fn with_next_segment(self, segments: &LogFiles) -> Result<Self, LogCorruption> {
+        let mut records = self.records_after(segments)?.without_active();
         let Self { segment, mut time, memory, .. } = self;
-        let mut memory = Memory::from(memory);
-        for record in records.only_next() {
+        let mut memory = PolicyState::from(memory);
+        for record in records.read_next_segment() {
             let record = record?;
             time = Timestamp::deserialize(&record["time"]).ok().or(time);
-            apply(&record, &mut memory);
+            apply_record(&record, &mut memory);
         }
-        memory.forget(time.unwrap_or(Timestamp::MIN));
+        memory.remove_expired(time.unwrap_or(Timestamp::MIN));
         let verified = records.verified();
         Ok(Self {
             v: VERSION,
@@ -77,11 +74,11 @@ impl Checkpoint {
             records: verified.records,
             head: verified.head.clone(),
             time,
-            memory: Kept::from(&memory),
+            memory: SavedPolicyState::from(&memory),
         })
     }
 
-    fn store(&self, segments: &Segments) -> io::Result<()> {
+    fn store(&self, segments: &LogFiles) -> io::Result<()> {
         let path = segments.checkpoint_path();
         let part = path.with_extension("checkpoint.part");
         let text = serde_json::to_vec(self)?;
@@ -118,26 +115,26 @@ fn read(path: &Path) -> Result<Option<Checkpoint>, String> {
 }
 
 /// Brings the checkpoint up to the last closed segment.
-fn catch_up(segments: &Segments) -> Result<(), String> {
+fn catch_up(segments: &LogFiles) -> Result<(), String> {
     let mut checkpoint = Checkpoint::load(segments);
     loop {
-        let closed = segments.closed().map_err(|error| error.to_string())?;
+        let closed = segments.closed_numbers().map_err(|error| error.to_string())?;
         if !closed.iter().any(|number| checkpoint.segment < *number) {
             return Ok(());
         }
-        checkpoint = checkpoint.after_next(segments).map_err(|broken| broken.to_string())?;
+        checkpoint = checkpoint.with_next_segment(segments).map_err(|broken| broken.to_string())?;
         checkpoint.store(segments).map_err(|error| error.to_string())?;
     }
 }
 
 /// Writes checkpoints beside the thread that writes the log.
 #[derive(Debug, Default)]
-pub(super) struct Checkpoints(Option<JoinHandle<()>>);
+pub(super) struct CheckpointWriter(Option<JoinHandle<()>>);
 
-impl Checkpoints {
+impl CheckpointWriter {
     /// Begins to bring the checkpoint up to the last closed segment. Where that is going on already,
     /// the next rotation or the next start does the rest.
-    pub(super) fn start(&mut self, segments: &Segments) {
+    pub(super) fn start(&mut self, segments: &LogFiles) {
         if self.0.as_ref().is_some_and(|thread| !thread.is_finished()) {
             return;
         }

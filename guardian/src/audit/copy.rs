@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use super::records::{LogCorruption, Start, VerifiedLog, verify_from};
-use super::segments::{Segments, open_private};
+use super::records::{LogCorruption, LogStart, VerifiedLog, verify_from};
+use super::segments::{LogFiles, open_private};
 
 /// How often the files are copied again when a segment was closed meanwhile.
-const TRIES: usize = 5;
+const MAX_ATTEMPTS: usize = 5;
 /// How much is read at a time to find the end of the last whole record.
-const BLOCK: u64 = 1 << 16;
+const BLOCK_SIZE: u64 = 1 << 16;
 
 /// Copies the log at `from` to `to`, where nothing is yet, and checks the chain of the copy.
 ///
@@ -20,11 +20,13 @@ const BLOCK: u64 = 1 << 16;
 /// # Errors
 /// A file cannot be read or written, or the chain is not whole.
 pub fn copy(from: &Path, to: &Path) -> Result<VerifiedLog, LogCorruption> {
-    let (from, to) = (Segments::of(from), Segments::of(to));
+    let (from, to) = (LogFiles::new(from), LogFiles::new(to));
     let mut tries = 1;
     loop {
         match copy_once(&from, &to) {
-            Err(LogCorruption::Line { .. } | LogCorruption::Missing { .. }) if tries < TRIES => {
+            Err(LogCorruption::Line { .. } | LogCorruption::Missing { .. })
+                if tries < MAX_ATTEMPTS =>
+            {
                 tries += 1
             }
             outcome => return outcome,
@@ -32,17 +34,17 @@ pub fn copy(from: &Path, to: &Path) -> Result<VerifiedLog, LogCorruption> {
     }
 }
 
-fn copy_once(from: &Segments, to: &Segments) -> Result<VerifiedLog, LogCorruption> {
+fn copy_once(from: &LogFiles, to: &LogFiles) -> Result<VerifiedLog, LogCorruption> {
     // The checkpoint first: the records that come later are no harm, earlier ones would be missing.
     if from.checkpoint_path().exists() {
         copy_file(&from.checkpoint_path(), &to.checkpoint_path(), false)?;
     }
-    for number in from.closed()? {
+    for number in from.closed_numbers()? {
         copy_file(&from.closed_path(number), &to.closed_path(number), false)?;
     }
-    copy_file(from.active(), to.active(), true)?;
+    copy_file(from.active_path(), to.active_path(), true)?;
     to.sync_folder()?;
-    verify_from(to.active(), &Start::Oldest)
+    verify_from(to.active_path(), &LogStart::Oldest)
 }
 
 /// Copies a file, whole or up to the end of its last line, and makes it last.
@@ -60,7 +62,7 @@ fn end_of_last_line(file: &mut File) -> io::Result<u64> {
     let mut end = file.metadata()?.len();
     let mut block = Vec::new();
     while 0 < end {
-        let start = end.saturating_sub(BLOCK);
+        let start = end.saturating_sub(BLOCK_SIZE);
         file.seek(SeekFrom::Start(start))?;
         block.clear();
         file.by_ref().take(end - start).read_to_end(&mut block)?;
@@ -86,7 +88,7 @@ mod tests {
             assert_eq!(end_of_last_line(&mut file).unwrap(), expected, "{text:?}");
         }
         let mut file = tempfile::tempfile().unwrap();
-        let long = format!("a\n{}", "x".repeat(3 * BLOCK as usize));
+        let long = format!("a\n{}", "x".repeat(3 * BLOCK_SIZE as usize));
         io::Write::write_all(&mut file, long.as_bytes()).unwrap();
         assert_eq!(end_of_last_line(&mut file).unwrap(), 2);
     }

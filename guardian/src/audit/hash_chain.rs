@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::audit_record::Entry;
-use super::checkpoint::Checkpoints;
-use super::records::{MAX_LINE, digest_of, read_link, segment_of};
-use super::segments::{Segments, name_of, open_private};
+use super::audit_record::AuditRecord;
+use super::checkpoint::CheckpointWriter;
+use super::records::{MAX_LINE, digest_of, read_link, segment_number};
+use super::segments::{LogFiles, file_name, open_private};
 use crate::error::Error;
 
 /// How a log is written.
@@ -25,10 +25,10 @@ pub(crate) struct Options {
 
 /// A log that is open for writing. It holds a lock on the log and one on the segment in use.
 #[derive(Debug)]
-pub(crate) struct Chain {
-    checkpoints: Checkpoints,
+pub(crate) struct HashChain {
+    checkpoints: CheckpointWriter,
     _lock: File,
-    segments: Segments,
+    segments: LogFiles,
     file: File,
     options: Options,
     /// The number of the segment in use.
@@ -42,56 +42,56 @@ pub(crate) struct Chain {
     /// Whether the file may hold more than that, since a write failed.
     is_torn: bool,
     /// The number of the last record.
-    number: u64,
+    last_number: u64,
     /// The digest of the last record.
     head: Option<String>,
 }
 
-impl Drop for Chain {
+impl Drop for HashChain {
     fn drop(&mut self) {
         self.checkpoints.finish();
     }
 }
 
 /// Where a chain ends.
-struct End {
+struct ChainEnd {
     segment: u64,
     number: u64,
     head: Option<String>,
 }
 
-impl Chain {
+impl HashChain {
     /// Open or make the log. What a crash left unfinished at its end is moved to a file with
     /// `.torn` added to the name; the second value is its length.
     pub(crate) fn open(path: &Path, options: Options) -> Result<(Self, Option<u64>), Error> {
-        let segments = Segments::of(path);
+        let segments = LogFiles::new(path);
         let unavailable = |source| Error::AuditUnavailable { path: path.to_owned(), source };
         let lock = open_private(&segments.lock_path()).map_err(unavailable)?;
         lock_file(&lock, path)?;
         let mut file = open_private(path).map_err(unavailable)?;
         // A guardian of a version without segments locks this one alone.
         lock_file(&file, path)?;
-        let tail = Tail::read(&mut file, path)?;
+        let tail = FileTail::read(&mut file, path)?;
         let end = match tail.last(path)? {
             Some((number, head)) => {
-                let segment = first_segment(&mut file).map_err(unavailable)?;
-                End { segment, number, head: Some(head) }
+                let segment = read_segment_number(&mut file).map_err(unavailable)?;
+                ChainEnd { segment, number, head: Some(head) }
             }
-            None => end_of_closed(&segments)?,
+            None => find_end_of_closed(&segments)?,
         };
         let length = tail.whole_length();
         let torn = tail.torn();
         let torn_length = (!torn.is_empty()).then_some(torn.len() as u64);
         if torn_length.is_some() {
-            set_aside(path, torn)
+            save_torn_line(path, torn)
                 .and_then(|()| file.set_len(length))
                 .and_then(|()| file.sync_all())
                 .map_err(unavailable)?;
         }
-        let closed_bytes = closed_bytes(&segments).map_err(unavailable)?;
-        let End { segment, number, head } = end;
+        let closed_bytes = sum_closed_bytes(&segments).map_err(unavailable)?;
+        let ChainEnd { segment, number, head } = end;
         let chain = Self {
-            checkpoints: Checkpoints::default(),
+            checkpoints: CheckpointWriter::default(),
             _lock: lock,
             segments,
             file,
@@ -101,7 +101,7 @@ impl Chain {
             closed_bytes,
             length,
             is_torn: false,
-            number,
+            last_number: number,
             head,
         };
         Ok((chain, torn_length))
@@ -133,27 +133,27 @@ impl Chain {
             self.begin_segment()?;
         }
         let is_later_segment = 1 < self.segment && self.length == 0;
-        let header = is_later_segment.then(|| Entry::of_segment(self.segment, entries));
-        let texts = header.iter().map(Entry::as_ref).chain(entries.iter().map(AsRef::as_ref));
-        let (lines, number, head) = self.chained(texts)?;
+        let header = is_later_segment.then(|| AuditRecord::new_segment(self.segment, entries));
+        let texts = header.iter().map(AuditRecord::as_ref).chain(entries.iter().map(AsRef::as_ref));
+        let (lines, number, head) = self.chain_lines(texts)?;
         let length = self.length + lines.len() as u64;
-        self.check_room(length)?;
+        self.check_size(length)?;
         self.is_torn = true;
         self.file.write_all(&lines)?;
         if self.options.sync {
             self.file.sync_data()?;
         }
         self.is_torn = false;
-        (self.number, self.head, self.length) = (number, head, length);
+        (self.last_number, self.head, self.length) = (number, head, length);
         Ok(())
     }
 
     /// The lines of records that follow the last one.
-    fn chained<'e>(
+    fn chain_lines<'e>(
         &self,
         texts: impl Iterator<Item = &'e [u8]>,
     ) -> io::Result<(Vec<u8>, u64, Option<String>)> {
-        let (mut number, mut head) = (self.number, self.head.clone());
+        let (mut number, mut head) = (self.last_number, self.head.clone());
         let mut lines = Vec::new();
         for text in texts {
             number += 1;
@@ -173,11 +173,11 @@ impl Chain {
         Ok((lines, number, head))
     }
 
-    fn check_room(&mut self, length: u64) -> io::Result<()> {
+    fn check_size(&mut self, length: u64) -> io::Result<()> {
         let Some(most) = self.options.max_bytes else { return Ok(()) };
         if most < self.closed_bytes + length {
             // Segments may have been archived since.
-            self.closed_bytes = closed_bytes(&self.segments)?;
+            self.closed_bytes = sum_closed_bytes(&self.segments)?;
         }
         if most < self.closed_bytes + length {
             return Err(io::Error::other("the audit log has reached its largest size"));
@@ -190,11 +190,11 @@ impl Chain {
     fn close_segment(&mut self) -> io::Result<()> {
         let path = self.segments.closed_path(self.segment);
         if path.try_exists()? {
-            let name = name_of(&path);
+            let name = file_name(&path);
             return Err(io::Error::other(format!("the segment {name} is there already")));
         }
         self.file.sync_all()?;
-        std::fs::rename(self.segments.active(), &path)?;
+        std::fs::rename(self.segments.active_path(), &path)?;
         self.is_closed = true;
         self.segment += 1;
         self.closed_bytes += self.length;
@@ -203,7 +203,7 @@ impl Chain {
     }
 
     fn begin_segment(&mut self) -> io::Result<()> {
-        let file = open_private(self.segments.active())?;
+        let file = open_private(self.segments.active_path())?;
         file.try_lock()?;
         // What a failed start of this segment has left is no record yet.
         file.set_len(0)?;
@@ -226,7 +226,7 @@ fn lock_file(file: &File, path: &Path) -> Result<(), Error> {
 }
 
 /// The end of a file: its last records, and what a crash left unfinished after them.
-struct Tail {
+struct FileTail {
     bytes: Vec<u8>,
     /// How many of the bytes are whole lines.
     whole: usize,
@@ -234,7 +234,7 @@ struct Tail {
     end: u64,
 }
 
-impl Tail {
+impl FileTail {
     fn read(file: &mut File, path: &Path) -> Result<Self, Error> {
         let read = |file: &mut File| -> io::Result<Self> {
             let end = file.metadata()?.len();
@@ -273,36 +273,36 @@ impl Tail {
 }
 
 /// The number of the segment that a file with records is.
-fn first_segment(file: &mut File) -> io::Result<u64> {
+fn read_segment_number(file: &mut File) -> io::Result<u64> {
     use std::io::BufRead as _;
     let mut line = Vec::new();
     file.seek(SeekFrom::Start(0))?;
     io::BufReader::new(file.take(MAX_LINE)).read_until(b'\n', &mut line)?;
     let record: Value = serde_json::from_slice(&line).unwrap_or_default();
-    Ok(segment_of(&record).unwrap_or(1))
+    Ok(segment_number(&record).unwrap_or(1))
 }
 
 /// Where the closed segments end, when the one in use has no record yet.
-fn end_of_closed(segments: &Segments) -> Result<End, Error> {
+fn find_end_of_closed(segments: &LogFiles) -> Result<ChainEnd, Error> {
     let unavailable =
-        |source| Error::AuditUnavailable { path: segments.active().to_owned(), source };
-    let Some(&last) = segments.closed().map_err(unavailable)?.last() else {
+        |source| Error::AuditUnavailable { path: segments.active_path().to_owned(), source };
+    let Some(&last) = segments.closed_numbers().map_err(unavailable)?.last() else {
         return Ok(match super::checkpoint::Checkpoint::load(segments) {
             // Everything but the checkpoint was archived.
-            checkpoint if 0 < checkpoint.segment => End {
+            checkpoint if 0 < checkpoint.segment => ChainEnd {
                 segment: checkpoint.segment + 1,
                 number: checkpoint.records,
                 head: checkpoint.head,
             },
-            _ => End { segment: 1, number: 0, head: None },
+            _ => ChainEnd { segment: 1, number: 0, head: None },
         });
     };
     let path = segments.closed_path(last);
     let mut file = File::open(&path).map_err(unavailable)?;
-    let tail = Tail::read(&mut file, &path)?;
+    let tail = FileTail::read(&mut file, &path)?;
     match tail.last(&path)? {
         Some((number, head)) if tail.torn().is_empty() => {
-            Ok(End { segment: last + 1, number, head: Some(head) })
+            Ok(ChainEnd { segment: last + 1, number, head: Some(head) })
         }
         _ => {
             let reason = "its last line is unfinished".to_owned();
@@ -311,8 +311,8 @@ fn end_of_closed(segments: &Segments) -> Result<End, Error> {
     }
 }
 
-fn closed_bytes(segments: &Segments) -> io::Result<u64> {
-    let paths = segments.closed()?.into_iter().map(|number| segments.closed_path(number));
+fn sum_closed_bytes(segments: &LogFiles) -> io::Result<u64> {
+    let paths = segments.closed_numbers()?.into_iter().map(|number| segments.closed_path(number));
     paths.map(|path| Ok(std::fs::metadata(path)?.len())).sum()
 }
 
@@ -324,7 +324,7 @@ fn read_tail(file: &mut File, end: u64) -> io::Result<Vec<u8>> {
     Ok(tail)
 }
 
-fn set_aside(path: &Path, torn: &[u8]) -> io::Result<()> {
+fn save_torn_line(path: &Path, torn: &[u8]) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(".torn");
     let mut file = open_private(&PathBuf::from(name))?;
@@ -341,8 +341,8 @@ mod tests {
 
     const OPTIONS: Options = Options { sync: false, max_bytes: None, segment_bytes: u64::MAX };
 
-    fn open(path: &Path) -> (Chain, Option<u64>) {
-        Chain::open(path, OPTIONS).unwrap()
+    fn open(path: &Path) -> (HashChain, Option<u64>) {
+        HashChain::open(path, OPTIONS).unwrap()
     }
 
     fn log_of(entries: u32) -> (tempfile::TempDir, PathBuf) {
@@ -442,8 +442,8 @@ mod tests {
             assert_eq!(torn, Some((cut - first) as u64));
             chain.append(&[r#"{"n":9}"#]).unwrap();
             assert_eq!(verify(&path).unwrap().records, 2);
-            let aside = std::fs::read(path.with_extension("jsonl.torn")).unwrap();
-            assert_eq!(aside, [&whole[first..cut], b"\n"].concat());
+            let saved = std::fs::read(path.with_extension("jsonl.torn")).unwrap();
+            assert_eq!(saved, [&whole[first..cut], b"\n"].concat());
         }
     }
 
@@ -452,14 +452,14 @@ mod tests {
         let (_dir, path) = log_of(2);
         let text = std::fs::read_to_string(&path).unwrap().replace("\"n\":1", "\"n\":2");
         std::fs::write(&path, text).unwrap();
-        assert!(matches!(Chain::open(&path, OPTIONS), Err(Error::AuditBroken { .. })));
+        assert!(matches!(HashChain::open(&path, OPTIONS), Err(Error::AuditBroken { .. })));
     }
 
     #[test]
     fn only_one_writes() {
         let (_dir, path) = log_of(1);
         let (_chain, _) = open(&path);
-        assert!(matches!(Chain::open(&path, OPTIONS), Err(Error::AuditInUse { .. })));
+        assert!(matches!(HashChain::open(&path, OPTIONS), Err(Error::AuditInUse { .. })));
     }
 
     #[test]
@@ -467,7 +467,7 @@ mod tests {
         let (_dir, path) = log_of(1);
         let length = std::fs::metadata(&path).unwrap().len();
         let (mut chain, _) =
-            Chain::open(&path, Options { max_bytes: Some(length + 10), ..OPTIONS }).unwrap();
+            HashChain::open(&path, Options { max_bytes: Some(length + 10), ..OPTIONS }).unwrap();
         assert!(chain.append(&[r#"{"n":1}"#]).is_err());
         assert_eq!(verify(&path).unwrap().records, 1);
     }

@@ -9,19 +9,19 @@ use data_encoding::HEXLOWER;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::segments::{Segments, name_of};
+use super::segments::{LogFiles, file_name};
 
 /// Longest line that is read back, well above the longest that is written.
 pub(super) const MAX_LINE: u64 = 4 << 20;
 /// How often the files are listed again when a rotation comes between.
-const ATTEMPTS: usize = 8;
+const MAX_ATTEMPTS: usize = 8;
 
 pub(super) fn digest_of(record: &[u8]) -> String {
     format!("sha256:{}", HEXLOWER.encode(&Sha256::digest(record)))
 }
 
 /// What ties a record to its neighbours.
-pub(super) struct Link {
+pub(super) struct ChainLink {
     pub(super) number: u64,
     pub(super) previous: Option<String>,
     pub(super) digest: String,
@@ -29,7 +29,7 @@ pub(super) struct Link {
 }
 
 /// Read one line and check its digest.
-pub(super) fn read_link(line: &[u8]) -> Result<Link, String> {
+pub(super) fn read_link(line: &[u8]) -> Result<ChainLink, String> {
     let record: Value = serde_json::from_slice(line).map_err(|_| "is not JSON".to_owned())?;
     let digest = record["digest"].as_str().ok_or("has no digest")?.to_owned();
     let seal = format!(",\"digest\":\"{digest}\"}}");
@@ -39,11 +39,11 @@ pub(super) fn read_link(line: &[u8]) -> Result<Link, String> {
     }
     let number = record["seq"].as_u64().ok_or("has no number")?;
     let previous = record["previous"].as_str().map(str::to_owned);
-    Ok(Link { number, previous, digest, record })
+    Ok(ChainLink { number, previous, digest, record })
 }
 
 /// The number of the segment that a record begins; only the first record of a later segment has one.
-pub(super) fn segment_of(record: &Value) -> Option<u64> {
+pub(super) fn segment_number(record: &Value) -> Option<u64> {
     if record["event"] == "segment" { record["segment"].as_u64() } else { None }
 }
 
@@ -88,7 +88,7 @@ pub enum LogCorruption {
 
 /// Where reading a log begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Start {
+pub enum LogStart {
     /// At its first record: every segment has to be there.
     First,
     /// At the oldest segment that is there, which has to follow the record of this digest: the head
@@ -103,14 +103,14 @@ pub enum Start {
 /// # Errors
 /// The first record that does not fit, a missing segment, or a file cannot be read.
 pub fn verify(path: &Path) -> Result<VerifiedLog, LogCorruption> {
-    verify_from(path, &Start::First)
+    verify_from(path, &LogStart::First)
 }
 
 /// Check the chain of a log from `start`. It may be in use.
 ///
 /// # Errors
 /// The first record that does not fit, a missing segment, or a file cannot be read.
-pub fn verify_from(path: &Path, start: &Start) -> Result<VerifiedLog, LogCorruption> {
+pub fn verify_from(path: &Path, start: &LogStart) -> Result<VerifiedLog, LogCorruption> {
     let mut records = RecordReader::open(path, start)?;
     records.by_ref().try_for_each(|record| record.map(drop))?;
     Ok(records.verified)
@@ -120,23 +120,23 @@ pub fn verify_from(path: &Path, start: &Start) -> Result<VerifiedLog, LogCorrupt
 /// After one that does not, nothing more comes.
 #[derive(Debug)]
 pub struct RecordReader {
-    segments: Segments,
+    segments: LogFiles,
     /// Closed segments that were not opened yet.
     closed: VecDeque<u64>,
     active: Option<File>,
-    current: Option<Current>,
+    current: Option<CurrentSegment>,
     /// The segment that has to come next.
     next: u64,
     line: Vec<u8>,
     verified: VerifiedLog,
     /// Whether the first record says what it follows.
-    takes_any: bool,
-    is_over: bool,
+    accepts_any_start: bool,
+    is_finished: bool,
 }
 
 /// The segment that is read.
 #[derive(Debug)]
-struct Current {
+struct CurrentSegment {
     name: String,
     is_closed: bool,
     lines: BufReader<File>,
@@ -148,14 +148,14 @@ impl RecordReader {
     ///
     /// # Errors
     /// A file cannot be read, or the segments are not there that `start` wants.
-    pub fn open(path: &Path, start: &Start) -> Result<Self, LogCorruption> {
-        let mut records = Self::begin(Segments::of(path), 0, VerifiedLog::default())?;
+    pub fn open(path: &Path, start: &LogStart) -> Result<Self, LogCorruption> {
+        let mut records = Self::start_after(LogFiles::new(path), 0, VerifiedLog::default())?;
         let first = records.first_segment()?;
         if 1 < first {
             match start {
-                Start::First => return Err(records.missing(1)),
-                Start::After(digest) => records.verified.head = Some(digest.clone()),
-                Start::Oldest => records.takes_any = true,
+                LogStart::First => return Err(records.missing(1)),
+                LogStart::After(digest) => records.verified.head = Some(digest.clone()),
+                LogStart::Oldest => records.accepts_any_start = true,
             }
             records.verified.follows.clone_from(&records.verified.head);
             records.next = first;
@@ -164,14 +164,14 @@ impl RecordReader {
     }
 
     /// Those behind a segment whose last record is known.
-    pub(super) fn behind(
-        segments: Segments,
+    pub(super) fn after_segment(
+        segments: LogFiles,
         segment: u64,
         records: u64,
         head: Option<String>,
     ) -> Result<Self, LogCorruption> {
         let verified = VerifiedLog { records, head, ..VerifiedLog::default() };
-        Self::begin(segments, segment, verified)
+        Self::start_after(segments, segment, verified)
     }
 
     /// The same without the segment that is written.
@@ -181,18 +181,20 @@ impl RecordReader {
     }
 
     /// Those of the next segment alone; what follows is left to be read.
-    pub(super) fn only_next(&mut self) -> impl Iterator<Item = Result<Value, LogCorruption>> + '_ {
+    pub(super) fn read_next_segment(
+        &mut self,
+    ) -> impl Iterator<Item = Result<Value, LogCorruption>> + '_ {
         let first = self.next;
         self.closed.retain(|number| *number <= first);
         self.by_ref()
     }
 
-    fn begin(
-        segments: Segments,
+    fn start_after(
+        segments: LogFiles,
         behind: u64,
         verified: VerifiedLog,
     ) -> Result<Self, LogCorruption> {
-        let (closed, active) = list(&segments)?;
+        let (closed, active) = list_files(&segments)?;
         let closed = closed.into_iter().filter(|number| behind < *number).collect();
         Ok(Self {
             segments,
@@ -202,8 +204,8 @@ impl RecordReader {
             next: behind + 1,
             line: Vec::new(),
             verified,
-            takes_any: false,
-            is_over: false,
+            accepts_any_start: false,
+            is_finished: false,
         })
     }
 
@@ -218,7 +220,7 @@ impl RecordReader {
         BufReader::new((&mut file).take(MAX_LINE)).read_until(b'\n', &mut line)?;
         io::Seek::rewind(&mut file)?;
         let record = serde_json::from_slice::<Value>(&line).unwrap_or_default();
-        Ok(segment_of(&record).unwrap_or(1))
+        Ok(segment_number(&record).unwrap_or(1))
     }
 
     /// What was read of the chain until now.
@@ -227,7 +229,7 @@ impl RecordReader {
     }
 
     fn missing(&self, segment: u64) -> LogCorruption {
-        LogCorruption::Missing { segment, file: name_of(&self.segments.closed_path(segment)) }
+        LogCorruption::Missing { segment, file: file_name(&self.segments.closed_path(segment)) }
     }
 
     /// Opens the next segment, if there is one.
@@ -241,12 +243,12 @@ impl RecordReader {
                 (path, file)
             }
             None => match self.active.take() {
-                Some(file) => (self.segments.active().to_owned(), file),
+                Some(file) => (self.segments.active_path().to_owned(), file),
                 None => return Ok(false),
             },
         };
-        let (name, lines) = (name_of(&path), BufReader::new(file));
-        self.current = Some(Current { name, is_closed, lines, line: 0 });
+        let (name, lines) = (file_name(&path), BufReader::new(file));
+        self.current = Some(CurrentSegment { name, is_closed, lines, line: 0 });
         Ok(true)
     }
 
@@ -285,7 +287,7 @@ impl RecordReader {
         let line = self.line.strip_suffix(b"\n").ok_or_else(|| broken("is unfinished"))?;
         let link = read_link(line).map_err(|reason| broken(&reason))?;
         if number == 1 {
-            let segment = segment_of(&link.record).unwrap_or(1);
+            let segment = segment_number(&link.record).unwrap_or(1);
             if self.next < segment {
                 return Err(self.missing(self.next));
             }
@@ -298,8 +300,8 @@ impl RecordReader {
         if is_first && self.verified.records == 0 {
             self.verified.records = link.number.saturating_sub(1);
         }
-        if self.takes_any {
-            self.takes_any = false;
+        if self.accepts_any_start {
+            self.accepts_any_start = false;
             self.verified.head.clone_from(&link.previous);
             self.verified.follows.clone_from(&link.previous);
         }
@@ -315,11 +317,11 @@ impl RecordReader {
 }
 
 /// The closed segments and the one in use, as they were at one time.
-fn list(segments: &Segments) -> Result<(Vec<u64>, Option<File>), LogCorruption> {
+fn list_files(segments: &LogFiles) -> Result<(Vec<u64>, Option<File>), LogCorruption> {
     let mut missing = None;
-    for _ in 0..ATTEMPTS {
-        let before = segments.closed()?;
-        let active = match File::open(segments.active()) {
+    for _ in 0..MAX_ATTEMPTS {
+        let before = segments.closed_numbers()?;
+        let active = match File::open(segments.active_path()) {
             Ok(file) => Some(file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 missing = Some(error);
@@ -327,7 +329,7 @@ fn list(segments: &Segments) -> Result<(Vec<u64>, Option<File>), LogCorruption> 
             }
             Err(error) => return Err(error.into()),
         };
-        if segments.closed()? != before {
+        if segments.closed_numbers()? != before {
             continue;
         }
         return match (active, before.is_empty(), missing) {
@@ -343,11 +345,11 @@ impl Iterator for RecordReader {
     type Item = Result<Value, LogCorruption>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.is_over {
+        if self.is_finished {
             return None;
         }
         let record = self.read().transpose();
-        self.is_over = !matches!(record, Some(Ok(_)));
+        self.is_finished = !matches!(record, Some(Ok(_)));
         record
     }
 }

@@ -12,42 +12,42 @@ const DIGITS: usize = 6;
 
 /// Where the files of one log are.
 #[derive(Clone, Debug)]
-pub(crate) struct Segments {
+pub(crate) struct LogFiles {
     active: PathBuf,
 }
 
-impl Segments {
+impl LogFiles {
     /// Those of the log whose segment in use is, or would be, at `active`.
-    pub(crate) fn of(active: &Path) -> Self {
+    pub(crate) fn new(active: &Path) -> Self {
         Self { active: active.to_owned() }
     }
 
     /// The segment that is written.
-    pub(crate) fn active(&self) -> &Path {
+    pub(crate) fn active_path(&self) -> &Path {
         &self.active
     }
 
     /// Where the segment of a number is once it is closed.
     pub(crate) fn closed_path(&self, number: u64) -> PathBuf {
-        self.beside(&format!("{number:0DIGITS$}.jsonl"))
+        self.sibling_path(&format!("{number:0DIGITS$}.jsonl"))
     }
 
     /// Where the state is that the closed segments lead to.
     pub(crate) fn checkpoint_path(&self) -> PathBuf {
-        self.beside("checkpoint")
+        self.sibling_path("checkpoint")
     }
 
     /// The file whose lock the one process has that writes.
     pub(crate) fn lock_path(&self) -> PathBuf {
-        self.beside("lock")
+        self.sibling_path("lock")
     }
 
-    fn beside(&self, suffix: &str) -> PathBuf {
+    fn sibling_path(&self, suffix: &str) -> PathBuf {
         self.active.with_extension(suffix)
     }
 
     /// The numbers of the closed segments that are there, in order.
-    pub(crate) fn closed(&self) -> io::Result<Vec<u64>> {
+    pub(crate) fn closed_numbers(&self) -> io::Result<Vec<u64>> {
         let folder = match self.active.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
@@ -79,7 +79,7 @@ impl Segments {
 }
 
 /// The name of a file, for messages.
-pub(crate) fn name_of(path: &Path) -> String {
+pub(crate) fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn only_closed_segments_are_listed() {
         let dir = tempfile::tempdir().unwrap();
-        let segments = Segments::of(&dir.path().join("audit.jsonl"));
+        let segments = LogFiles::new(&dir.path().join("audit.jsonl"));
         for name in [
             "audit.000010.jsonl",
             "audit.000002.jsonl",
@@ -123,7 +123,7 @@ mod tests {
         ] {
             std::fs::write(dir.path().join(name), "").unwrap();
         }
-        assert_eq!(segments.closed().unwrap(), [2, 10, 1_000_000]);
+        assert_eq!(segments.closed_numbers().unwrap(), [2, 10, 1_000_000]);
         assert_eq!(segments.closed_path(2), dir.path().join("audit.000002.jsonl"));
         assert_eq!(segments.checkpoint_path(), dir.path().join("audit.checkpoint"));
     }

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::hash_chain::{Chain, Options};
-use super::records::{LogCorruption, RecordReader, Start, verify};
-use super::restore_state::{apply, replay};
-use crate::policy::{Kept, Memory};
+use super::hash_chain::{HashChain, Options};
+use super::records::{LogCorruption, LogStart, RecordReader, verify};
+use super::restore_state::{apply_record, restore_state};
+use crate::policy::{PolicyState, SavedPolicyState};
 
 const NOW: &str = "2026-05-06T08:00:00Z";
 
@@ -19,8 +19,8 @@ fn options(segment_bytes: u64) -> Options {
     Options { sync: false, max_bytes: None, segment_bytes }
 }
 
-fn open(path: &Path) -> (Chain, Option<u64>) {
-    Chain::open(path, options(900)).unwrap()
+fn open(path: &Path) -> (HashChain, Option<u64>) {
+    HashChain::open(path, options(900)).unwrap()
 }
 
 /// A decision that uses up, asks for or uses something; and what a person says between.
@@ -76,19 +76,19 @@ fn log_of(entries: u64) -> Files {
 }
 
 /// What the whole records of all segments come to, read without any of the code under test.
-fn fold(files: &Files) -> (usize, Kept) {
+fn fold(files: &Files) -> (usize, SavedPolicyState) {
     let closed =
         files.iter().filter(|(name, _)| name.ends_with(".jsonl") && *name != "audit.jsonl");
     let all = closed.chain(files.get_key_value("audit.jsonl"));
     let text: Vec<u8> = all.flat_map(|(_, bytes)| bytes.clone()).collect();
     let text = String::from_utf8(text).unwrap();
     let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
-    let mut memory = Memory::default();
+    let mut memory = PolicyState::default();
     for line in whole.lines() {
-        apply(&serde_json::from_str::<Value>(line).unwrap(), &mut memory);
+        apply_record(&serde_json::from_str::<Value>(line).unwrap(), &mut memory);
     }
-    memory.forget(NOW.parse().unwrap());
-    (whole.lines().count(), Kept::from(&memory))
+    memory.remove_expired(NOW.parse().unwrap());
+    (whole.lines().count(), SavedPolicyState::from(&memory))
 }
 
 /// Whether a guardian that starts over these files knows what they say, and goes on with the chain.
@@ -97,16 +97,17 @@ fn check_start(files: &Files, what: &str) {
     let (records, expected) = fold(files);
     let (_dir, path) = put(files);
     let (mut chain, _) = open(&path);
-    let memory = replay(&path, NOW.parse().unwrap()).unwrap_or_else(|e| panic!("{what}: {e}"));
-    assert_eq!(Kept::from(&memory), expected, "{what}");
+    let memory =
+        restore_state(&path, NOW.parse().unwrap()).unwrap_or_else(|e| panic!("{what}: {e}"));
+    assert_eq!(SavedPolicyState::from(&memory), expected, "{what}");
     chain.write_checkpoint();
     chain.append(&[r#"{"event":"next","time":"2026-05-06T07:59:00Z"}"#]).unwrap();
     drop(chain);
     let verified = verify(&path).unwrap_or_else(|broken| panic!("{what}: {broken}"));
     let more = usize::try_from(verified.records).unwrap() - records;
     assert!((1..=2).contains(&more), "{what}: one record more, and that of a segment: {more}");
-    let memory = replay(&path, NOW.parse().unwrap()).unwrap();
-    assert_eq!(Kept::from(&memory), expected, "{what}: after the checkpoint");
+    let memory = restore_state(&path, NOW.parse().unwrap()).unwrap();
+    assert_eq!(SavedPolicyState::from(&memory), expected, "{what}: after the checkpoint");
 }
 
 /// Every state that the files have while one entry is written, if the machine stops there.
@@ -174,8 +175,8 @@ fn a_start_reads_what_came_after_the_checkpoint_alone() {
     let first = spoilt.get_mut("audit.000001.jsonl").unwrap();
     first.iter_mut().for_each(|byte| *byte = b'x');
     let (_dir, path) = put(&spoilt);
-    let memory = replay(&path, NOW.parse().unwrap()).unwrap();
-    assert_eq!(Kept::from(&memory), fold(&files).1);
+    let memory = restore_state(&path, NOW.parse().unwrap()).unwrap();
+    assert_eq!(SavedPolicyState::from(&memory), fold(&files).1);
     assert!(verify(&path).unwrap_err().to_string().contains("line 1 of audit.000001.jsonl"));
 }
 
@@ -194,7 +195,7 @@ fn a_damaged_checkpoint_is_made_again() {
     // Without the segments it cannot be made, and nothing is forgotten for it.
     files.remove("audit.000001.jsonl");
     let (_dir, path) = put(&files);
-    let broken = replay(&path, NOW.parse().unwrap()).unwrap_err();
+    let broken = restore_state(&path, NOW.parse().unwrap()).unwrap_err();
     assert!(matches!(broken, LogCorruption::Missing { segment: 1, .. }), "{broken}");
 }
 
@@ -259,31 +260,37 @@ fn archived_segments_are_followed_from_their_head() {
     let mut kept = files.clone();
     kept.retain(|name, _| !["audit.000001.jsonl", "audit.000002.jsonl"].contains(&name.as_str()));
     let (_dir, path) = put(&kept);
-    let read = |start: &Start| {
+    let read = |start: &LogStart| {
         let mut records = RecordReader::open(&path, start)?;
         records.by_ref().try_for_each(|record| record.map(drop))?;
         Ok::<_, LogCorruption>(records.verified().clone())
     };
-    assert!(matches!(read(&Start::First), Err(LogCorruption::Missing { segment: 1, .. })));
-    let verified = read(&Start::After(head.clone())).unwrap();
+    assert!(matches!(read(&LogStart::First), Err(LogCorruption::Missing { segment: 1, .. })));
+    let verified = read(&LogStart::After(head.clone())).unwrap();
     assert_eq!((verified.records, &verified.head), (whole.records, &whole.head));
     assert_eq!(verified.follows.as_deref(), Some(head.as_str()));
-    assert_eq!(read(&Start::Oldest).unwrap(), verified);
-    assert!(read(&Start::After(last("audit.000001.jsonl"))).is_err(), "a segment between is gone");
+    assert_eq!(read(&LogStart::Oldest).unwrap(), verified);
+    assert!(
+        read(&LogStart::After(last("audit.000001.jsonl"))).is_err(),
+        "a segment between is gone"
+    );
     // The guardian goes on without them.
     let expected = fold(&files).1;
     let (mut chain, _) = open(&path);
-    assert_eq!(Kept::from(&replay(&path, NOW.parse().unwrap()).unwrap()), expected);
+    assert_eq!(
+        SavedPolicyState::from(&restore_state(&path, NOW.parse().unwrap()).unwrap()),
+        expected
+    );
     chain.append(&[entry(25)]).unwrap();
     drop(chain);
-    assert!(read(&Start::After(head)).is_ok());
+    assert!(read(&LogStart::After(head)).is_ok());
 }
 
 /// A log of before there were segments is the first of them.
 #[test]
 fn a_single_file_is_taken_as_the_first_segment() {
     let (dir, path) = put(&Files::new());
-    let (mut chain, _) = Chain::open(&path, options(u64::MAX)).unwrap();
+    let (mut chain, _) = HashChain::open(&path, options(u64::MAX)).unwrap();
     (0..24).for_each(|n| chain.append(&[entry(n)]).unwrap());
     drop(chain);
     let single = files_of(dir.path());

@@ -6,72 +6,74 @@ use std::thread;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::audit_record::Entry;
-use super::hash_chain::Chain;
+use super::audit_record::AuditRecord;
+use super::hash_chain::HashChain;
 
 /// How many records may wait. Who comes later waits for a place, which slows the agents down
 /// instead of filling the memory.
-const WAITING: usize = 1024;
+const MAX_WAITING: usize = 1024;
 
 /// The way into the log. It is closed when the last one is gone and everything is written.
 #[derive(Clone, Debug)]
-pub(crate) enum Writer {
+pub(crate) enum AuditWriter {
     /// To the thread that writes and flushes.
-    Thread(mpsc::Sender<Job>),
+    Thread(mpsc::Sender<WriteJob>),
     /// To the file, which the system flushes when it likes.
-    File(Arc<Mutex<Chain>>),
+    File(Arc<Mutex<HashChain>>),
 }
 
 #[derive(Debug)]
-pub(crate) struct Job {
-    entries: Vec<Entry>,
+pub(crate) struct WriteJob {
+    entries: Vec<AuditRecord>,
     done: oneshot::Sender<bool>,
 }
 
 /// The records are not in the log.
 #[derive(Debug)]
-pub(crate) struct NotWritten;
+pub(crate) struct AppendError;
 
-impl Writer {
-    pub(crate) fn start(chain: Chain) -> std::io::Result<Self> {
+impl AuditWriter {
+    pub(crate) fn start(chain: HashChain) -> std::io::Result<Self> {
         if !chain.is_flushed() {
             return Ok(Self::File(Arc::new(Mutex::new(chain))));
         }
-        let (jobs, waiting) = mpsc::channel(WAITING);
-        thread::Builder::new().name("audit".to_owned()).spawn(move || write(chain, waiting))?;
+        let (jobs, waiting) = mpsc::channel(MAX_WAITING);
+        thread::Builder::new()
+            .name("audit".to_owned())
+            .spawn(move || write_jobs(chain, waiting))?;
         Ok(Self::Thread(jobs))
     }
 
     /// Write records, all or none. When this returns `Ok`, they are in the log.
-    pub(crate) async fn append(&self, entries: Vec<Entry>) -> Result<(), NotWritten> {
+    pub(crate) async fn append(&self, entries: Vec<AuditRecord>) -> Result<(), AppendError> {
         match self {
             Self::Thread(jobs) => {
                 let (done, written) = oneshot::channel();
-                jobs.send(Job { entries, done }).await.map_err(|_| NotWritten)?;
-                if written.await.unwrap_or(false) { Ok(()) } else { Err(NotWritten) }
+                jobs.send(WriteJob { entries, done }).await.map_err(|_| AppendError)?;
+                if written.await.unwrap_or(false) { Ok(()) } else { Err(AppendError) }
             }
             Self::File(chain) => {
                 // A panic within leaves a chain that knows what of its file is whole.
                 let mut chain = chain.lock().unwrap_or_else(PoisonError::into_inner);
-                append(&mut chain, &entries).map_err(|_| NotWritten)
+                append(&mut chain, &entries).map_err(|_| AppendError)
             }
         }
     }
 }
 
-fn append(chain: &mut Chain, entries: &[Entry]) -> std::io::Result<()> {
+fn append(chain: &mut HashChain, entries: &[AuditRecord]) -> std::io::Result<()> {
     chain.append(entries).inspect_err(|error| {
         let records = entries.len();
         tracing::error!(%error, records, "the audit log cannot be written, steps are denied");
     })
 }
 
-fn write(mut chain: Chain, mut waiting: mpsc::Receiver<Job>) {
+fn write_jobs(mut chain: HashChain, mut waiting: mpsc::Receiver<WriteJob>) {
     let mut jobs = Vec::new();
-    while waiting.blocking_recv_many(&mut jobs, WAITING) != 0 {
+    while waiting.blocking_recv_many(&mut jobs, MAX_WAITING) != 0 {
         let (entries, done): (Vec<_>, Vec<_>) =
-            jobs.drain(..).map(|job: Job| (job.entries, job.done)).unzip();
-        let entries: Vec<Entry> = entries.into_iter().flatten().collect();
+            jobs.drain(..).map(|job: WriteJob| (job.entries, job.done)).unzip();
+        let entries: Vec<AuditRecord> = entries.into_iter().flatten().collect();
         let written = append(&mut chain, &entries).is_ok();
         for done in done {
             // Who asked may have gone; the record stays.

@@ -17,25 +17,25 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::App;
-use crate::bearer_token::Token;
-use crate::error::Code;
+use crate::bearer_token::TokenDigest;
+use crate::error::RejectionCode;
 use crate::policy::{Approval, ApprovalDecision, ApprovalState as Approved};
 
 const MAX_BODY: usize = 16 << 10;
 
 /// The routes of approvals.
 pub(super) fn routes(app: App) -> Router {
-    let (routes, _) = described().split_for_parts();
+    let (routes, _) = api_routes().split_for_parts();
     routes.layer(DefaultBodyLimit::max(MAX_BODY)).with_state(app)
 }
 
 /// Their description.
 pub(crate) fn openapi() -> OpenApi {
-    let (_, description) = described().split_for_parts();
+    let (_, description) = api_routes().split_for_parts();
     description
 }
 
-fn described() -> OpenApiRouter<App> {
+fn api_routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(list_approvals))
         .routes(routes!(get_approval))
@@ -77,7 +77,7 @@ struct ApprovalStatus {
 
 /// What of the approvals is wanted.
 #[derive(Debug, Default, Deserialize)]
-struct Wanted {
+struct ApprovalListQuery {
     status: Option<String>,
     follow: Option<String>,
 }
@@ -104,24 +104,24 @@ struct Wanted {
 )]
 async fn list_approvals(
     State(app): State<App>,
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    wanted: Result<Query<ApprovalListQuery>, QueryRejection>,
     headers: HeaderMap,
 ) -> Response {
     if let Err(code) = check_token(&app, &headers) {
         return problem(code);
     }
-    let Ok(Query(wanted)) = wanted else { return problem(Code::BadStatus) };
+    let Ok(Query(wanted)) = wanted else { return problem(RejectionCode::BadStatus) };
     let state = |status: &String| match status.as_str() {
         "all" => Some(None),
         status => Approved::ALL.into_iter().find(|state| state.status() == status).map(Some),
     };
     let status = wanted.status.as_ref().map(state);
     if status == Some(None) {
-        return problem(Code::BadStatus);
+        return problem(RejectionCode::BadStatus);
     }
     if wanted.follow.is_some() {
         let last_id = headers.get("last-event-id").and_then(|value| value.to_str().ok());
-        return follow::follow(&app, last_id).unwrap_or_else(problem);
+        return follow::stream_approvals(&app, last_id).unwrap_or_else(problem);
     }
     let approvals = match status.flatten() {
         None => app.approvals(),
@@ -147,10 +147,10 @@ async fn get_approval(
     headers: HeaderMap,
 ) -> Response {
     let may_approve = check_token(&app, &headers).is_ok();
-    if !may_approve && !shows(&headers, app.config.asking.as_ref()) {
-        return problem(Code::Unauthorized);
+    if !may_approve && !has_token(&headers, app.config.client_token.as_ref()) {
+        return problem(RejectionCode::Unauthorized);
     }
-    let Some(approval) = app.approval(&id) else { return problem(Code::NoApproval) };
+    let Some(approval) = app.approval(&id) else { return problem(RejectionCode::UnknownApproval) };
     let status = ApprovalStatus {
         id: approval.id.clone(),
         status: approval.state.status(),
@@ -177,7 +177,7 @@ async fn approve(
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
-    decide(&app, &id, &headers, body, true).await
+    settle_request(&app, &id, &headers, body, true).await
 }
 
 /// Reject what waits: it is denied until its time is over
@@ -197,10 +197,10 @@ async fn reject(
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
-    decide(&app, &id, &headers, body, false).await
+    settle_request(&app, &id, &headers, body, false).await
 }
 
-async fn decide(
+async fn settle_request(
     app: &App,
     id: &str,
     headers: &HeaderMap,
@@ -209,14 +209,14 @@ async fn decide(
 ) -> Response {
     let decided = async {
         check_token(app, headers)?;
-        let body = body.map_err(|_| Code::TooLarge)?;
+        let body = body.map_err(|_| RejectionCode::TooLarge)?;
         let words = match body.is_empty() {
             true => ApprovalDecisionRequest::default(),
             false => serde_json::from_slice::<Option<ApprovalDecisionRequest>>(&body)
-                .map_err(|_| Code::BadDecision)?
+                .map_err(|_| RejectionCode::BadDecision)?
                 .unwrap_or_default(),
         };
-        app.settle(
+        app.decide_approval(
             id,
             ApprovalDecision { is_approved, decided_by: words.decided_by, reason: words.reason },
         )
@@ -229,12 +229,16 @@ async fn decide(
 }
 
 /// Whoever may ask whether a step is allowed may not say that it is.
-fn check_token(app: &App, headers: &HeaderMap) -> Result<(), Code> {
-    if shows(headers, app.config.token.as_ref()) { Ok(()) } else { Err(Code::Unauthorized) }
+fn check_token(app: &App, headers: &HeaderMap) -> Result<(), RejectionCode> {
+    if has_token(headers, app.config.token.as_ref()) {
+        Ok(())
+    } else {
+        Err(RejectionCode::Unauthorized)
+    }
 }
 
 /// Whether a request shows this token.
-fn shows(headers: &HeaderMap, token: Option<&Token>) -> bool {
+fn has_token(headers: &HeaderMap, token: Option<&TokenDigest>) -> bool {
     let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     // The name of the scheme is in any case (RFC 9110, section 11.1).
     let given = given.and_then(|value| value.split_once(' '));
@@ -244,10 +248,10 @@ fn shows(headers: &HeaderMap, token: Option<&Token>) -> bool {
 }
 
 /// Problem details (RFC 9457).
-fn problem(code: Code) -> Response {
-    let row = code.row();
+fn problem(code: RejectionCode) -> Response {
+    let row = code.mapping();
     // To an agent this is told as a denial; here nobody would learn of it.
-    let status = if code == Code::AuditUnavailable { 503 } else { row.status };
+    let status = if code == RejectionCode::AuditUnavailable { 503 } else { row.status };
     let body = json!({
         "type": "about:blank", "title": row.text, "status": status, "code": row.name, "detail": row.text,
     });

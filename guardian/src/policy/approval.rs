@@ -1,16 +1,16 @@
 //! Approvals by a person: bound to what is done, good for one time, with an end.
 
-use aos::message::{Call, Request};
+use aos::message::{MethodCall, Request};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use super::message_facts::Names;
+use super::message_facts::RuleNames;
 
 /// The most approvals that may wait for one asker, and for all who state no user.
-const MAX_WAITING_OF_ONE: usize = 100;
-const MAX_WAITING_WITHOUT_USER: usize = 10;
+const MAX_PENDING_PER_USER: usize = 100;
+const MAX_PENDING_WITHOUT_USER: usize = 10;
 /// Longest name that is kept as it is, in bytes.
 const MAX_NAME: usize = 128;
 
@@ -100,40 +100,40 @@ pub struct ApprovalDecision {
 }
 
 /// What is wanted by a rule for a message.
-pub(super) struct Wanted<'a> {
+pub(super) struct ApprovalRequest<'a> {
     pub(super) rule: &'a str,
     pub(super) binding: String,
     pub(super) within: SignedDuration,
-    pub(super) asker: Asker,
+    pub(super) requester: ApprovalRequester,
     /// The execution that wants it, if the message names one.
     pub(super) execution: Option<String>,
 }
 
 /// Who wants an approval: the pair that a quota is of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Asker {
+pub(super) struct ApprovalRequester {
     pub(super) user: Option<String>,
     pub(super) caller: Option<String>,
 }
 
-impl Asker {
-    fn of(names: &Names<'_>) -> Self {
-        let name = |name: &str| (!name.trim().is_empty()).then(|| bounded(name));
+impl ApprovalRequester {
+    fn from_names(names: &RuleNames<'_>) -> Self {
+        let name = |name: &str| (!name.trim().is_empty()).then(|| shorten_name(name));
         Self { user: name(names.user), caller: name(names.caller) }
     }
 
-    fn of_approval(approval: &Approval) -> Self {
+    fn from_approval(approval: &Approval) -> Self {
         Self { user: approval.user.clone(), caller: approval.caller.clone() }
     }
 
     /// The most approvals that may wait for one asker at a time.
     pub(super) const fn quota(&self) -> usize {
-        if self.user.is_some() { MAX_WAITING_OF_ONE } else { MAX_WAITING_WITHOUT_USER }
+        if self.user.is_some() { MAX_PENDING_PER_USER } else { MAX_PENDING_WITHOUT_USER }
     }
 
     /// Whether an approval waits for this asker. All who state no user are one.
-    pub(super) fn waits_for(&self, approval: &Approval) -> bool {
-        let theirs = Self::of_approval(approval);
+    pub(super) fn has_pending(&self, approval: &Approval) -> bool {
+        let theirs = Self::from_approval(approval);
         match (&self.user, &theirs.user) {
             (None, None) => true,
             _ => *self == theirs,
@@ -142,32 +142,32 @@ impl Asker {
 }
 
 /// A name as it is, or its digest where it is long.
-fn bounded(name: &str) -> String {
+fn shorten_name(name: &str) -> String {
     if name.len() <= MAX_NAME { name.to_owned() } else { super::digest_of(name) }
 }
 
-impl<'r> Wanted<'r> {
+impl<'r> ApprovalRequest<'r> {
     /// What a rule wants for a message.
-    pub(super) fn of(rule: &'r str, call: &Call, within: SignedDuration) -> Self {
-        let execution = execution_of(call).map(bounded);
-        let asker = Asker::of(&Names::of(call));
-        Self { rule, binding: binding(call), within, asker, execution }
+    pub(super) fn new(rule: &'r str, call: &MethodCall, within: SignedDuration) -> Self {
+        let execution = execution_of(call).map(shorten_name);
+        let asker = ApprovalRequester::from_names(&RuleNames::from_call(call));
+        Self { rule, binding: compute_binding(call), within, requester: asker, execution }
     }
 }
 
 /// The execution that a message belongs to, if it names one.
-fn execution_of(call: &Call) -> Option<&str> {
+fn execution_of(call: &MethodCall) -> Option<&str> {
     match call {
-        Call::ToolCallRequest(step) => Some(step.tool_call_request.execution_id.as_str()),
-        Call::ToolCallResult(step) => Some(step.execution_id.as_str()),
-        Call::Mcp(step) => step.extra.get("executionId")?.as_str(),
+        MethodCall::ToolCallRequest(step) => Some(step.tool_call_request.execution_id.as_str()),
+        MethodCall::ToolCallResult(step) => Some(step.execution_id.as_str()),
+        MethodCall::Mcp(step) => step.extra.get("executionId")?.as_str(),
         _ => None,
     }
     .filter(|id| !id.is_empty())
 }
 
 impl Approval {
-    pub(super) fn asked(wanted: Wanted<'_>, now: Timestamp, number: u64) -> Self {
+    pub(super) fn from_request(wanted: ApprovalRequest<'_>, now: Timestamp, number: u64) -> Self {
         let id = super::digest_of(&format!("{number} {now} {} {}", wanted.rule, wanted.binding));
         // Twelve digits are enough to tell a thousand apart, and few enough to be read out.
         let id = id.trim_start_matches("sha256:").chars().take(12).collect();
@@ -177,11 +177,11 @@ impl Approval {
             binding: wanted.binding,
             state: ApprovalState::Waiting,
             requested_at: now,
-            expires_at: later(now, wanted.within),
+            expires_at: add_duration(now, wanted.within),
             within_seconds: wanted.within.as_secs(),
             subject: Value::Null,
-            user: wanted.asker.user,
-            caller: wanted.asker.caller,
+            user: wanted.requester.user,
+            caller: wanted.requester.caller,
             used_by: None,
             decided_by: None,
             reason: None,
@@ -189,13 +189,13 @@ impl Approval {
     }
 
     /// Whether it is about what is wanted, and still to be decided or used.
-    pub(super) fn is_for(&self, wanted: &Wanted<'_>, now: Timestamp) -> bool {
+    pub(super) fn is_open_for(&self, wanted: &ApprovalRequest<'_>, now: Timestamp) -> bool {
         self.is_open(now) && self.is_about(wanted)
     }
 
     /// Whether this very execution has used it, and asks again: what a crash has kept from being
     /// sent is allowed once more under the same id.
-    pub(super) fn was_used_by(&self, wanted: &Wanted<'_>, now: Timestamp) -> bool {
+    pub(super) fn was_used_by(&self, wanted: &ApprovalRequest<'_>, now: Timestamp) -> bool {
         self.state == ApprovalState::Used
             && wanted.execution.is_some()
             && self.used_by == wanted.execution
@@ -203,7 +203,7 @@ impl Approval {
             && self.is_about(wanted)
     }
 
-    fn is_about(&self, wanted: &Wanted<'_>) -> bool {
+    fn is_about(&self, wanted: &ApprovalRequest<'_>) -> bool {
         self.rule == wanted.rule && self.binding == wanted.binding
     }
 
@@ -213,7 +213,7 @@ impl Approval {
     }
 
     /// The same with what time has made of it.
-    pub(crate) fn at(&self, now: Timestamp) -> Self {
+    pub(crate) fn at_time(&self, now: Timestamp) -> Self {
         let is_over = self.expires_at <= now;
         let state = match self.state {
             ApprovalState::Waiting | ApprovalState::Approved if is_over => ApprovalState::Expired,
@@ -222,23 +222,23 @@ impl Approval {
         Self { state, ..self.clone() }
     }
 
-    pub(super) fn after(&self, decided: &ApprovalDecision, now: Timestamp) -> Self {
+    pub(super) fn with_decision(&self, decided: &ApprovalDecision, now: Timestamp) -> Self {
         let state =
             if decided.is_approved { ApprovalState::Approved } else { ApprovalState::Rejected };
-        let until = later(now, SignedDuration::from_secs(self.within_seconds));
+        let until = add_duration(now, SignedDuration::from_secs(self.within_seconds));
         let (by, reason) = (decided.decided_by.clone(), decided.reason.clone());
         Self { state, expires_at: until, decided_by: by, reason, ..self.clone() }
     }
 }
 
-fn later(now: Timestamp, within: SignedDuration) -> Timestamp {
+fn add_duration(now: Timestamp, within: SignedDuration) -> Timestamp {
     now.saturating_add(within).unwrap_or(Timestamp::MAX)
 }
 
 /// The digest of what a message does, for whom and by whom. Ids of the message, of its run, turn and
 /// step, its time and its reasoning are left out: who asks again has others, and does the same.
-fn binding(call: &Call) -> String {
-    let of = Names::of(call);
+fn compute_binding(call: &MethodCall) -> String {
+    let of = RuleNames::from_call(call);
     let message = Request { id: 0.into(), call: call.clone() };
     let mut params = serde_json::to_value(&message).unwrap_or_default()["params"].take();
     if let Value::Object(params) = &mut params {
@@ -259,12 +259,12 @@ fn binding(call: &Call) -> String {
         "agent": of.agent,
         "user": of.user,
         "capability": [member("name"), member("version"), member("checksum").or_else(|| member("digest")), member("root")],
-        "params": sorted(params),
+        "params": sort_members(params),
     });
     // The service chooses where a redirect leads, so the content of the step does not say it.
     let request = call.context().and_then(|context| context.extra.get("request"));
     if let Some(request) = request.filter(|request| request.get("redirect").is_some()) {
-        act["redirect"] = sorted(request.clone().into());
+        act["redirect"] = sort_members(request.clone().into());
     }
     if !of.caller.is_empty() {
         act["caller"] = of.caller.into();
@@ -274,15 +274,15 @@ fn binding(call: &Call) -> String {
 
 /// With the members of every object in order, so that one content has one text. Numbers stay as they
 /// are: two that differ are never written alike.
-fn sorted(value: Value) -> Value {
+fn sort_members(value: Value) -> Value {
     match value {
         Value::Object(members) => {
             let mut members: Vec<_> = members.into_iter().collect();
             members.sort_by(|(a, _), (b, _)| a.cmp(b));
-            let members = members.into_iter().map(|(name, value)| (name, sorted(value)));
+            let members = members.into_iter().map(|(name, value)| (name, sort_members(value)));
             Value::Object(members.collect::<Map<_, _>>())
         }
-        Value::Array(items) => items.into_iter().map(sorted).collect(),
+        Value::Array(items) => items.into_iter().map(sort_members).collect(),
         other => other,
     }
 }

@@ -61,42 +61,42 @@ static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| {
 
 /// A condition that compiled.
 #[derive(Debug)]
-pub(super) struct Expression {
+pub(super) struct CelExpression {
     program: Program,
     /// The variables it reads.
     variables: BTreeSet<String>,
 }
 
 /// Variables and their values, for every expression that reads them. They borrow from the message.
-pub(super) struct Variables<'v>(Context<'v, 'v>);
+pub(super) struct CelVariables<'v>(Context<'v, 'v>);
 
-impl Default for Variables<'_> {
+impl Default for CelVariables<'_> {
     fn default() -> Self {
         Self(Context::with_env(Arc::clone(&ENVIRONMENT)))
     }
 }
 
-impl fmt::Debug for Variables<'_> {
+impl fmt::Debug for CelVariables<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // What they say may be secret.
         f.debug_struct("Variables").finish_non_exhaustive()
     }
 }
 
-impl<'v> Variables<'v> {
+impl<'v> CelVariables<'v> {
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.get_variable(name).is_some()
     }
 
-    pub(super) fn set(&mut self, name: &str, Operand(value): Operand<'v>) {
+    pub(super) fn set(&mut self, name: &str, CelValue(value): CelValue<'v>) {
         self.0.add_variable_as_val(name, value);
     }
 }
 
 /// A value that an expression can read. Texts are borrowed wherever they can be.
-pub(super) struct Operand<'v>(Box<dyn Val + 'v>);
+pub(super) struct CelValue<'v>(Box<dyn Val + 'v>);
 
-impl<'v> Operand<'v> {
+impl<'v> CelValue<'v> {
     fn new(value: impl Val + 'v) -> Self {
         Self(Box::new(value))
     }
@@ -120,25 +120,25 @@ impl<'v> Operand<'v> {
     }
 }
 
-impl From<bool> for Operand<'_> {
+impl From<bool> for CelValue<'_> {
     fn from(value: bool) -> Self {
         Self::new(CelBool::from(value))
     }
 }
 
-impl<'v> From<&'v str> for Operand<'v> {
+impl<'v> From<&'v str> for CelValue<'v> {
     fn from(text: &'v str) -> Self {
         Self::from(Cow::Borrowed(text))
     }
 }
 
-impl<'v> From<Cow<'v, str>> for Operand<'v> {
+impl<'v> From<Cow<'v, str>> for CelValue<'v> {
     fn from(text: Cow<'v, str>) -> Self {
         Self::new(CelString::from(text))
     }
 }
 
-impl<'v> From<&'v Json> for Operand<'v> {
+impl<'v> From<&'v Json> for CelValue<'v> {
     fn from(json: &'v Json) -> Self {
         match json {
             Json::Null => Self::new(CelNull),
@@ -151,7 +151,7 @@ impl<'v> From<&'v Json> for Operand<'v> {
     }
 }
 
-impl From<Json> for Operand<'_> {
+impl From<Json> for CelValue<'_> {
     fn from(json: Json) -> Self {
         match json {
             Json::Null => Self::new(CelNull),
@@ -165,7 +165,7 @@ impl From<Json> for Operand<'_> {
 }
 
 /// An integer is an `int` wherever one fits.
-impl From<&serde_json::Number> for Operand<'_> {
+impl From<&serde_json::Number> for CelValue<'_> {
     fn from(number: &serde_json::Number) -> Self {
         match (number.as_i64(), number.as_u64()) {
             (Some(integer), _) => Self::new(CelInt::from(integer)),
@@ -177,12 +177,12 @@ impl From<&serde_json::Number> for Operand<'_> {
 
 /// What an expression that counts has given.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Number {
+pub(super) enum CelNumber {
     Integer(i64),
     Decimal(f64),
 }
 
-impl Expression {
+impl CelExpression {
     /// Compile a condition over `known` variables.
     ///
     /// # Errors
@@ -195,7 +195,12 @@ impl Expression {
                     errors.errors.first().map_or("cannot be parsed", |error| error.msg.as_str());
                 format!("is not CEL: {}", first.trim_start_matches("Syntax error: "))
             })?;
-            let mut walk = Walk { known, locals: Vec::new(), variables: BTreeSet::new(), loops: 0 };
+            let mut walk = ExpressionChecker {
+                known,
+                locals: Vec::new(),
+                variables: BTreeSet::new(),
+                loops: 0,
+            };
             walk.check(program.expression())?;
             let variables = walk.variables;
             Ok(Self { program, variables })
@@ -211,7 +216,7 @@ impl Expression {
     ///
     /// # Errors
     /// It fails, for instance because it reads a member that is not there, or it is no boolean.
-    pub(super) fn holds(&self, variables: &Variables<'_>) -> Result<bool, String> {
+    pub(super) fn evaluate_bool(&self, variables: &CelVariables<'_>) -> Result<bool, String> {
         match self.evaluate(variables)? {
             Value::Bool(holds) => Ok(holds),
             other => Err(format!("gives a {} and not a boolean", other.type_of())),
@@ -222,18 +227,23 @@ impl Expression {
     ///
     /// # Errors
     /// It fails, or it is no number.
-    pub(super) fn number(&self, variables: &Variables<'_>) -> Result<Number, String> {
+    pub(super) fn evaluate_number(
+        &self,
+        variables: &CelVariables<'_>,
+    ) -> Result<CelNumber, String> {
         match self.evaluate(variables)? {
-            Value::Int(integer) => Ok(Number::Integer(integer)),
+            Value::Int(integer) => Ok(CelNumber::Integer(integer)),
             // What no `int` holds is more than any limit.
-            Value::UInt(integer) => Ok(Number::Integer(i64::try_from(integer).unwrap_or(i64::MAX))),
-            Value::Float(decimal) => Ok(Number::Decimal(decimal)),
+            Value::UInt(integer) => {
+                Ok(CelNumber::Integer(i64::try_from(integer).unwrap_or(i64::MAX)))
+            }
+            Value::Float(decimal) => Ok(CelNumber::Decimal(decimal)),
             other => Err(format!("gives a {} and not a number", other.type_of())),
         }
     }
 
-    fn evaluate(&self, variables: &Variables<'_>) -> Result<Value, String> {
-        let Variables(context) = variables;
+    fn evaluate(&self, variables: &CelVariables<'_>) -> Result<Value, String> {
+        let CelVariables(context) = variables;
         let result = stacker::maybe_grow(RED_ZONE, NEW_STACK, || self.program.execute(context));
         match result {
             Ok(value) => Ok(value),
@@ -325,7 +335,7 @@ fn string_length(source: &str, is_raw: bool) -> Result<usize, String> {
 }
 
 /// Checks a parsed expression and collects what it reads.
-struct Walk<'a> {
+struct ExpressionChecker<'a> {
     known: &'a [&'a str],
     /// Variables of the loops around.
     locals: Vec<String>,
@@ -334,7 +344,7 @@ struct Walk<'a> {
     loops: usize,
 }
 
-impl Walk<'_> {
+impl ExpressionChecker<'_> {
     fn check(&mut self, expression: &IdedExpr) -> Result<(), String> {
         match &expression.expr {
             Expr::Ident(name) => self.check_name(name),
@@ -408,7 +418,7 @@ impl Walk<'_> {
 }
 
 /// What is wrong with a pattern, without the drawing above it.
-pub(super) fn last_line(error: &regex::Error) -> String {
+pub(super) fn regex_error_message(error: &regex::Error) -> String {
     let text = error.to_string();
     text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
@@ -421,5 +431,5 @@ fn check_pattern(pattern: Option<&IdedExpr>) -> Result<(), String> {
     };
     regex::Regex::new(pattern.inner())
         .map(drop)
-        .map_err(|e| format!("has a pattern that is none: {}", last_line(&e)))
+        .map_err(|e| format!("has a pattern that is none: {}", regex_error_message(&e)))
 }

@@ -10,13 +10,13 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde_saphyr::budget::BudgetBreach;
 
-use super::Rule;
-use node::{Node, Placed};
-use policy_yaml::FileText;
+use super::PolicyRule;
+use node::{PositionedValue, YamlNode};
+use policy_yaml::PolicyFileText;
 
-pub(crate) use node::Place;
-pub(crate) use policy_compiler::{method_of, read_duration};
-pub(super) use policy_yaml::DefaultWord;
+pub(crate) use node::FilePosition;
+pub(crate) use policy_compiler::{parse_hook, read_duration};
+pub(super) use policy_yaml::DefaultDecision;
 
 /// The longest policy, in bytes.
 pub(crate) const MAX_BYTES: usize = 256 << 10;
@@ -35,12 +35,12 @@ pub struct PolicyError {
 
 impl PolicyError {
     /// A fault at a place of the file.
-    pub(crate) fn at(place: Place, message: String) -> Self {
+    pub(crate) fn new(place: FilePosition, message: String) -> Self {
         Self { line: Some(place.line), column: Some(place.column), message }
     }
 
     /// A fault of the whole file.
-    fn of_file(message: String) -> Self {
+    fn without_position(message: String) -> Self {
         Self { line: None, column: None, message }
     }
 }
@@ -80,18 +80,20 @@ impl std::error::Error for PolicyErrors {}
 /// # Errors
 /// Every fault that can be found. A file that is not YAML is told alone, since nothing after it can be
 /// trusted.
-pub(super) fn read(text: &str) -> Result<(DefaultWord, Vec<Rule>), PolicyErrors> {
-    let file: serde_saphyr::Spanned<Node> = read_yaml(text, MAX_BYTES)?;
-    let file: Placed<Node> = file.into();
-    let mut faults = Collected(Vec::new());
-    let Some(file) = FileText::read(&file, &mut faults) else { return Err(faults.in_order()) };
+pub(super) fn read_policy(text: &str) -> Result<(DefaultDecision, Vec<PolicyRule>), PolicyErrors> {
+    let file: serde_saphyr::Spanned<YamlNode> = read_yaml(text, MAX_BYTES)?;
+    let file: PositionedValue<YamlNode> = file.into();
+    let mut faults = ErrorCollector(Vec::new());
+    let Some(file) = PolicyFileText::read(&file, &mut faults) else {
+        return Err(faults.into_sorted());
+    };
     if let Some(version) = file.version.as_ref().filter(|version| version.value != 1) {
         let message = format!("version {} is not known here, use version 1", version.value);
         faults.add(version.place, message);
     }
     if MAX_RULES < file.rules.len() {
         let message = format!("there are more than {MAX_RULES} rules");
-        faults.0.push(PolicyError::of_file(message));
+        faults.0.push(PolicyError::without_position(message));
     }
     let mut ids = BTreeSet::new();
     let mut rules = Vec::new();
@@ -100,7 +102,7 @@ pub(super) fn read(text: &str) -> Result<(DefaultWord, Vec<Rule>), PolicyErrors>
     }
     match file.default {
         Some(default) if faults.0.is_empty() => Ok((default, rules)),
-        _ => Err(faults.in_order()),
+        _ => Err(faults.into_sorted()),
     }
 }
 
@@ -114,7 +116,7 @@ pub(crate) fn read_yaml<T: DeserializeOwned>(
 ) -> Result<T, PolicyErrors> {
     if max_bytes < text.len() {
         let message = format!("the file is longer than {max_bytes} bytes");
-        return Err(PolicyErrors(vec![PolicyError::of_file(message)]));
+        return Err(PolicyErrors(vec![PolicyError::without_position(message)]));
     }
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_documents: 1, max_depth: 32, max_nodes: 50_000, max_aliases: 0, max_anchors: 0 },
@@ -128,14 +130,14 @@ pub(crate) fn read_yaml<T: DeserializeOwned>(
         let place = error.location().map(|location| (location.line(), location.column()));
         let mut message = match &error {
             serde_saphyr::Error::DuplicateMappingKey { .. } => "a name is there twice".to_owned(),
-            serde_saphyr::Error::Budget { breach, .. } => told_of(breach).to_owned(),
+            serde_saphyr::Error::Budget { breach, .. } => describe_breach(breach).to_owned(),
             other => other.to_string(),
         };
         if let Some((line, column)) = place {
             let told = format!(" at line {line}, column {column}");
             message = message.strip_suffix(&told).unwrap_or(&message).to_owned();
         }
-        if let Some(told) = mended(&message) {
+        if let Some(told) = improve_message(&message) {
             message = told;
         }
         let (line, column) = place.unzip();
@@ -144,7 +146,7 @@ pub(crate) fn read_yaml<T: DeserializeOwned>(
 }
 
 /// The same in words that say how to mend it, where there are better ones than the YAML reader's.
-fn mended(message: &str) -> Option<String> {
+fn improve_message(message: &str) -> Option<String> {
     let rest =
         ["unknown field `", "unknown variant `"].iter().find_map(|w| message.strip_prefix(w));
     if let Some((given, known)) = rest.and_then(|rest| rest.split_once("`, expected one of ")) {
@@ -170,7 +172,7 @@ fn mended(message: &str) -> Option<String> {
     None
 }
 
-const fn told_of(breach: &BudgetBreach) -> &'static str {
+const fn describe_breach(breach: &BudgetBreach) -> &'static str {
     match breach {
         BudgetBreach::Anchors { .. } | BudgetBreach::Aliases { .. } => {
             "anchors and aliases are not allowed"
@@ -181,23 +183,23 @@ const fn told_of(breach: &BudgetBreach) -> &'static str {
 }
 
 /// Faults as they are found.
-struct Collected(Vec<PolicyError>);
+struct ErrorCollector(Vec<PolicyError>);
 
-impl Collected {
-    fn add(&mut self, place: Place, message: String) {
-        self.0.push(PolicyError::at(place, message));
+impl ErrorCollector {
+    fn add(&mut self, place: FilePosition, message: String) {
+        self.0.push(PolicyError::new(place, message));
     }
 
     /// The faults, in the order of their places.
-    fn in_order(mut self) -> PolicyErrors {
+    fn into_sorted(mut self) -> PolicyErrors {
         self.0.sort_by_key(|fault| (fault.line, fault.column));
         PolicyErrors(self.0)
     }
 
     /// The value, or its fault noted under the name of the rule and the field.
-    fn keep<T>(
+    fn record_error<T>(
         &mut self,
-        place: Place,
+        place: FilePosition,
         rule: &str,
         field: &str,
         value: Result<T, String>,

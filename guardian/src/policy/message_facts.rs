@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use aos::message::{Agent, Call, Data, Object, Part, StepContext};
+use aos::message::{Agent, ContentPart, DataContent, MethodCall, Object, StepContext};
 use serde_json::Value;
 
-use super::expression::{Expression, Operand, Variables};
+use super::expression::{CelExpression, CelValue, CelVariables};
 use super::request_facts;
 
 /// The variables of `when`, in the order in which they are documented.
@@ -32,20 +32,20 @@ pub(super) const VARIABLES: [&str; 17] = [
 
 /// What is known of one message, made when first asked for and kept for all rules.
 #[derive(Debug)]
-pub(super) struct Facts<'c> {
-    call: &'c Call,
-    names: Names<'c>,
-    variables: Variables<'c>,
+pub(super) struct MessageFacts<'c> {
+    call: &'c MethodCall,
+    names: RuleNames<'c>,
+    variables: CelVariables<'c>,
     /// Whether the inputs can be read in one way only.
     are_inputs_clear: Option<bool>,
 }
 
 /// What a rule can ask for by name. What a message does not say is empty.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Names<'c> {
+pub(super) struct RuleNames<'c> {
     pub(super) tool: &'c str,
     /// Whether it names a tool: a tool may have an empty name.
-    pub(super) says_tool: bool,
+    pub(super) has_tool: bool,
     pub(super) capability: &'c str,
     /// With its port, if it has one.
     pub(super) host: &'c str,
@@ -57,18 +57,18 @@ pub(super) struct Names<'c> {
     pub(super) session: &'c str,
 }
 
-impl<'c> Facts<'c> {
-    pub(super) fn of(call: &'c Call) -> Self {
-        let (names, variables) = (Names::of(call), Variables::default());
+impl<'c> MessageFacts<'c> {
+    pub(super) fn new(call: &'c MethodCall) -> Self {
+        let (names, variables) = (RuleNames::from_call(call), CelVariables::default());
         Self { call, names, variables, are_inputs_clear: None }
     }
 
-    pub(super) fn call(&self) -> &'c Call {
+    pub(super) fn call(&self) -> &'c MethodCall {
         self.call
     }
 
     /// What rules can ask for by name.
-    pub(super) fn names(&self) -> &Names<'c> {
+    pub(super) fn names(&self) -> &RuleNames<'c> {
         &self.names
     }
 
@@ -76,13 +76,16 @@ impl<'c> Facts<'c> {
     ///
     /// # Errors
     /// It reads inputs, and they can be read in more than one way.
-    pub(super) fn variables(&mut self, expression: &Expression) -> Result<&Variables<'c>, String> {
+    pub(super) fn variables(
+        &mut self,
+        expression: &CelExpression,
+    ) -> Result<&CelVariables<'c>, String> {
         for name in expression.variables() {
             if name == "inputs" && !self.are_inputs_clear() {
                 return Err("an input is there twice".to_owned());
             }
             if !self.variables.has(name) {
-                self.variables.set(name, make(self.call, name));
+                self.variables.set(name, build_variable(self.call, name));
             }
         }
         Ok(&self.variables)
@@ -93,9 +96,9 @@ impl<'c> Facts<'c> {
     }
 }
 
-impl<'c> Names<'c> {
+impl<'c> RuleNames<'c> {
     /// What a message says of what rules can ask for by name.
-    pub(super) fn of(call: &'c Call) -> Self {
+    pub(super) fn from_call(call: &'c MethodCall) -> Self {
         let tool = tool_of(call);
         let (says_tool, tool) = (tool.is_some(), tool.unwrap_or_default());
         let (user, caller) = (user_of(call), caller_of(call).unwrap_or_default());
@@ -105,7 +108,7 @@ impl<'c> Names<'c> {
         };
         let (user, email) = (user.unwrap_or_default(), email.unwrap_or_default());
         let Some(context) = call.context() else {
-            return Self { tool, says_tool, user, email, caller, ..Self::default() };
+            return Self { tool, has_tool: says_tool, user, email, caller, ..Self::default() };
         };
         let capability = context.extra.get("capability");
         let member = |name: &str| {
@@ -114,7 +117,7 @@ impl<'c> Names<'c> {
         };
         Self {
             tool,
-            says_tool,
+            has_tool: says_tool,
             capability: member("name"),
             host: member("host"),
             user,
@@ -126,7 +129,7 @@ impl<'c> Names<'c> {
     }
 }
 
-impl Names<'_> {
+impl RuleNames<'_> {
     /// Whether the message states for whom the agent acts.
     pub(super) fn has_user(&self) -> bool {
         !self.user.trim().is_empty()
@@ -135,7 +138,7 @@ impl Names<'_> {
 
 /// The id of the user of a message, if it states one. A2A messages carry it as an extra member of
 /// their context.
-pub(crate) fn user_of(call: &Call) -> Option<&str> {
+pub(crate) fn user_of(call: &MethodCall) -> Option<&str> {
     match call.context() {
         Some(context) => context.user.as_ref().map(|user| user.id.as_str()),
         None => a2a_member(call, "user", "id"),
@@ -143,28 +146,28 @@ pub(crate) fn user_of(call: &Call) -> Option<&str> {
 }
 
 /// The id of the token that acts for the user, if the message states one.
-pub(crate) fn caller_of(call: &Call) -> Option<&str> {
+pub(crate) fn caller_of(call: &MethodCall) -> Option<&str> {
     match call.context() {
         Some(context) => context.extra.get("caller")?.get("id")?.as_str(),
         None => a2a_member(call, "caller", "id"),
     }
 }
 
-fn a2a_member<'c>(call: &'c Call, object: &str, member: &str) -> Option<&'c str> {
-    let Call::A2a(_, step) = call else { return None };
+fn a2a_member<'c>(call: &'c MethodCall, object: &str, member: &str) -> Option<&'c str> {
+    let MethodCall::A2a(_, step) = call else { return None };
     step.context.as_ref()?.extra.get(object)?.get(member)?.as_str()
 }
 
 /// Whether nothing happens, whatever is decided: somebody plans a run.
-pub(super) fn is_preview(call: &Call) -> bool {
+pub(super) fn is_preview(call: &MethodCall) -> bool {
     let capability = call.context().and_then(|context| context.extra.get("capability"));
     capability.and_then(|members| members.get("preview")) == Some(&Value::Bool(true))
 }
 
 /// Whether the inputs can be read in one way only. Two inputs of one name, or `body` beside
 /// `body.city`, would let a condition see another value than the tool does.
-fn are_inputs_clear(call: &Call) -> bool {
-    let Call::ToolCallRequest(step) = call else { return true };
+fn are_inputs_clear(call: &MethodCall) -> bool {
+    let MethodCall::ToolCallRequest(step) = call else { return true };
     let inputs = &step.tool_call_request.inputs;
     let names: BTreeSet<_> = inputs.iter().map(|input| input.name.as_str()).collect();
     let is_inside =
@@ -173,11 +176,11 @@ fn are_inputs_clear(call: &Call) -> bool {
 }
 
 /// The tool that a message is about, if it says so.
-pub(crate) fn tool_of(call: &Call) -> Option<&str> {
+pub(crate) fn tool_of(call: &MethodCall) -> Option<&str> {
     match call {
-        Call::ToolCallRequest(step) => Some(&step.tool_call_request.tool_id),
-        Call::ToolCallResult(step) => step.tool_id.as_deref(),
-        Call::Mcp(step)
+        MethodCall::ToolCallRequest(step) => Some(&step.tool_call_request.tool_id),
+        MethodCall::ToolCallResult(step) => step.tool_id.as_deref(),
+        MethodCall::Mcp(step)
             if step.message.get("method").is_some_and(|method| method == "tools/call") =>
         {
             step.message.get("params")?.get("name")?.as_str()
@@ -186,7 +189,7 @@ pub(crate) fn tool_of(call: &Call) -> Option<&str> {
     }
 }
 
-fn make<'c>(call: &'c Call, name: &str) -> Operand<'c> {
+fn build_variable<'c>(call: &'c MethodCall, name: &str) -> CelValue<'c> {
     let context = call.context();
     match name {
         "method" => call.method().as_str().into(),
@@ -194,21 +197,23 @@ fn make<'c>(call: &'c Call, name: &str) -> Operand<'c> {
         "inputs" => inputs(call),
         "outputs" => {
             let outputs = match call {
-                Call::ToolCallResult(step) => step.result.outputs.as_slice(),
+                MethodCall::ToolCallResult(step) => step.result.outputs.as_slice(),
                 _ => &[],
             };
-            Operand::list(outputs.iter().map(|part| part.text.as_str()))
+            CelValue::list(outputs.iter().map(|part| part.text.as_str()))
         }
-        "is_error" => matches!(call, Call::ToolCallResult(step) if step.result.is_error).into(),
-        "texts" => Operand::list(texts(call)),
+        "is_error" => {
+            matches!(call, MethodCall::ToolCallResult(step) if step.result.is_error).into()
+        }
+        "texts" => CelValue::list(texts(call)),
         "reasoning" => reasoning(call).unwrap_or_default().into(),
-        "session" => Operand::object([("id", context.map_or("", |c| &c.session.id))]),
-        "metadata" => {
-            Operand::object(context.and_then(|c| c.session.metadata.as_ref()).into_iter().flatten())
-        }
+        "session" => CelValue::object([("id", context.map_or("", |c| &c.session.id))]),
+        "metadata" => CelValue::object(
+            context.and_then(|c| c.session.metadata.as_ref()).into_iter().flatten(),
+        ),
         "agent" => agent(context),
         "user" => user(call),
-        "caller" => Operand::object([("id", caller_of(call).unwrap_or_default())]),
+        "caller" => CelValue::object([("id", caller_of(call).unwrap_or_default())]),
         "capability" => capability(context),
         "request" => request_facts::request(context),
         "turn" => context.map_or("", |c| &c.turn_id).into(),
@@ -219,71 +224,71 @@ fn make<'c>(call: &'c Call, name: &str) -> Operand<'c> {
 
 /// The inputs by name. A dotted name such as `pathParameters.city` is there under that name and
 /// nested, so that a condition may say `inputs.pathParameters.city`.
-fn inputs(call: &Call) -> Operand<'_> {
+fn inputs(call: &MethodCall) -> CelValue<'_> {
     match call {
-        Call::ToolCallRequest(step) => {
+        MethodCall::ToolCallRequest(step) => {
             let mut inputs = Object::new();
             for input in &step.tool_call_request.inputs {
-                nest(&mut inputs, &input.name, &input.value);
+                insert_nested(&mut inputs, &input.name, &input.value);
             }
             for input in &step.tool_call_request.inputs {
                 inputs.insert(input.name.clone(), input.value.clone());
             }
-            Operand::object(inputs)
+            CelValue::object(inputs)
         }
-        Call::Mcp(step) => {
+        MethodCall::Mcp(step) => {
             let arguments = step.message.get("params").and_then(|params| params.get("arguments"));
-            Operand::object(arguments.and_then(Value::as_object).into_iter().flatten())
+            CelValue::object(arguments.and_then(Value::as_object).into_iter().flatten())
         }
-        _ => Operand::object(Object::new()),
+        _ => CelValue::object(Object::new()),
     }
 }
 
-fn nest(inputs: &mut Object, name: &str, value: &Value) {
+fn insert_nested(inputs: &mut Object, name: &str, value: &Value) {
     match name.split_once('.') {
         None => drop(inputs.insert(name.to_owned(), value.clone())),
         Some((first, rest)) => {
             let inner = inputs.entry(first).or_insert_with(|| Object::new().into());
             if let Value::Object(inner) = inner {
-                nest(inner, rest, value);
+                insert_nested(inner, rest, value);
             }
         }
     }
 }
 
 /// Every text that a person would read in the message.
-pub(crate) fn texts(call: &Call) -> Vec<Cow<'_, str>> {
+pub(crate) fn texts(call: &MethodCall) -> Vec<Cow<'_, str>> {
     match call {
-        Call::AgentTrigger(step) => step.trigger.content.iter().filter_map(text_of).collect(),
-        Call::Message(step) => step.message.content.iter().filter_map(text_of).collect(),
-        Call::ToolCallResult(step) => {
+        MethodCall::AgentTrigger(step) => step.trigger.content.iter().filter_map(text_of).collect(),
+        MethodCall::Message(step) => step.message.content.iter().filter_map(text_of).collect(),
+        MethodCall::ToolCallResult(step) => {
             step.result.outputs.iter().map(|part| part.text.as_str().into()).collect()
         }
-        Call::KnowledgeRetrieval(step) => {
+        MethodCall::KnowledgeRetrieval(step) => {
             step.knowledge_step.results.iter().map(|r| r.content.as_str().into()).collect()
         }
-        Call::MemoryStore(step) | Call::MemoryContextRetrieval(step) => {
+        MethodCall::MemoryStore(step) | MethodCall::MemoryContextRetrieval(step) => {
             step.memory.iter().map(Cow::from).collect()
         }
-        Call::A2a(_, step) => {
+        MethodCall::A2a(_, step) => {
             let mut texts = Vec::new();
             let error = step.payload.get("error").and_then(|error| error.get("message")?.as_str());
             texts.extend(error.map(Cow::from));
             step.payload.values().for_each(|value| add_parts(value, &mut texts));
             texts
         }
-        Call::ToolCallRequest(_) | Call::Mcp(_) | Call::Ping(_) => Vec::new(),
+        MethodCall::ToolCallRequest(_) | MethodCall::Mcp(_) | MethodCall::Ping(_) => Vec::new(),
     }
 }
 
-fn text_of(part: &Part) -> Option<Cow<'_, str>> {
+fn text_of(part: &ContentPart) -> Option<Cow<'_, str>> {
     match part {
-        Part::Text(part) => Some(part.text.as_str().into()),
-        Part::Data(part) => match &part.data {
-            Data::Object(object) => Some(Value::Object(object.clone()).to_string().into()),
-            Data::Array(items) => Some(Value::Array(items.clone()).to_string().into()),
+        ContentPart::Text(part) => Some(part.text.as_str().into()),
+        ContentPart::Data(part) => match &part.data {
+            DataContent::Object(object) => Some(Value::Object(object.clone()).to_string().into()),
+            DataContent::Array(items) => Some(Value::Array(items.clone()).to_string().into()),
         },
-        Part::File(_) => None,
+        ContentPart::File(_) => None,
     }
 }
 
@@ -314,24 +319,26 @@ fn add_part<'m>(part: &'m Value, texts: &mut Vec<Cow<'m, str>>) {
     texts.extend(data.map(|data| data.to_string().into()));
 }
 
-fn reasoning(call: &Call) -> Option<&str> {
+fn reasoning(call: &MethodCall) -> Option<&str> {
     match call {
-        Call::Message(step) => step.reasoning.as_deref(),
-        Call::ToolCallRequest(step) => step.reasoning.as_deref(),
-        Call::ToolCallResult(step) => step.reasoning.as_deref(),
-        Call::KnowledgeRetrieval(step) => step.reasoning.as_deref(),
-        Call::MemoryStore(step) | Call::MemoryContextRetrieval(step) => step.reasoning.as_deref(),
-        Call::Mcp(step) => step.reasoning.as_deref(),
-        Call::A2a(_, step) => step.reasoning.as_deref(),
-        Call::AgentTrigger(_) | Call::Ping(_) => None,
+        MethodCall::Message(step) => step.reasoning.as_deref(),
+        MethodCall::ToolCallRequest(step) => step.reasoning.as_deref(),
+        MethodCall::ToolCallResult(step) => step.reasoning.as_deref(),
+        MethodCall::KnowledgeRetrieval(step) => step.reasoning.as_deref(),
+        MethodCall::MemoryStore(step) | MethodCall::MemoryContextRetrieval(step) => {
+            step.reasoning.as_deref()
+        }
+        MethodCall::Mcp(step) => step.reasoning.as_deref(),
+        MethodCall::A2a(_, step) => step.reasoning.as_deref(),
+        MethodCall::AgentTrigger(_) | MethodCall::Ping(_) => None,
     }
 }
 
 /// Absent texts are empty, so that a condition need not test for each of them.
-fn agent(context: Option<&StepContext>) -> Operand<'_> {
+fn agent(context: Option<&StepContext>) -> CelValue<'_> {
     let agent = context.map(|context| &context.agent);
     let text = |of: fn(&Agent) -> &String| agent.map_or("", |agent| of(agent));
-    Operand::object([
+    CelValue::object([
         ("id", text(|agent| &agent.id)),
         ("name", text(|agent| &agent.name)),
         ("version", text(|agent| &agent.version)),
@@ -340,10 +347,10 @@ fn agent(context: Option<&StepContext>) -> Operand<'_> {
     ])
 }
 
-fn user(call: &Call) -> Operand<'_> {
-    let names = Names::of(call);
+fn user(call: &MethodCall) -> CelValue<'_> {
+    let names = RuleNames::from_call(call);
     let user = call.context().and_then(|context| context.user.as_ref());
-    Operand::object([
+    CelValue::object([
         ("id", names.user),
         ("name", user.and_then(|user| user.name.as_deref()).unwrap_or_default()),
         ("email", names.email),
@@ -353,16 +360,16 @@ fn user(call: &Call) -> Operand<'_> {
 
 /// Which published capability runs, or is planned: a member of the context that the A2S executor
 /// adds.
-fn capability(context: Option<&StepContext>) -> Operand<'_> {
+fn capability(context: Option<&StepContext>) -> CelValue<'_> {
     let members = context.and_then(|c| c.extra.get("capability"));
-    let absent = ["name", "version", "run"].map(|name| (name, Operand::from("")));
+    let absent = ["name", "version", "run"].map(|name| (name, CelValue::from("")));
     // Executors called the checksum `digest` before, and policies that do so still hold.
     let checksum =
         members.and_then(|members| members.get("checksum").or_else(|| members.get("digest")));
     let checksum = ["checksum", "digest"]
-        .map(|name| (name, checksum.map_or_else(|| Operand::from(""), Operand::from)));
+        .map(|name| (name, checksum.map_or_else(|| CelValue::from(""), CelValue::from)));
     let given = members.into_iter().flatten();
-    let given = given.map(|(name, value)| (name.as_str(), Operand::from(value)));
-    let preview = [("preview", Operand::from(false))];
-    Operand::object(absent.into_iter().chain(checksum).chain(preview).chain(given))
+    let given = given.map(|(name, value)| (name.as_str(), CelValue::from(value)));
+    let preview = [("preview", CelValue::from(false))];
+    CelValue::object(absent.into_iter().chain(checksum).chain(preview).chain(given))
 }

@@ -6,16 +6,16 @@ const MAX_SEGMENTS: usize = 16;
 
 /// A place, or several where `[*]` stands.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Path(Vec<Segment>);
+pub(super) struct MessagePath(Vec<PathSegment>);
 
 #[derive(Clone, Debug, PartialEq)]
-enum Segment {
+enum PathSegment {
     Member(String),
     Item(usize),
     Every,
 }
 
-impl Path {
+impl MessagePath {
     /// # Errors
     /// A sentence that says what is wrong with it.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
@@ -25,7 +25,7 @@ impl Path {
             if name.is_empty() {
                 return Err(format!("{text:?} has an empty name"));
             }
-            segments.push(Segment::Member(name.to_owned()));
+            segments.push(PathSegment::Member(name.to_owned()));
             let mut rest = indices;
             while !rest.is_empty() {
                 let inner = rest.strip_prefix('[').and_then(|rest| rest.split_once(']'));
@@ -33,8 +33,8 @@ impl Path {
                     return Err(format!("{text:?} has a bracket without its pair"));
                 };
                 segments.push(match index {
-                    "*" => Segment::Every,
-                    index => Segment::Item(
+                    "*" => PathSegment::Every,
+                    index => PathSegment::Item(
                         index.parse().map_err(|_| format!("{text:?} has an index that is none"))?,
                     ),
                 });
@@ -49,11 +49,11 @@ impl Path {
 
     /// The same place as seen from inside a member: `body.city` inside `body` is `city`, and inside
     /// `body.city` it is that value itself. `None` if the member is not on the way.
-    pub(super) fn inside(&self, name: &str) -> Option<Self> {
+    pub(super) fn relative_to(&self, name: &str) -> Option<Self> {
         let mut rest = self.0.as_slice();
         for part in name.split('.') {
             let (first, after) = rest.split_first()?;
-            if !matches!(first, Segment::Member(member) if member == part) {
+            if !matches!(first, PathSegment::Member(member) if member == part) {
                 return None;
             }
             rest = after;
@@ -64,16 +64,16 @@ impl Path {
     /// The names of members on the way.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|segment| match segment {
-            Segment::Member(name) => Some(name.as_str()),
-            Segment::Item(_) | Segment::Every => None,
+            PathSegment::Member(name) => Some(name.as_str()),
+            PathSegment::Item(_) | PathSegment::Every => None,
         })
     }
 
     /// The path as one dotted name, if no index is in it.
-    pub(super) fn as_name(&self) -> Option<String> {
+    pub(super) fn to_dotted_name(&self) -> Option<String> {
         let names = self.0.iter().map(|segment| match segment {
-            Segment::Member(name) => Some(name.as_str()),
-            Segment::Item(_) | Segment::Every => None,
+            PathSegment::Member(name) => Some(name.as_str()),
+            PathSegment::Item(_) | PathSegment::Every => None,
         });
         names.collect::<Option<Vec<_>>>().map(|names| names.join("."))
     }
@@ -84,13 +84,13 @@ impl Path {
         let mut changed = false;
         visit(root, way, true, &mut |parent| {
             changed |= match (last, parent) {
-                (Segment::Member(name), Value::Object(members)) => {
+                (PathSegment::Member(name), Value::Object(members)) => {
                     members.insert(name.clone(), value.clone()).as_ref() != Some(value)
                 }
-                (Segment::Item(index), Value::Array(items)) => {
+                (PathSegment::Item(index), Value::Array(items)) => {
                     items.get_mut(*index).is_some_and(|item| replace(item, value))
                 }
-                (Segment::Every, Value::Array(items)) => {
+                (PathSegment::Every, Value::Array(items)) => {
                     items.iter_mut().fold(false, |changed, item| replace(item, value) | changed)
                 }
                 _ => false,
@@ -105,14 +105,14 @@ impl Path {
         let mut changed = false;
         visit(root, way, false, &mut |parent| {
             changed |= match (last, parent) {
-                (Segment::Member(name), Value::Object(members)) => {
+                (PathSegment::Member(name), Value::Object(members)) => {
                     members.shift_remove(name).is_some()
                 }
-                (Segment::Item(index), Value::Array(items)) if *index < items.len() => {
+                (PathSegment::Item(index), Value::Array(items)) if *index < items.len() => {
                     items.remove(*index);
                     true
                 }
-                (Segment::Every, Value::Array(items)) => {
+                (PathSegment::Every, Value::Array(items)) => {
                     let had = !items.is_empty();
                     items.clear();
                     had
@@ -124,7 +124,11 @@ impl Path {
     }
 
     /// Change every value that is there.
-    pub(super) fn edit(&self, root: &mut Value, edit: &mut dyn FnMut(&mut Value) -> bool) -> bool {
+    pub(super) fn edit_values(
+        &self,
+        root: &mut Value,
+        edit: &mut dyn FnMut(&mut Value) -> bool,
+    ) -> bool {
         let mut changed = false;
         visit(root, &self.0, false, &mut |value| changed |= edit(value));
         changed
@@ -139,10 +143,10 @@ fn replace(place: &mut Value, value: &Value) -> bool {
     differs
 }
 
-fn visit(value: &mut Value, way: &[Segment], makes: bool, act: &mut dyn FnMut(&mut Value)) {
+fn visit(value: &mut Value, way: &[PathSegment], makes: bool, act: &mut dyn FnMut(&mut Value)) {
     let Some((first, rest)) = way.split_first() else { return act(value) };
     match (first, value) {
-        (Segment::Member(name), Value::Object(members)) => {
+        (PathSegment::Member(name), Value::Object(members)) => {
             if makes && !members.contains_key(name) {
                 members.insert(name.clone(), Value::Object(Map::new()));
             }
@@ -150,12 +154,12 @@ fn visit(value: &mut Value, way: &[Segment], makes: bool, act: &mut dyn FnMut(&m
                 visit(member, rest, makes, act);
             }
         }
-        (Segment::Item(index), Value::Array(items)) => {
+        (PathSegment::Item(index), Value::Array(items)) => {
             if let Some(item) = items.get_mut(*index) {
                 visit(item, rest, makes, act);
             }
         }
-        (Segment::Every, Value::Array(items)) => {
+        (PathSegment::Every, Value::Array(items)) => {
             items.iter_mut().for_each(|item| visit(item, rest, makes, act))
         }
         _ => {}
@@ -167,8 +171,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn path(text: &str) -> Path {
-        Path::parse(text).unwrap()
+    fn path(text: &str) -> MessagePath {
+        MessagePath::parse(text).unwrap()
     }
 
     #[track_caller]
@@ -203,18 +207,18 @@ mod tests {
 
     #[test]
     fn a_path_is_seen_from_inside_a_dotted_name() {
-        assert_eq!(path("body.city").inside("body"), Some(path("city")));
-        assert_eq!(path("a.b.c").inside("a.b"), Some(path("c")));
-        assert_eq!(path("a.b").inside("a.b"), Some(Path(Vec::new())));
-        assert_eq!(path("a.b").inside("a.c"), None);
-        assert_eq!(path("a").inside("a.b"), None);
-        assert_eq!(path("a[0].b").as_name(), None);
+        assert_eq!(path("body.city").relative_to("body"), Some(path("city")));
+        assert_eq!(path("a.b.c").relative_to("a.b"), Some(path("c")));
+        assert_eq!(path("a.b").relative_to("a.b"), Some(MessagePath(Vec::new())));
+        assert_eq!(path("a.b").relative_to("a.c"), None);
+        assert_eq!(path("a").relative_to("a.b"), None);
+        assert_eq!(path("a[0].b").to_dotted_name(), None);
     }
 
     #[test]
     fn what_is_no_path_is_refused() {
         for text in ["", "a..b", ".a", "a[", "a[x]", "a]0[", "[0]", &["a"; 17].join(".")] {
-            assert!(Path::parse(text).is_err(), "{text:?}");
+            assert!(MessagePath::parse(text).is_err(), "{text:?}");
         }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::approval::{Approval, ApprovalDecision, ApprovalState, Wanted};
+use super::approval::{Approval, ApprovalDecision, ApprovalRequest, ApprovalState};
 
 /// Most counts and most approvals that are kept at a time.
 const MAX_COUNTS: usize = 100_000;
@@ -22,7 +22,7 @@ pub(super) const MAX_WITHIN: SignedDuration = SignedDuration::from_hours(31 * 24
 
 /// Counts and approvals of one policy.
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct PolicyState {
     /// By rule and by what it counts apart: when, and how much in millionths.
     spent: BTreeMap<(String, String), VecDeque<(Timestamp, u64)>>,
     approvals: BTreeMap<String, Approval>,
@@ -32,7 +32,7 @@ pub(crate) struct Memory {
 
 /// What a message uses up of one limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Charge {
+pub(crate) struct QuotaCharge {
     pub(crate) rule: String,
     /// What the limit counts apart, such as `session:s-1`.
     pub(crate) key: String,
@@ -42,23 +42,23 @@ pub(crate) struct Charge {
 
 /// A memory as it is written down.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Kept {
-    spent: Vec<Count>,
+pub(crate) struct SavedPolicyState {
+    spent: Vec<SavedCount>,
     approvals: Vec<Approval>,
     asked: u64,
 }
 
 /// One count as it is written down.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Count {
+struct SavedCount {
     rule: String,
     key: String,
     charges: VecDeque<(Timestamp, u64)>,
 }
 
-impl From<&Memory> for Kept {
-    fn from(memory: &Memory) -> Self {
-        let spent = memory.spent.iter().map(|((rule, key), charges)| Count {
+impl From<&PolicyState> for SavedPolicyState {
+    fn from(memory: &PolicyState) -> Self {
+        let spent = memory.spent.iter().map(|((rule, key), charges)| SavedCount {
             rule: rule.clone(),
             key: key.clone(),
             charges: charges.clone(),
@@ -68,9 +68,10 @@ impl From<&Memory> for Kept {
     }
 }
 
-impl From<Kept> for Memory {
-    fn from(Kept { spent, approvals, asked }: Kept) -> Self {
-        let spent = spent.into_iter().map(|Count { rule, key, charges }| ((rule, key), charges));
+impl From<SavedPolicyState> for PolicyState {
+    fn from(SavedPolicyState { spent, approvals, asked }: SavedPolicyState) -> Self {
+        let spent =
+            spent.into_iter().map(|SavedCount { rule, key, charges }| ((rule, key), charges));
         let approvals = approvals.into_iter().map(|approval| (approval.id.clone(), approval));
         Self { spent: spent.collect(), approvals: approvals.collect(), asked }
     }
@@ -78,15 +79,15 @@ impl From<Kept> for Memory {
 
 /// What a decision leaves behind.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Traces {
-    pub(crate) charges: Vec<Charge>,
-    pub(crate) approval: Option<ApprovalTrace>,
+pub(crate) struct SideEffects {
+    pub(crate) charges: Vec<QuotaCharge>,
+    pub(crate) approval: Option<ApprovalEffect>,
 }
 
 /// What a decision has to do with an approval.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "is", rename_all = "lowercase")]
-pub(crate) enum ApprovalTrace {
+pub(crate) enum ApprovalEffect {
     /// A person is asked for it, with this message for the first time.
     Asked(Box<Approval>),
     /// It is asked for already, or was rejected.
@@ -104,14 +105,14 @@ pub(crate) enum ApprovalTrace {
 }
 
 /// Why nothing more can be remembered.
-pub(super) const FULL: &str = "more is counted than can be remembered";
+pub(super) const STATE_FULL: &str = "more is counted than can be remembered";
 
 /// How it stands with an approval.
-pub(super) enum Standing {
+pub(super) enum ApprovalCheck {
     /// It was given, and is used by this.
-    Used(ApprovalTrace),
+    Used(ApprovalEffect),
     /// It is waited for.
-    Waiting(Approval, ApprovalTrace),
+    Waiting(Approval, ApprovalEffect),
     /// It was refused.
     Rejected(Approval),
     /// So many wait that no person can be asked.
@@ -120,11 +121,11 @@ pub(super) enum Standing {
     QuotaReached(usize),
 }
 
-impl Memory {
+impl PolicyState {
     /// Whether a charge still fits. If it does, it is taken.
-    pub(super) fn take(
+    pub(super) fn reserve_quota(
         &mut self,
-        charge: &Charge,
+        charge: &QuotaCharge,
         most: u64,
         within: SignedDuration,
         now: Timestamp,
@@ -132,10 +133,10 @@ impl Memory {
         let place = (charge.rule.clone(), charge.key.clone());
         if !self.spent.contains_key(&place) {
             if MAX_COUNTS <= self.spent.len() {
-                self.forget_counts(now);
+                self.remove_expired_counts(now);
             }
             if MAX_COUNTS <= self.spent.len() {
-                return Err(FULL.to_owned());
+                return Err(STATE_FULL.to_owned());
             }
         }
         let since = now.saturating_sub(within).unwrap_or(Timestamp::MIN);
@@ -144,15 +145,15 @@ impl Memory {
         let used = used.fold(0_u64, |sum, (_, amount)| sum.saturating_add(*amount));
         let fits = used.saturating_add(charge.amount) <= most;
         if fits {
-            put(charges, now, charge.amount);
+            add_charge(charges, now, charge.amount);
         }
         Ok(fits)
     }
 
     /// Whether a charge would still fit. Nothing is taken.
-    pub(super) fn would_fit(
+    pub(super) fn has_quota_for(
         &self,
-        charge: &Charge,
+        charge: &QuotaCharge,
         most: u64,
         within: SignedDuration,
         now: Timestamp,
@@ -165,7 +166,7 @@ impl Memory {
     }
 
     /// Takes back what a decision has left behind, since it comes to nothing.
-    pub(crate) fn undo(&mut self, traces: &Traces) {
+    pub(crate) fn undo_effects(&mut self, traces: &SideEffects) {
         for charge in &traces.charges {
             let place = (charge.rule.clone(), charge.key.clone());
             let Some(charges) = self.spent.get_mut(&place) else { continue };
@@ -179,70 +180,78 @@ impl Memory {
             }
         }
         match &traces.approval {
-            Some(ApprovalTrace::Asked(approval)) => drop(self.approvals.remove(&approval.id)),
-            Some(ApprovalTrace::Used { id, again: false, .. }) => {
+            Some(ApprovalEffect::Asked(approval)) => drop(self.approvals.remove(&approval.id)),
+            Some(ApprovalEffect::Used { id, again: false, .. }) => {
                 if let Some(approval) = self.approvals.get_mut(id) {
                     approval.state = ApprovalState::Approved;
                     approval.used_by = None;
                 }
             }
-            Some(ApprovalTrace::Known { .. } | ApprovalTrace::Used { .. }) | None => {}
+            Some(ApprovalEffect::Known { .. } | ApprovalEffect::Used { .. }) | None => {}
         }
     }
 
-    fn forget_counts(&mut self, now: Timestamp) {
+    fn remove_expired_counts(&mut self, now: Timestamp) {
         let since = now.saturating_sub(MAX_WITHIN).unwrap_or(Timestamp::MIN);
         self.spent.retain(|_, charges| charges.back().is_some_and(|(time, _)| since < *time));
     }
 
     /// How it stands with what a person has to approve. Who is not asked yet, is asked now.
-    pub(super) fn stand(&mut self, wanted: Wanted<'_>, now: Timestamp) -> Standing {
-        self.forget_approvals(now);
+    pub(super) fn request_approval(
+        &mut self,
+        wanted: ApprovalRequest<'_>,
+        now: Timestamp,
+    ) -> ApprovalCheck {
+        self.trim_history(now);
         if let Some(used) = self.approvals.values().find(|one| one.was_used_by(&wanted, now)) {
             let (id, execution) = (used.id.clone(), used.used_by.clone());
-            return Standing::Used(ApprovalTrace::Used { id, execution, again: true });
+            return ApprovalCheck::Used(ApprovalEffect::Used { id, execution, again: true });
         }
-        let known = self.approvals.values_mut().find(|one| one.is_for(&wanted, now));
+        let known = self.approvals.values_mut().find(|one| one.is_open_for(&wanted, now));
         if let Some(approval) = known {
             return match approval.state {
                 ApprovalState::Waiting => {
-                    let trace = ApprovalTrace::Known { id: approval.id.clone() };
-                    Standing::Waiting(approval.clone(), trace)
+                    let trace = ApprovalEffect::Known { id: approval.id.clone() };
+                    ApprovalCheck::Waiting(approval.clone(), trace)
                 }
-                ApprovalState::Rejected => Standing::Rejected(approval.clone()),
+                ApprovalState::Rejected => ApprovalCheck::Rejected(approval.clone()),
                 ApprovalState::Approved | ApprovalState::Used | ApprovalState::Expired => {
                     approval.state = ApprovalState::Used;
                     approval.used_by.clone_from(&wanted.execution);
                     let (id, execution) = (approval.id.clone(), wanted.execution);
-                    Standing::Used(ApprovalTrace::Used { id, execution, again: false })
+                    ApprovalCheck::Used(ApprovalEffect::Used { id, execution, again: false })
                 }
             };
         }
         let open = self.approvals.values().filter(|approval| approval.is_open(now));
         if MAX_APPROVALS <= open.clone().count() {
-            return Standing::Full;
+            return ApprovalCheck::Full;
         }
-        let mine =
-            open.filter(|one| one.state == ApprovalState::Waiting && wanted.asker.waits_for(one));
-        let quota = wanted.asker.quota();
+        let mine = open
+            .filter(|one| one.state == ApprovalState::Waiting && wanted.requester.has_pending(one));
+        let quota = wanted.requester.quota();
         if quota <= mine.count() {
-            return Standing::QuotaReached(quota);
+            return ApprovalCheck::QuotaReached(quota);
         }
         self.asked += 1;
-        let approval = Approval::asked(wanted, now, self.asked);
+        let approval = Approval::from_request(wanted, now, self.asked);
         self.approvals.insert(approval.id.clone(), approval.clone());
-        let trace = ApprovalTrace::Asked(Box::new(approval.clone()));
-        Standing::Waiting(approval, trace)
+        let trace = ApprovalEffect::Asked(Box::new(approval.clone()));
+        ApprovalCheck::Waiting(approval, trace)
     }
 
     /// The same for who only wants to know.
-    pub(super) fn would_stand(&self, wanted: &Wanted<'_>, now: Timestamp) -> Option<&Approval> {
+    pub(super) fn find_approval(
+        &self,
+        wanted: &ApprovalRequest<'_>,
+        now: Timestamp,
+    ) -> Option<&Approval> {
         let used = self.approvals.values().find(|approval| approval.was_used_by(wanted, now));
-        used.or_else(|| self.approvals.values().find(|approval| approval.is_for(wanted, now)))
+        used.or_else(|| self.approvals.values().find(|approval| approval.is_open_for(wanted, now)))
     }
 
     /// Of those that are used or over, only the latest are kept.
-    fn forget_approvals(&mut self, now: Timestamp) {
+    fn trim_history(&mut self, now: Timestamp) {
         let closed = self.approvals.values().filter(|approval| !approval.is_open(now));
         let Some(more) = closed.clone().count().checked_sub(MAX_HISTORY + 1) else { return };
         let mut closed: Vec<_> = closed.map(|one| (one.expires_at, one.id.clone())).collect();
@@ -254,24 +263,30 @@ impl Memory {
 
     /// Those that a person may still decide about, or that are decided and not used, the oldest
     /// first.
-    pub(crate) fn approvals(&self, now: Timestamp) -> Vec<Approval> {
+    pub(crate) fn open_approvals(&self, now: Timestamp) -> Vec<Approval> {
         self.approvals_that(now, |approval| approval.is_open(now))
     }
 
     /// Those in one state, as they are now, or all of them; the oldest first.
-    pub(crate) fn history(&self, state: Option<ApprovalState>, now: Timestamp) -> Vec<Approval> {
-        self.approvals_that(now, |approval| state.is_none_or(|is| approval.at(now).state == is))
+    pub(crate) fn approvals_in_state(
+        &self,
+        state: Option<ApprovalState>,
+        now: Timestamp,
+    ) -> Vec<Approval> {
+        self.approvals_that(now, |approval| {
+            state.is_none_or(|is| approval.at_time(now).state == is)
+        })
     }
 
     fn approvals_that(&self, now: Timestamp, is: impl Fn(&Approval) -> bool) -> Vec<Approval> {
         let approvals = self.approvals.values().filter(|approval| is(approval));
-        let mut approvals: Vec<_> = approvals.map(|approval| approval.at(now)).collect();
+        let mut approvals: Vec<_> = approvals.map(|approval| approval.at_time(now)).collect();
         approvals.sort_by(|a, b| (a.requested_at, &a.id).cmp(&(b.requested_at, &b.id)));
         approvals
     }
 
     /// One that is waited for, as it would be once it is decided.
-    pub(crate) fn decided(
+    pub(crate) fn decided_approval(
         &self,
         id: &str,
         decided: &ApprovalDecision,
@@ -280,7 +295,7 @@ impl Memory {
         let waiting = |approval: &&Approval| {
             approval.state == ApprovalState::Waiting && now < approval.expires_at
         };
-        self.approvals.get(id).filter(waiting).map(|approval| approval.after(decided, now))
+        self.approvals.get(id).filter(waiting).map(|approval| approval.with_decision(decided, now))
     }
 
     /// One as it is, whatever its state.
@@ -289,22 +304,22 @@ impl Memory {
     }
 
     /// Puts an approval in the place of the one with its id.
-    pub(crate) fn set(&mut self, approval: Approval) {
+    pub(crate) fn set_approval(&mut self, approval: Approval) {
         self.approvals.insert(approval.id.clone(), approval);
     }
 
     /// What the log says that was used up.
-    pub(crate) fn replay_charge(&mut self, charge: Charge, time: Timestamp) {
+    pub(crate) fn replay_charge(&mut self, charge: QuotaCharge, time: Timestamp) {
         if MAX_COUNTS <= self.spent.len() {
-            self.forget_counts(time);
+            self.remove_expired_counts(time);
         }
-        put(self.spent.entry((charge.rule, charge.key)).or_default(), time, charge.amount);
+        add_charge(self.spent.entry((charge.rule, charge.key)).or_default(), time, charge.amount);
     }
 
     /// What the log says that was asked for.
-    pub(crate) fn replay_asked(&mut self, approval: Approval) {
+    pub(crate) fn replay_request(&mut self, approval: Approval) {
         self.asked += 1;
-        self.set(approval);
+        self.set_approval(approval);
     }
 
     /// What the log says that was used.
@@ -316,15 +331,15 @@ impl Memory {
     }
 
     /// Forgets what is over.
-    pub(crate) fn forget(&mut self, now: Timestamp) {
-        self.forget_counts(now);
-        self.forget_approvals(now);
+    pub(crate) fn remove_expired(&mut self, now: Timestamp) {
+        self.remove_expired_counts(now);
+        self.trim_history(now);
     }
 }
 
 /// Notes a charge. Where there are many, the two oldest become one at the later time, which counts
 /// them for longer and never for less.
-fn put(charges: &mut VecDeque<(Timestamp, u64)>, now: Timestamp, amount: u64) {
+fn add_charge(charges: &mut VecDeque<(Timestamp, u64)>, now: Timestamp, amount: u64) {
     charges.push_back((now, amount));
     if MAX_CHARGES < charges.len()
         && let Some((_, oldest)) = charges.pop_front()
@@ -336,91 +351,101 @@ fn put(charges: &mut VecDeque<(Timestamp, u64)>, now: Timestamp, amount: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::approval::Asker;
+    use super::super::approval::ApprovalRequester;
     use super::*;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_000_000 + second).unwrap()
     }
 
-    fn charge(amount: u64) -> Charge {
-        Charge { rule: "r".to_owned(), key: "session:s".to_owned(), amount }
+    fn charge(amount: u64) -> QuotaCharge {
+        QuotaCharge { rule: "r".to_owned(), key: "session:s".to_owned(), amount }
     }
 
     #[test]
     fn what_is_used_comes_back_with_time() {
-        let mut memory = Memory::default();
+        let mut memory = PolicyState::default();
         let minute = SignedDuration::from_mins(1);
         let mut take =
-            |amount, second| memory.take(&charge(amount), 10, minute, at(second)).unwrap();
+            |amount, second| memory.reserve_quota(&charge(amount), 10, minute, at(second)).unwrap();
         assert!(take(6, 0) && take(4, 30) && !take(1, 59));
         assert!(take(6, 60), "the first is a minute old");
         assert!(!take(1, 89) && take(4, 90));
     }
 
-    fn wanted(binding: &str) -> Wanted<'static> {
+    fn wanted(binding: &str) -> ApprovalRequest<'static> {
         wanted_by(binding, Some("u"), None)
     }
 
-    fn wanted_by(binding: &str, user: Option<&str>, execution: Option<&str>) -> Wanted<'static> {
+    fn wanted_by(
+        binding: &str,
+        user: Option<&str>,
+        execution: Option<&str>,
+    ) -> ApprovalRequest<'static> {
         let text = |text: &str| text.to_owned();
-        Wanted {
+        ApprovalRequest {
             rule: "r",
             binding: binding.to_owned(),
             within: SignedDuration::from_hours(1),
-            asker: Asker { user: user.map(text), caller: None },
+            requester: ApprovalRequester { user: user.map(text), caller: None },
             execution: execution.map(text),
         }
     }
 
     #[test]
     fn there_is_an_end_to_what_waits() {
-        let mut memory = Memory::default();
+        let mut memory = PolicyState::default();
         for n in 0..MAX_APPROVALS {
             let user = format!("u-{}", n / 100);
             let wanted = wanted_by(&n.to_string(), Some(&user), None);
-            assert!(matches!(memory.stand(wanted, at(0)), Standing::Waiting(..)));
+            assert!(matches!(memory.request_approval(wanted, at(0)), ApprovalCheck::Waiting(..)));
         }
-        assert!(matches!(memory.stand(wanted("more"), at(1)), Standing::Full));
-        assert!(matches!(memory.stand(wanted("7"), at(1)), Standing::Waiting(..)));
-        assert!(matches!(memory.stand(wanted("more"), at(3_600)), Standing::Waiting(..)));
+        assert!(matches!(memory.request_approval(wanted("more"), at(1)), ApprovalCheck::Full));
+        assert!(matches!(memory.request_approval(wanted("7"), at(1)), ApprovalCheck::Waiting(..)));
+        assert!(matches!(
+            memory.request_approval(wanted("more"), at(3_600)),
+            ApprovalCheck::Waiting(..)
+        ));
     }
 
     #[test]
     fn one_asker_cannot_fill_the_room_of_others() {
-        let mut memory = Memory::default();
+        let mut memory = PolicyState::default();
         for (user, quota) in [(Some("a"), 100), (None, 10), (Some("b"), 100)] {
             let mut ask = |n: usize, second| {
-                memory.stand(wanted_by(&format!("{user:?}{n}"), user, None), at(second))
+                memory.request_approval(wanted_by(&format!("{user:?}{n}"), user, None), at(second))
             };
-            assert!((0..quota).all(|n| matches!(ask(n, 0), Standing::Waiting(..))));
-            assert!(matches!(ask(quota, 1), Standing::QuotaReached(most) if most == quota));
-            assert!(matches!(ask(0, 1), Standing::Waiting(..)), "what waits already still waits");
-            assert!(matches!(ask(quota, 3_600), Standing::Waiting(..)));
+            assert!((0..quota).all(|n| matches!(ask(n, 0), ApprovalCheck::Waiting(..))));
+            assert!(matches!(ask(quota, 1), ApprovalCheck::QuotaReached(most) if most == quota));
+            assert!(
+                matches!(ask(0, 1), ApprovalCheck::Waiting(..)),
+                "what waits already still waits"
+            );
+            assert!(matches!(ask(quota, 3_600), ApprovalCheck::Waiting(..)));
             memory.approvals.clear();
         }
     }
 
     #[test]
     fn what_one_execution_has_used_it_may_ask_for_again_and_no_other() {
-        let mut memory = Memory::default();
-        let ask = |memory: &mut Memory, execution, second| {
-            memory.stand(wanted_by("b", Some("u"), execution), at(second))
+        let mut memory = PolicyState::default();
+        let ask = |memory: &mut PolicyState, execution, second| {
+            memory.request_approval(wanted_by("b", Some("u"), execution), at(second))
         };
-        let approve = |memory: &mut Memory, id: &str| {
+        let approve = |memory: &mut PolicyState, id: &str| {
             let decided = ApprovalDecision { is_approved: true, decided_by: None, reason: None };
-            let approved = memory.decided(id, &decided, at(0)).unwrap();
-            memory.set(approved);
+            let approved = memory.decided_approval(id, &decided, at(0)).unwrap();
+            memory.set_approval(approved);
         };
-        let Standing::Waiting(first, _) = ask(&mut memory, Some("x"), 0) else { panic!() };
+        let ApprovalCheck::Waiting(first, _) = ask(&mut memory, Some("x"), 0) else { panic!() };
         approve(&mut memory, &first.id);
         let is_again = |standing| match standing {
-            Standing::Used(ApprovalTrace::Used { again, .. }) => Some(again),
+            ApprovalCheck::Used(ApprovalEffect::Used { again, .. }) => Some(again),
             _ => None,
         };
         assert_eq!(is_again(ask(&mut memory, Some("x"), 1)), Some(false));
         assert_eq!(is_again(ask(&mut memory, Some("x"), 2)), Some(true));
-        let Standing::Waiting(second, _) = ask(&mut memory, Some("y"), 3) else { panic!() };
+        let ApprovalCheck::Waiting(second, _) = ask(&mut memory, Some("y"), 3) else { panic!() };
         assert_ne!(first.id, second.id);
         approve(&mut memory, &second.id);
         assert_eq!(is_again(ask(&mut memory, Some("x"), 4)), Some(true), "not that of the other");
@@ -431,65 +456,77 @@ mod tests {
 
     #[test]
     fn there_is_an_end_to_history() {
-        let mut memory = Memory::default();
+        let mut memory = PolicyState::default();
         for n in 0..3_000 {
-            let _ = memory.stand(wanted(&n.to_string()), at(n * 3_600));
+            let _ = memory.request_approval(wanted(&n.to_string()), at(n * 3_600));
         }
         assert!(memory.approvals.len() <= MAX_HISTORY + 1, "{}", memory.approvals.len());
         assert_eq!(
-            memory.history(Some(ApprovalState::Expired), at(3_000 * 3_600)).len(),
+            memory.approvals_in_state(Some(ApprovalState::Expired), at(3_000 * 3_600)).len(),
             MAX_HISTORY + 1
         );
     }
 
     #[test]
     fn what_comes_to_nothing_leaves_an_approval_as_it_was() {
-        let mut memory = Memory::default();
-        let undone = |trace| Traces { charges: Vec::new(), approval: Some(trace) };
-        let Standing::Waiting(_, trace) = memory.stand(wanted("b"), at(0)) else { panic!() };
-        memory.undo(&undone(trace));
-        assert!(memory.approvals(at(0)).is_empty(), "nobody is asked");
-        let Standing::Waiting(asked, _) = memory.stand(wanted("b"), at(1)) else { panic!() };
+        let mut memory = PolicyState::default();
+        let undone = |trace| SideEffects { charges: Vec::new(), approval: Some(trace) };
+        let ApprovalCheck::Waiting(_, trace) = memory.request_approval(wanted("b"), at(0)) else {
+            panic!()
+        };
+        memory.undo_effects(&undone(trace));
+        assert!(memory.open_approvals(at(0)).is_empty(), "nobody is asked");
+        let ApprovalCheck::Waiting(asked, _) = memory.request_approval(wanted("b"), at(1)) else {
+            panic!()
+        };
         let decided = ApprovalDecision { is_approved: true, decided_by: None, reason: None };
-        let approved = memory.decided(&asked.id, &decided, at(2)).unwrap();
-        memory.set(approved);
-        let Standing::Used(trace) = memory.stand(wanted("b"), at(3)) else { panic!() };
-        memory.undo(&undone(trace));
-        assert!(matches!(memory.stand(wanted("b"), at(4)), Standing::Used(_)), "it is still good");
+        let approved = memory.decided_approval(&asked.id, &decided, at(2)).unwrap();
+        memory.set_approval(approved);
+        let ApprovalCheck::Used(trace) = memory.request_approval(wanted("b"), at(3)) else {
+            panic!()
+        };
+        memory.undo_effects(&undone(trace));
+        assert!(
+            matches!(memory.request_approval(wanted("b"), at(4)), ApprovalCheck::Used(_)),
+            "it is still good"
+        );
     }
 
     #[test]
     fn what_is_taken_back_was_never_used() {
-        let mut memory = Memory::default();
+        let mut memory = PolicyState::default();
         let hour = SignedDuration::from_hours(1);
-        assert!(memory.take(&charge(10), 10, hour, at(0)).unwrap());
-        assert!(!memory.would_fit(&charge(1), 10, hour, at(1)));
-        memory.undo(&Traces { charges: vec![charge(10)], approval: None });
-        assert!(memory.would_fit(&charge(10), 10, hour, at(1)));
+        assert!(memory.reserve_quota(&charge(10), 10, hour, at(0)).unwrap());
+        assert!(!memory.has_quota_for(&charge(1), 10, hour, at(1)));
+        memory.undo_effects(&SideEffects { charges: vec![charge(10)], approval: None });
+        assert!(memory.has_quota_for(&charge(10), 10, hour, at(1)));
         assert!(memory.spent.is_empty(), "a count that is nothing is not kept");
     }
 
     #[test]
     fn many_charges_are_kept_in_little_room_and_none_is_lost() {
-        let mut memory = Memory::default();
+        let mut memory = PolicyState::default();
         let hour = SignedDuration::from_hours(1);
         for second in 0..3_000 {
-            assert!(memory.take(&charge(1), 3_000, hour, at(second)).unwrap());
+            assert!(memory.reserve_quota(&charge(1), 3_000, hour, at(second)).unwrap());
         }
-        assert!(!memory.take(&charge(1), 3_000, hour, at(3_000)).unwrap());
+        assert!(!memory.reserve_quota(&charge(1), 3_000, hour, at(3_000)).unwrap());
         assert_eq!(memory.spent.values().map(VecDeque::len).sum::<usize>(), MAX_CHARGES);
     }
 
     #[test]
     fn there_is_an_end_to_what_is_remembered() {
-        let mut memory = Memory::default();
+        let mut memory = PolicyState::default();
         let hour = SignedDuration::from_hours(1);
-        let of = |n: usize| Charge { key: format!("session:{n}"), ..charge(1) };
+        let of = |n: usize| QuotaCharge { key: format!("session:{n}"), ..charge(1) };
         for n in 0..MAX_COUNTS {
-            assert!(memory.take(&of(n), 1, hour, at(0)).unwrap());
+            assert!(memory.reserve_quota(&of(n), 1, hour, at(0)).unwrap());
         }
-        assert_eq!(memory.take(&of(MAX_COUNTS), 1, hour, at(1)), Err(FULL.to_owned()));
+        assert_eq!(
+            memory.reserve_quota(&of(MAX_COUNTS), 1, hour, at(1)),
+            Err(STATE_FULL.to_owned())
+        );
         let later = at(0) + MAX_WITHIN + SignedDuration::from_secs(1);
-        assert_eq!(memory.take(&of(MAX_COUNTS), 1, hour, later), Ok(true));
+        assert_eq!(memory.reserve_quota(&of(MAX_COUNTS), 1, hour, later), Ok(true));
     }
 }

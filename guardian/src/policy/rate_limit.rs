@@ -3,9 +3,9 @@
 use jiff::SignedDuration;
 use serde_json::json;
 
-use super::expression::{Expression, Number};
-use super::message_facts::Facts;
-use super::policy_state::Charge;
+use super::expression::{CelExpression, CelNumber};
+use super::message_facts::MessageFacts;
+use super::policy_state::QuotaCharge;
 
 /// Amounts are counted in millionths, so that sums of decimal numbers are exact.
 pub(super) const UNIT: u64 = 1_000_000;
@@ -14,26 +14,26 @@ const MAX_KEY: usize = 128;
 
 /// A rule with a limit applies to what goes beyond it.
 #[derive(Debug)]
-pub(super) struct Limit {
-    pub(super) cost: Cost,
+pub(super) struct RateLimit {
+    pub(super) cost: MessageCost,
     /// The most in [`Limit::within`], in millionths.
     pub(super) most: u64,
-    pub(super) per: Per,
+    pub(super) per: LimitScope,
     pub(super) within: SignedDuration,
 }
 
 /// What a message costs.
 #[derive(Debug)]
-pub(super) enum Cost {
+pub(super) enum MessageCost {
     /// One, as every other.
     Call,
     /// What this expression over the message says.
-    Spend(Expression),
+    Spend(CelExpression),
 }
 
 /// What is counted apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Per {
+pub(super) enum LimitScope {
     All,
     Session,
     User,
@@ -42,54 +42,58 @@ pub(super) enum Per {
     Tool,
 }
 
-impl Limit {
+impl RateLimit {
     /// What a message would use up. Two messages that differ in what the limit is `per` never share
     /// a count; those that lack it share one.
     ///
     /// # Errors
     /// The cost cannot be told, or is none.
-    pub(super) fn charge(&self, rule: &str, facts: &mut Facts<'_>) -> Result<Charge, String> {
+    pub(super) fn compute_charge(
+        &self,
+        rule: &str,
+        facts: &mut MessageFacts<'_>,
+    ) -> Result<QuotaCharge, String> {
         let amount = match &self.cost {
-            Cost::Call => UNIT,
-            Cost::Spend(expression) => {
-                millionths(expression.number(facts.variables(expression)?)?)?
+            MessageCost::Call => UNIT,
+            MessageCost::Spend(expression) => {
+                to_millionths(expression.evaluate_number(facts.variables(expression)?)?)?
             }
         };
         let of = facts.names();
         let (per, name) = match self.per {
-            Per::All => ("all", ""),
-            Per::Session => ("session", of.session),
-            Per::User if !of.caller.is_empty() => {
-                return Ok(Charge {
+            LimitScope::All => ("all", ""),
+            LimitScope::Session => ("session", of.session),
+            LimitScope::User if !of.caller.is_empty() => {
+                return Ok(QuotaCharge {
                     rule: rule.to_owned(),
                     key: super::digest_of(&json!([of.caller, of.user]).to_string()),
                     amount,
                 });
             }
-            Per::User => ("user", of.user),
-            Per::Agent => ("agent", of.agent),
-            Per::Capability => ("capability", of.capability),
-            Per::Tool => ("tool", of.tool),
+            LimitScope::User => ("user", of.user),
+            LimitScope::Agent => ("agent", of.agent),
+            LimitScope::Capability => ("capability", of.capability),
+            LimitScope::Tool => ("tool", of.tool),
         };
         let name = if name.len() <= MAX_KEY { name.to_owned() } else { super::digest_of(name) };
-        Ok(Charge { rule: rule.to_owned(), key: format!("{per}:{name}"), amount })
+        Ok(QuotaCharge { rule: rule.to_owned(), key: format!("{per}:{name}"), amount })
     }
 }
 
 /// # Errors
 /// A negative number would give back what others have spent, and what is no number says nothing.
-fn millionths(number: Number) -> Result<u64, String> {
+fn to_millionths(number: CelNumber) -> Result<u64, String> {
     let millionths = match number {
-        Number::Integer(integer) => u64::try_from(integer).ok().map(|n| n.saturating_mul(UNIT)),
+        CelNumber::Integer(integer) => u64::try_from(integer).ok().map(|n| n.saturating_mul(UNIT)),
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "it is not negative, and what is too large becomes the largest"
         )]
-        Number::Decimal(decimal) if decimal.is_finite() && 0.0 <= decimal => {
+        CelNumber::Decimal(decimal) if decimal.is_finite() && 0.0 <= decimal => {
             Some((decimal * 1e6).round() as u64)
         }
-        Number::Decimal(_) => None,
+        CelNumber::Decimal(_) => None,
     };
     millionths.ok_or_else(|| "gives an amount that is negative or none".to_owned())
 }
@@ -100,13 +104,13 @@ mod tests {
 
     #[test]
     fn amounts_are_exact_and_never_negative() {
-        assert_eq!(millionths(Number::Integer(3)), Ok(3 * UNIT));
-        assert_eq!(millionths(Number::Decimal(0.1)), Ok(100_000));
-        assert_eq!(millionths(Number::Decimal(1e300)), Ok(u64::MAX));
-        assert_eq!(millionths(Number::Integer(i64::MAX)), Ok(u64::MAX));
+        assert_eq!(to_millionths(CelNumber::Integer(3)), Ok(3 * UNIT));
+        assert_eq!(to_millionths(CelNumber::Decimal(0.1)), Ok(100_000));
+        assert_eq!(to_millionths(CelNumber::Decimal(1e300)), Ok(u64::MAX));
+        assert_eq!(to_millionths(CelNumber::Integer(i64::MAX)), Ok(u64::MAX));
         for bad in [-1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-            assert!(millionths(Number::Decimal(bad)).is_err(), "{bad}");
+            assert!(to_millionths(CelNumber::Decimal(bad)).is_err(), "{bad}");
         }
-        assert!(millionths(Number::Integer(-1)).is_err());
+        assert!(to_millionths(CelNumber::Integer(-1)).is_err());
     }
 }

@@ -3,35 +3,37 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use aos::message::{Call, Data, Limits, Object, Part, ToolArgumentValue, parse_json};
+use aos::message::{
+    ContentPart, DataContent, Limits, MethodCall, Object, ToolArgumentValue, parse_json,
+};
 use serde_json::Value;
 
-use super::path::Path;
-use super::redaction::Pattern;
+use super::path::MessagePath;
+use super::redaction::RedactionPattern;
 
 /// What a rule changes, in this order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Modification {
-    pub(super) set: Vec<(Path, Value)>,
-    pub(super) remove: Vec<Path>,
+    pub(super) set: Vec<(MessagePath, Value)>,
+    pub(super) remove: Vec<MessagePath>,
     pub(super) redact: Vec<Redaction>,
 }
 
 /// One redaction: a pattern everywhere or at a place, or whatever is at a place.
 #[derive(Clone, Debug)]
 pub(super) struct Redaction {
-    pub(super) path: Option<Path>,
-    pub(super) pattern: Option<Pattern>,
+    pub(super) path: Option<MessagePath>,
+    pub(super) pattern: Option<RedactionPattern>,
     pub(super) replacement: String,
 }
 
 /// Texts as the JSON that they are: each is read once for all rules and for the log.
 #[derive(Debug, Default)]
-pub(crate) struct Opened(BTreeMap<String, Reading>);
+pub(crate) struct ParsedTexts(BTreeMap<String, ParsedText>);
 
 /// What a text is.
 #[derive(Debug)]
-enum Reading {
+enum ParsedText {
     Plain,
     Json {
         value: Value,
@@ -42,18 +44,18 @@ enum Reading {
     },
 }
 
-impl Opened {
+impl ParsedTexts {
     /// The array or object that a text is, if it was read.
-    pub(crate) fn find(&self, text: &str) -> Option<&Value> {
+    pub(crate) fn get(&self, text: &str) -> Option<&Value> {
         match self.0.get(text)? {
-            Reading::Json { value, .. } => Some(value),
-            Reading::Plain => None,
+            ParsedText::Json { value, .. } => Some(value),
+            ParsedText::Plain => None,
         }
     }
 
-    fn read(&mut self, text: &str) -> &mut Reading {
+    fn read(&mut self, text: &str) -> &mut ParsedText {
         if !self.0.contains_key(text) {
-            self.0.insert(text.to_owned(), Reading::of(text));
+            self.0.insert(text.to_owned(), ParsedText::parse(text));
         }
         self.0.get_mut(text).expect("it was just put there")
     }
@@ -66,8 +68,8 @@ impl Opened {
     }
 }
 
-impl Reading {
-    fn of(text: &str) -> Self {
+impl ParsedText {
+    fn parse(text: &str) -> Self {
         let limits = Limits { bytes: usize::MAX, depth: usize::MAX };
         let (value, is_ambiguous) = match parse_json(text.as_bytes(), limits) {
             Ok(value) => (value, false),
@@ -84,67 +86,75 @@ impl Reading {
 
 impl Modification {
     /// Change the part of a message that its hook covers. Whether anything was changed.
-    pub(super) fn apply(&self, call: &mut Cow<'_, Call>, opened: &mut Opened) -> bool {
-        let Some(changed) = self.changed(call, opened) else { return false };
+    pub(super) fn apply(&self, call: &mut Cow<'_, MethodCall>, opened: &mut ParsedTexts) -> bool {
+        let Some(changed) = self.modified_part(call, opened) else { return false };
         changed.put_into(call.to_mut());
         true
     }
 
     /// What the covered part becomes, if it becomes another one.
-    pub(super) fn changed(&self, call: &Call, opened: &mut Opened) -> Option<Changed> {
+    pub(super) fn modified_part(
+        &self,
+        call: &MethodCall,
+        opened: &mut ParsedTexts,
+    ) -> Option<ModifiedPart> {
         match call {
-            Call::ToolCallRequest(step) => {
+            MethodCall::ToolCallRequest(step) => {
                 let mut inputs = step.tool_call_request.inputs.clone();
-                self.change_inputs(&mut inputs).then_some(Changed::Inputs(inputs))
+                self.change_inputs(&mut inputs).then_some(ModifiedPart::Inputs(inputs))
             }
-            Call::ToolCallResult(step) => {
-                self.changed_texts(step.result.outputs.iter().map(|part| &part.text), opened)
+            MethodCall::ToolCallResult(step) => {
+                self.modified_texts(step.result.outputs.iter().map(|part| &part.text), opened)
             }
-            Call::KnowledgeRetrieval(step) => {
+            MethodCall::KnowledgeRetrieval(step) => {
                 let results = step.knowledge_step.results.iter();
-                self.changed_texts(results.map(|result| &result.content), opened)
+                self.modified_texts(results.map(|result| &result.content), opened)
             }
-            Call::MemoryStore(step) | Call::MemoryContextRetrieval(step) => {
-                self.changed_texts(step.memory.iter(), opened)
+            MethodCall::MemoryStore(step) | MethodCall::MemoryContextRetrieval(step) => {
+                self.modified_texts(step.memory.iter(), opened)
             }
-            Call::AgentTrigger(step) => self.changed_parts(&step.trigger.content, opened),
-            Call::Message(step) => self.changed_parts(&step.message.content, opened),
-            Call::Mcp(step) => self.changed_object(&step.message),
-            Call::A2a(_, step) => self.changed_object(&step.payload),
-            Call::Ping(_) => None,
+            MethodCall::AgentTrigger(step) => self.modified_parts(&step.trigger.content, opened),
+            MethodCall::Message(step) => self.modified_parts(&step.message.content, opened),
+            MethodCall::Mcp(step) => self.modified_object(&step.message),
+            MethodCall::A2a(_, step) => self.modified_object(&step.payload),
+            MethodCall::Ping(_) => None,
         }
     }
 
-    fn changed_texts<'t>(
+    fn modified_texts<'t>(
         &self,
         texts: impl Iterator<Item = &'t String>,
-        opened: &mut Opened,
-    ) -> Option<Changed> {
-        let texts: Vec<_> = texts.map(|text| self.changed_text(text, opened)).collect();
-        texts.iter().any(Option::is_some).then_some(Changed::Texts(texts))
+        opened: &mut ParsedTexts,
+    ) -> Option<ModifiedPart> {
+        let texts: Vec<_> = texts.map(|text| self.modified_text(text, opened)).collect();
+        texts.iter().any(Option::is_some).then_some(ModifiedPart::Texts(texts))
     }
 
-    fn changed_parts(&self, parts: &[Part], opened: &mut Opened) -> Option<Changed> {
+    fn modified_parts(
+        &self,
+        parts: &[ContentPart],
+        opened: &mut ParsedTexts,
+    ) -> Option<ModifiedPart> {
         let mut parts = parts.to_vec();
         let changed =
             parts.iter_mut().fold(false, |changed, part| self.change_part(part, opened) | changed);
-        changed.then_some(Changed::Parts(parts))
+        changed.then_some(ModifiedPart::Parts(parts))
     }
 
-    fn changed_object(&self, object: &Object) -> Option<Changed> {
+    fn modified_object(&self, object: &Object) -> Option<ModifiedPart> {
         let mut object = object.clone();
-        self.change_object(&mut object).then_some(Changed::Object(object))
+        self.change_object(&mut object).then_some(ModifiedPart::Object(object))
     }
 
-    fn change_part(&self, part: &mut Part, opened: &mut Opened) -> bool {
+    fn change_part(&self, part: &mut ContentPart, opened: &mut ParsedTexts) -> bool {
         match part {
-            Part::Text(part) => {
-                let changed = self.changed_text(&part.text, opened);
+            ContentPart::Text(part) => {
+                let changed = self.modified_text(&part.text, opened);
                 changed.map(|text| part.text = text).is_some()
             }
-            Part::Data(part) => match &mut part.data {
-                Data::Object(object) => self.change_object(object),
-                Data::Array(items) => {
+            ContentPart::Data(part) => match &mut part.data {
+                DataContent::Object(object) => self.change_object(object),
+                DataContent::Array(items) => {
                     let mut value = Value::Array(std::mem::take(items));
                     let changed = self.change(&mut value, None);
                     // A list stays a list: whatever it was replaced by is its one item.
@@ -153,7 +163,7 @@ impl Modification {
                 }
             },
             // The content of a file is not text that could be read here.
-            Part::File(_) => false,
+            ContentPart::File(_) => false,
         }
     }
 
@@ -176,7 +186,7 @@ impl Modification {
             changed |= path.remove(value);
         }
         for redaction in &self.redact {
-            let is_foreign = !changed && text.is_some_and(|text| redaction.is_foreign_to(text));
+            let is_foreign = !changed && text.is_some_and(|text| redaction.cannot_match(text));
             changed |= !is_foreign && redaction.apply(value);
         }
         changed
@@ -188,20 +198,22 @@ impl Modification {
         let mut changed = false;
         for (path, new) in &self.set {
             let mut is_known = false;
-            for (input, inner) in inputs_on_the_way(inputs, path) {
+            for (input, inner) in inputs_of_path(inputs, path) {
                 is_known = true;
                 changed |= inner.set(&mut input.value, new);
             }
-            if let (false, Some(name)) = (is_known, path.as_name()) {
+            if let (false, Some(name)) = (is_known, path.to_dotted_name()) {
                 inputs.push(ToolArgumentValue::new(name, new.clone()));
                 changed = true;
             }
         }
         for path in &self.remove {
             let before = inputs.len();
-            inputs.retain(|input| !path.as_name().is_some_and(|name| covers(&name, &input.name)));
+            inputs.retain(|input| {
+                !path.to_dotted_name().is_some_and(|name| covers_input(&name, &input.name))
+            });
             changed |= inputs.len() < before;
-            for (input, inner) in inputs_on_the_way(inputs, path) {
+            for (input, inner) in inputs_of_path(inputs, path) {
                 changed |= inner.remove(&mut input.value);
             }
         }
@@ -213,13 +225,14 @@ impl Modification {
                     }
                 }
                 Some(path) => {
-                    let name = path.as_name();
+                    let name = path.to_dotted_name();
                     for input in inputs.iter_mut() {
-                        if name.as_ref().is_some_and(|name| covers(name, &input.name)) {
-                            changed |= redaction.apply_here(&mut input.value);
-                        } else if let Some(inner) = path.inside(&input.name) {
-                            changed |= inner
-                                .edit(&mut input.value, &mut |value| redaction.apply_here(value));
+                        if name.as_ref().is_some_and(|name| covers_input(name, &input.name)) {
+                            changed |= redaction.apply_to_value(&mut input.value);
+                        } else if let Some(inner) = path.relative_to(&input.name) {
+                            changed |= inner.edit_values(&mut input.value, &mut |value| {
+                                redaction.apply_to_value(value)
+                            });
                         }
                     }
                 }
@@ -230,8 +243,8 @@ impl Modification {
 
     /// A text as it becomes, if it becomes another one. JSON is changed as JSON, so that it stays JSON;
     /// any other as text.
-    fn changed_text(&self, text: &str, opened: &mut Opened) -> Option<String> {
-        if let Reading::Json { value, is_ambiguous, has_escapes } = opened.read(text) {
+    fn modified_text(&self, text: &str, opened: &mut ParsedTexts) -> Option<String> {
+        if let ParsedText::Json { value, is_ambiguous, has_escapes } = opened.read(text) {
             let plain = Some(text).filter(|_| !*has_escapes);
             if !(self.change(value, plain) | std::mem::take(is_ambiguous)) {
                 return None;
@@ -243,7 +256,7 @@ impl Modification {
         }
         let wide = self.redact.iter().filter(|redaction| redaction.path.is_none());
         wide.fold(None, |changed, redaction| {
-            let redacted = redaction.redacted(changed.as_deref().unwrap_or(text));
+            let redacted = redaction.redact_text(changed.as_deref().unwrap_or(text));
             redacted.or(changed)
         })
     }
@@ -251,20 +264,20 @@ impl Modification {
 
 impl Redaction {
     /// Whether it surely finds nothing in JSON that has this text, and no escapes.
-    fn is_foreign_to(&self, text: &str) -> bool {
-        let mut names = self.path.iter().flat_map(Path::names);
-        let is_email = matches!(self.pattern, Some(Pattern::Email));
+    fn cannot_match(&self, text: &str) -> bool {
+        let mut names = self.path.iter().flat_map(MessagePath::names);
+        let is_email = matches!(self.pattern, Some(RedactionPattern::Email));
         names.any(|name| !text.contains(name)) || (is_email && !text.contains('@'))
     }
 
     fn apply(&self, value: &mut Value) -> bool {
         match &self.path {
-            None => self.apply_here(value),
-            Some(path) => path.edit(value, &mut |value| self.apply_here(value)),
+            None => self.apply_to_value(value),
+            Some(path) => path.edit_values(value, &mut |value| self.apply_to_value(value)),
         }
     }
 
-    fn apply_here(&self, value: &mut Value) -> bool {
+    fn apply_to_value(&self, value: &mut Value) -> bool {
         if self.pattern.is_none() {
             let new = Value::String(self.replacement.clone());
             let differs = *value != new;
@@ -282,7 +295,7 @@ impl Redaction {
                 changed
             }
             Value::Array(items) => {
-                items.iter_mut().fold(false, |changed, item| self.apply_here(item) | changed)
+                items.iter_mut().fold(false, |changed, item| self.apply_to_value(item) | changed)
             }
             Value::Object(members) => self.apply_to_members(members),
             Value::Null | Value::Bool(_) => false,
@@ -292,8 +305,8 @@ impl Redaction {
     /// Names are searched too: an address may be the key of an object.
     fn apply_to_members(&self, members: &mut Object) -> bool {
         let mut changed =
-            members.values_mut().fold(false, |changed, value| self.apply_here(value) | changed);
-        if members.keys().any(|name| self.redacted(name).is_some()) {
+            members.values_mut().fold(false, |changed, value| self.apply_to_value(value) | changed);
+        if members.keys().any(|name| self.redact_text(name).is_some()) {
             for (mut name, value) in std::mem::take(members) {
                 self.apply_to_text(&mut name);
                 let mut free = name.clone();
@@ -310,13 +323,13 @@ impl Redaction {
     }
 
     fn apply_to_text(&self, text: &mut String) -> bool {
-        let Some(redacted) = self.redacted(text) else { return false };
+        let Some(redacted) = self.redact_text(text) else { return false };
         *text = redacted;
         true
     }
 
     /// The text as it becomes, if it becomes another one.
-    fn redacted(&self, text: &str) -> Option<String> {
+    fn redact_text(&self, text: &str) -> Option<String> {
         match self.pattern.as_ref()?.redact(text, &self.replacement) {
             Cow::Owned(redacted) if redacted != text => Some(redacted),
             _ => None,
@@ -325,49 +338,52 @@ impl Redaction {
 }
 
 /// Whether a place covers an input: it is the input, or an object that the input is in.
-fn covers(place: &str, input: &str) -> bool {
+fn covers_input(place: &str, input: &str) -> bool {
     input.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// The inputs in which a path goes on, with what is left of it.
-fn inputs_on_the_way<'a>(
+fn inputs_of_path<'a>(
     inputs: &'a mut [ToolArgumentValue],
-    path: &'a Path,
-) -> impl Iterator<Item = (&'a mut ToolArgumentValue, Path)> {
-    inputs.iter_mut().filter_map(|input| path.inside(&input.name).map(|inner| (input, inner)))
+    path: &'a MessagePath,
+) -> impl Iterator<Item = (&'a mut ToolArgumentValue, MessagePath)> {
+    inputs.iter_mut().filter_map(|input| path.relative_to(&input.name).map(|inner| (input, inner)))
 }
 
 /// What the part of a message that its hook covers has become. Most rules change nothing, so nothing
 /// is copied that need not be.
-pub(super) enum Changed {
+pub(super) enum ModifiedPart {
     Inputs(Vec<ToolArgumentValue>),
     /// One for each text of the message: what it becomes, if it becomes another one.
     Texts(Vec<Option<String>>),
-    Parts(Vec<Part>),
+    Parts(Vec<ContentPart>),
     Object(Object),
 }
 
-impl Changed {
+impl ModifiedPart {
     /// Into the message that it is of.
-    pub(super) fn put_into(self, call: &mut Call) {
+    pub(super) fn put_into(self, call: &mut MethodCall) {
         match (call, self) {
-            (Call::ToolCallRequest(step), Self::Inputs(inputs)) => {
+            (MethodCall::ToolCallRequest(step), Self::Inputs(inputs)) => {
                 step.tool_call_request.inputs = inputs;
             }
-            (Call::ToolCallResult(step), Self::Texts(texts)) => {
+            (MethodCall::ToolCallResult(step), Self::Texts(texts)) => {
                 put_texts(step.result.outputs.iter_mut().map(|part| &mut part.text), texts);
             }
-            (Call::KnowledgeRetrieval(step), Self::Texts(texts)) => {
+            (MethodCall::KnowledgeRetrieval(step), Self::Texts(texts)) => {
                 let results = step.knowledge_step.results.iter_mut();
                 put_texts(results.map(|result| &mut result.content), texts);
             }
-            (Call::MemoryStore(step) | Call::MemoryContextRetrieval(step), Self::Texts(texts)) => {
+            (
+                MethodCall::MemoryStore(step) | MethodCall::MemoryContextRetrieval(step),
+                Self::Texts(texts),
+            ) => {
                 put_texts(step.memory.iter_mut(), texts);
             }
-            (Call::AgentTrigger(step), Self::Parts(parts)) => step.trigger.content = parts,
-            (Call::Message(step), Self::Parts(parts)) => step.message.content = parts,
-            (Call::Mcp(step), Self::Object(object)) => step.message = object,
-            (Call::A2a(_, step), Self::Object(object)) => step.payload = object,
+            (MethodCall::AgentTrigger(step), Self::Parts(parts)) => step.trigger.content = parts,
+            (MethodCall::Message(step), Self::Parts(parts)) => step.message.content = parts,
+            (MethodCall::Mcp(step), Self::Object(object)) => step.message = object,
+            (MethodCall::A2a(_, step), Self::Object(object)) => step.payload = object,
             (_, _) => {}
         }
     }

@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex, RegexBuilder};
 
-use super::expression::last_line;
+use super::expression::regex_error_message;
 
 /// What a redaction looks for.
 #[derive(Clone, Debug)]
-pub(super) enum Pattern {
+pub(super) enum RedactionPattern {
     /// E-mail addresses.
     Email,
     /// Numbers of payment cards: 13 to 19 digits with the right check digit.
@@ -21,13 +21,13 @@ pub(super) enum Pattern {
 }
 
 static EMAIL: LazyLock<Regex> =
-    LazyLock::new(|| fixed(r"[\p{L}\p{N}._%+'-]+@[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)+"));
+    LazyLock::new(|| compile_regex(r"[\p{L}\p{N}._%+'-]+@[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)+"));
 
 /// Runs of digits, as they are grouped on cards and in forms.
-static DIGITS: LazyLock<Regex> = LazyLock::new(|| fixed(r"[0-9](?:[ .-]?[0-9]){12,}"));
+static DIGITS: LazyLock<Regex> = LazyLock::new(|| compile_regex(r"[0-9](?:[ .-]?[0-9]){12,}"));
 
 static KEY: LazyLock<Regex> = LazyLock::new(|| {
-    fixed(
+    compile_regex(
         r"(?x)
         -----BEGIN\ [A-Z0-9\ ]*PRIVATE\ KEY-----[\s\S]*?(?:-----END\ [A-Z0-9\ ]*PRIVATE\ KEY-----|\z)
         | \b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}
@@ -43,20 +43,20 @@ static KEY: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-fn fixed(pattern: &str) -> Regex {
+fn compile_regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a pattern of this file")
 }
 
-impl Pattern {
+impl RedactionPattern {
     /// A pattern of a policy. The engine is linear in the text; the size of the program is bounded.
     ///
     /// # Errors
     /// A sentence that says what is wrong with it.
-    pub(super) fn of_regex(pattern: &str) -> Result<Self, String> {
+    pub(super) fn from_regex(pattern: &str) -> Result<Self, String> {
         let regex = RegexBuilder::new(pattern)
             .size_limit(1 << 20)
             .build()
-            .map_err(|e| format!("is no pattern: {}", last_line(&e)))?;
+            .map_err(|e| format!("is no pattern: {}", regex_error_message(&e)))?;
         if regex.is_match("") {
             return Err("matches the empty text, so it would match everywhere".to_owned());
         }
@@ -130,36 +130,40 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(pattern: &Pattern, text: &str, expected: &str) {
+    fn check(pattern: &RedactionPattern, text: &str, expected: &str) {
         assert_eq!(pattern.redact(text, "[x]"), expected);
     }
 
     #[test]
     fn every_address_goes() {
         check(
-            &Pattern::Email,
+            &RedactionPattern::Email,
             "to ada@example.org, Bob.O'Neil+x@mail.example.co.uk!",
             "to [x], [x]!",
         );
-        check(&Pattern::Email, "<mailto:JÖRG@müller.example>", "<mailto:[x]>");
-        check(&Pattern::Email, "at example.org and @home", "at example.org and @home");
+        check(&RedactionPattern::Email, "<mailto:JÖRG@müller.example>", "<mailto:[x]>");
+        check(&RedactionPattern::Email, "at example.org and @home", "at example.org and @home");
     }
 
     #[test]
     fn cards_go_and_other_numbers_stay() {
-        check(&Pattern::Card, "4111 1111 1111 1111", "[x]");
-        check(&Pattern::Card, "pay 5500-0000-0000-0004 or 340000000000009.", "pay [x] or [x].");
-        check(&Pattern::Card, "4111 1111 1111 1112", "4111 1111 1111 1112");
-        check(&Pattern::Card, "order 12345678", "order 12345678");
-        check(&Pattern::Card, "0000 0000 0000 0000", "0000 0000 0000 0000");
+        check(&RedactionPattern::Card, "4111 1111 1111 1111", "[x]");
+        check(
+            &RedactionPattern::Card,
+            "pay 5500-0000-0000-0004 or 340000000000009.",
+            "pay [x] or [x].",
+        );
+        check(&RedactionPattern::Card, "4111 1111 1111 1112", "4111 1111 1111 1112");
+        check(&RedactionPattern::Card, "order 12345678", "order 12345678");
+        check(&RedactionPattern::Card, "0000 0000 0000 0000", "0000 0000 0000 0000");
     }
 
     #[test]
     fn digits_beside_a_card_do_not_hide_it() {
-        check(&Pattern::Card, "1234 4111111111111111", "1234 [x]");
-        check(&Pattern::Card, "4111111111111111 12/29", "[x] 12/29");
-        check(&Pattern::Card, "99 4111 1111 1111 1111 123", "99 [x] 123");
-        check(&Pattern::Card, "4111111111111111 5500000000000004", "[x] [x]");
+        check(&RedactionPattern::Card, "1234 4111111111111111", "1234 [x]");
+        check(&RedactionPattern::Card, "4111111111111111 12/29", "[x] 12/29");
+        check(&RedactionPattern::Card, "99 4111 1111 1111 1111 123", "99 [x] 123");
+        check(&RedactionPattern::Card, "4111111111111111 5500000000000004", "[x] [x]");
     }
 
     #[test]
@@ -174,10 +178,10 @@ mod tests {
             "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----",
             "-----BEGIN PRIVATE KEY-----\nwithout an end",
         ] {
-            check(&Pattern::Key, &format!("use {key}"), "use [x]");
+            check(&RedactionPattern::Key, &format!("use {key}"), "use [x]");
         }
         check(
-            &Pattern::Key,
+            &RedactionPattern::Key,
             "skiing in April, the bearer of news",
             "skiing in April, the bearer of news",
         );
@@ -185,8 +189,8 @@ mod tests {
 
     #[test]
     fn a_pattern_that_matches_everywhere_is_refused() {
-        assert!(Pattern::of_regex("a*").is_err());
-        assert!(Pattern::of_regex("(").is_err());
-        check(&Pattern::of_regex(r"ACME-\d+").unwrap(), "ACME-1, ACME-22", "[x], [x]");
+        assert!(RedactionPattern::from_regex("a*").is_err());
+        assert!(RedactionPattern::from_regex("(").is_err());
+        check(&RedactionPattern::from_regex(r"ACME-\d+").unwrap(), "ACME-1, ACME-22", "[x], [x]");
     }
 }

@@ -8,49 +8,49 @@ use std::borrow::Cow;
 use aos::message::{Object, StepContext};
 use serde_json::Value;
 
-use super::expression::Operand;
+use super::expression::CelValue;
 
 /// The variable `request`. A message without a prepared request has empty members.
-pub(super) fn request(context: Option<&StepContext>) -> Operand<'_> {
+pub(super) fn request(context: Option<&StepContext>) -> CelValue<'_> {
     let given = context.and_then(|context| context.extra.get("request"));
     let text =
         |name: &str| given.and_then(|members| members.get(name)?.as_str()).unwrap_or_default();
     let path = text("path");
     let known = [
-        ("method", Operand::from(Cow::Owned(text("method").to_ascii_uppercase()))),
-        ("host", Operand::from(Cow::Owned(normalize_host(text("host"))))),
-        ("path", Operand::from(Cow::Owned(normalize_path(path)))),
-        ("url", Operand::from(Cow::Owned(normalize_url(text("url"))))),
-        ("query", Operand::from(Cow::Owned(normalize_encoding(text("query"))))),
+        ("method", CelValue::from(Cow::Owned(text("method").to_ascii_uppercase()))),
+        ("host", CelValue::from(Cow::Owned(normalize_host(text("host"))))),
+        ("path", CelValue::from(Cow::Owned(normalize_path(path)))),
+        ("url", CelValue::from(Cow::Owned(normalize_url(text("url"))))),
+        ("query", CelValue::from(Cow::Owned(normalize_encoding(text("query"))))),
         ("headers", headers(given)),
         ("body", body(given)),
     ];
     let names = known.each_ref().map(|(name, _)| *name);
     let others = given.into_iter().flatten().filter(|(name, _)| !names.contains(&name.as_str()));
-    let others = others.map(|(name, value)| (name.as_str(), Operand::from(value)));
-    Operand::object(others.collect::<Vec<_>>().into_iter().chain(known))
+    let others = others.map(|(name, value)| (name.as_str(), CelValue::from(value)));
+    CelValue::object(others.collect::<Vec<_>>().into_iter().chain(known))
 }
 
 /// Headers with their names in lower case.
-fn headers(given: Option<&Object>) -> Operand<'_> {
+fn headers(given: Option<&Object>) -> CelValue<'_> {
     let headers = given.and_then(|members| members.get("headers")?.as_object());
     let headers = headers.into_iter().flatten();
-    Operand::object(
-        headers.map(|(name, value)| (Cow::Owned(name.to_ascii_lowercase()), Operand::from(value))),
+    CelValue::object(
+        headers.map(|(name, value)| (Cow::Owned(name.to_ascii_lowercase()), CelValue::from(value))),
     )
 }
 
-fn body(given: Option<&Object>) -> Operand<'_> {
+fn body(given: Option<&Object>) -> CelValue<'_> {
     let body = given.and_then(|members| members.get("body")?.as_object());
     let absent = [
-        ("text", Operand::from("")),
-        ("checksum", Operand::from("")),
-        ("bytes", Operand::from(Value::from(0))),
-        ("truncated", Operand::from(false)),
+        ("text", CelValue::from("")),
+        ("checksum", CelValue::from("")),
+        ("bytes", CelValue::from(Value::from(0))),
+        ("truncated", CelValue::from(false)),
     ];
     let given = body.into_iter().flatten();
-    let given = given.map(|(name, value)| (name.as_str(), Operand::from(value)));
-    Operand::object(absent.into_iter().chain(given))
+    let given = given.map(|(name, value)| (name.as_str(), CelValue::from(value)));
+    CelValue::object(absent.into_iter().chain(given))
 }
 
 /// A host in lower case, with its port if it has one, without the dot at its end.

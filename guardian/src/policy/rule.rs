@@ -4,29 +4,29 @@ use aos::message::Method;
 use jiff::SignedDuration;
 use regex::Regex;
 
-use super::expression::Expression;
-use super::message_facts::{Facts, Names};
-use super::rate_limit::Limit;
+use super::expression::CelExpression;
+use super::message_facts::{MessageFacts, RuleNames};
+use super::rate_limit::RateLimit;
 use super::redact_and_set::Modification;
 
 /// One rule.
 #[derive(Debug)]
-pub(super) struct Rule {
+pub(super) struct PolicyRule {
     pub(super) id: String,
     /// The hooks it is about; all of them if `None`.
     pub(super) methods: Option<Vec<Method>>,
     /// The names it is about, all of them to be met.
-    pub(super) named: Vec<(Subject, Vec<Regex>)>,
-    pub(super) when: Option<Expression>,
-    pub(super) limit: Option<Limit>,
-    pub(super) effect: Effect,
+    pub(super) named: Vec<(RuleSubject, Vec<Regex>)>,
+    pub(super) when: Option<CelExpression>,
+    pub(super) limit: Option<RateLimit>,
+    pub(super) effect: RuleEffect,
     pub(super) message: Option<String>,
     pub(super) reason_codes: Vec<String>,
 }
 
 /// What a rule may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Subject {
+pub(super) enum RuleSubject {
     Tool,
     Capability,
     Host,
@@ -37,7 +37,7 @@ pub(super) enum Subject {
 
 /// What a rule does with a message.
 #[derive(Debug)]
-pub(super) enum Effect {
+pub(super) enum RuleEffect {
     Allow,
     Deny,
     Modify(Modification),
@@ -47,45 +47,56 @@ pub(super) enum Effect {
     },
 }
 
-impl Rule {
+impl PolicyRule {
     /// Whether hook, names and condition fit.
     ///
     /// # Errors
     /// The condition fails on this message.
-    pub(super) fn is_about(&self, facts: &mut Facts<'_>) -> Result<bool, String> {
+    pub(super) fn matches_message(&self, facts: &mut MessageFacts<'_>) -> Result<bool, String> {
         let method = facts.call().method();
         if self.methods.as_ref().is_some_and(|methods| !methods.contains(&method)) {
             return Ok(false);
         }
         let names = facts.names();
-        if !self.named.iter().all(|(subject, patterns)| self.names(*subject, patterns, names)) {
+        if !self
+            .named
+            .iter()
+            .all(|(subject, patterns)| self.matches_name(*subject, patterns, names))
+        {
             return Ok(false);
         }
         let Some(when) = &self.when else { return Ok(true) };
         // A condition about the user says nothing of a message without one: what restricts applies,
         // what permits does not.
         if reads_user(when) && !names.has_user() {
-            return Ok(self.effect.restricts());
+            return Ok(self.effect.is_restriction());
         }
-        when.holds(facts.variables(when)?)
+        when.evaluate_bool(facts.variables(when)?)
     }
 
     /// Whether the rule depends on the user of a message.
-    pub(super) fn is_by_user(&self) -> bool {
-        self.named.iter().any(|(subject, _)| *subject == Subject::User)
+    pub(super) fn depends_on_user(&self) -> bool {
+        self.named.iter().any(|(subject, _)| *subject == RuleSubject::User)
             || self.when.as_ref().is_some_and(reads_user)
     }
 
-    fn names(&self, subject: Subject, patterns: &[Regex], names: &Names<'_>) -> bool {
-        if subject == Subject::User && !names.has_user() {
-            return self.effect.restricts();
+    fn matches_name(
+        &self,
+        subject: RuleSubject,
+        patterns: &[Regex],
+        names: &RuleNames<'_>,
+    ) -> bool {
+        if subject == RuleSubject::User && !names.has_user() {
+            return self.effect.is_restriction();
         }
         // A restriction of the token or of the end user it acts for is one of the pair.
-        let caller = (subject == Subject::User && self.effect.restricts()).then_some(names.caller);
+        let caller =
+            (subject == RuleSubject::User && self.effect.is_restriction()).then_some(names.caller);
         // A tool may have an empty name; nothing else that is empty has one.
-        let is_said = |name: &str| subject == Subject::Tool && names.says_tool || !name.is_empty();
+        let is_said =
+            |name: &str| subject == RuleSubject::Tool && names.has_tool || !name.is_empty();
         subject
-            .of(names)
+            .names_in(names)
             .into_iter()
             .flatten()
             .chain(caller)
@@ -93,13 +104,13 @@ impl Rule {
     }
 }
 
-fn reads_user(when: &Expression) -> bool {
+fn reads_user(when: &CelExpression) -> bool {
     when.variables().any(|name| matches!(name, "user" | "caller"))
 }
 
-impl Effect {
+impl RuleEffect {
     /// Whether it takes something away from a message, instead of permitting it.
-    const fn restricts(&self) -> bool {
+    const fn is_restriction(&self) -> bool {
         match self {
             Self::Allow => false,
             Self::Deny | Self::Modify(_) | Self::Approve { .. } => true,
@@ -107,9 +118,9 @@ impl Effect {
     }
 }
 
-impl Subject {
+impl RuleSubject {
     /// Whatever goes by this subject in a message.
-    fn of<'c>(self, names: &Names<'c>) -> [Option<&'c str>; 2] {
+    fn names_in<'c>(self, names: &RuleNames<'c>) -> [Option<&'c str>; 2] {
         match self {
             Self::Tool => [Some(names.tool), None],
             Self::Capability => [Some(names.capability), None],

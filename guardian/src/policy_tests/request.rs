@@ -1,20 +1,20 @@
 //! From a short form to a message: what is not said is made up.
 
-use aos::message::{Call, Method, Request};
+use aos::message::{Method, MethodCall, Request};
 use serde_json::{Map, Value, json};
 
 use super::text::RequestText;
-use crate::policy::method_of;
+use crate::policy::parse_hook;
 
 /// The execution of a message that states none.
 const EXECUTION: &str = "execution";
 
 /// The message as that of an execution of its own, unless it states which one it is of.
-pub(super) fn as_execution(request: &Request, number: u32) -> Request {
+pub(super) fn with_execution_id(request: &Request, number: u32) -> Request {
     let mut request = request.clone();
     let id = match &mut request.call {
-        Call::ToolCallRequest(step) => &mut step.tool_call_request.execution_id,
-        Call::ToolCallResult(step) => &mut step.execution_id,
+        MethodCall::ToolCallRequest(step) => &mut step.tool_call_request.execution_id,
+        MethodCall::ToolCallResult(step) => &mut step.execution_id,
         _ => return request,
     };
     if id == EXECUTION {
@@ -27,13 +27,13 @@ pub(super) fn as_execution(request: &Request, number: u32) -> Request {
 ///
 /// # Errors
 /// A sentence that says why there is none.
-pub(super) fn build(text: &RequestText) -> Result<Request, String> {
+pub(super) fn build_message(text: &RequestText) -> Result<Request, String> {
     if let Some(aos) = &text.aos {
-        return read(aos.clone());
+        return parse_message(aos.clone());
     }
     let method = match &text.hook {
         None => Method::ToolCallRequest,
-        Some(hook) => method_of(hook).map_err(|fault| format!("hook {fault}"))?,
+        Some(hook) => parse_hook(hook).map_err(|fault| format!("hook {fault}"))?,
     };
     check_fields(text, method)?;
     let mut params = params(text, method);
@@ -51,10 +51,10 @@ pub(super) fn build(text: &RequestText) -> Result<Request, String> {
             params.insert("context".to_owned(), who.collect::<Map<_, _>>().into());
         }
     }
-    read(json!({"jsonrpc": "2.0", "id": "case", "method": method, "params": params}))
+    parse_message(json!({"jsonrpc": "2.0", "id": "case", "method": method, "params": params}))
 }
 
-fn read(message: Value) -> Result<Request, String> {
+fn parse_message(message: Value) -> Result<Request, String> {
     Request::from_value(message).map_err(|rejection| format!("the request is none: {rejection}"))
 }
 

@@ -7,7 +7,7 @@ use serde_saphyr::Spanned;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct FileText {
+pub(super) struct CaseFileText {
     pub(super) cases: Vec<CaseText>,
 }
 
@@ -63,9 +63,9 @@ pub(super) struct RequestText {
 
 #[derive(Debug)]
 pub(super) struct ExpectText {
-    pub(super) decision: DecisionWord,
-    pub(super) reason_codes: Option<Listed>,
-    pub(super) rules: Option<Listed>,
+    pub(super) decision: ExpectedDecision,
+    pub(super) reason_codes: Option<OneOrMany>,
+    pub(super) rules: Option<OneOrMany>,
     /// A part of the message.
     pub(super) message: Option<String>,
     pub(super) inputs: Option<Map<String, Value>>,
@@ -75,13 +75,13 @@ pub(super) struct ExpectText {
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum DecisionWord {
+pub(super) enum ExpectedDecision {
     Allow,
     Deny,
     Modify,
 }
 
-impl DecisionWord {
+impl ExpectedDecision {
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -94,12 +94,12 @@ impl DecisionWord {
 /// One text, or a list of them.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-pub(super) enum Listed {
+pub(super) enum OneOrMany {
     One(String),
     Many(Vec<String>),
 }
 
-impl Listed {
+impl OneOrMany {
     pub(super) fn texts(&self) -> &[String] {
         match self {
             Self::One(text) => std::slice::from_ref(text),
@@ -113,10 +113,10 @@ impl<'de> Deserialize<'de> for ExpectText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct Whole {
-            decision: DecisionWord,
-            reason_codes: Option<Listed>,
-            rules: Option<Listed>,
+        struct FullExpectation {
+            decision: ExpectedDecision,
+            reason_codes: Option<OneOrMany>,
+            rules: Option<OneOrMany>,
             message: Option<String>,
             inputs: Option<Map<String, Value>>,
             outputs: Option<Vec<String>>,
@@ -126,7 +126,7 @@ impl<'de> Deserialize<'de> for ExpectText {
             Value::String(word) => serde_json::json!({ "decision": word }),
             value => value,
         };
-        let Whole { decision, reason_codes, rules, message, inputs, outputs, texts } =
+        let FullExpectation { decision, reason_codes, rules, message, inputs, outputs, texts } =
             serde_json::from_value(value).map_err(|e| D::Error::custom(format!("expect: {e}")))?;
         Ok(Self { decision, reason_codes, rules, message, inputs, outputs, texts })
     }

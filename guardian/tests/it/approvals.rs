@@ -1,7 +1,7 @@
 //! What a person has to approve.
 
-use aos::message::{Call, Request};
-use guardian::{PolicySource, Token};
+use aos::message::{MethodCall, Request};
+use guardian::{PolicySource, TokenDigest};
 use serde_json::{Value, json};
 
 use crate::world::{World, call};
@@ -21,14 +21,14 @@ rules:
 
 fn world() -> World {
     let source = PolicySource::Text(POLICY.to_owned());
-    World::with(source, |config| config.token = Some(Token::new("s3cret")))
+    World::with(source, |config| config.token = Some(TokenDigest::new("s3cret")))
 }
 
 /// A payment in a run of its own, as whoever asks again sends it.
 fn pay(inputs: &Value, run: u32) -> Request {
     let mut request = call("bank.pay", inputs);
     request.id = i64::from(run).into();
-    let Call::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
+    let MethodCall::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
     step.tool_call_request.execution_id = format!("x-{run}");
     step.context.session.id = format!("s-{run}");
     step.context.turn_id = format!("t-{run}");
@@ -103,7 +103,7 @@ async fn an_approval_is_for_exactly_what_was_asked() {
     let mut for_another = pay(&inputs, 3);
     let mut of_another = pay(&inputs, 3);
     for (request, change) in [(&mut by_another, 0), (&mut for_another, 1), (&mut of_another, 2)] {
-        let Call::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
+        let MethodCall::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
         match change {
             0 => step.context.agent.id = "agent-2".to_owned(),
             1 => step.context.user = Some(aos::message::User::new("u-2".to_owned())),
@@ -220,7 +220,7 @@ async fn a_preview_asks_nobody_and_uses_nothing_up() {
     let world = world();
     let inputs = json!({"amount": 500});
     let mut preview = pay(&inputs, 1);
-    let Call::ToolCallRequest(step) = &mut preview.call else { panic!("no call") };
+    let MethodCall::ToolCallRequest(step) = &mut preview.call else { panic!("no call") };
     step.context.extra.get_mut("capability").unwrap().insert("preview".to_owned(), true.into());
     let told = world.ask(&preview).await;
     assert_eq!(
@@ -250,7 +250,7 @@ async fn a_preview_asks_nobody_and_uses_nothing_up() {
 async fn a_decision_that_cannot_be_recorded_does_not_count() {
     let source = PolicySource::Text(POLICY.to_owned());
     let world = World::with(source, |config| {
-        config.token = Some(Token::new("s3cret"));
+        config.token = Some(TokenDigest::new("s3cret"));
         config.max_audit_bytes = Some(2_200);
     });
     let id = waiting(&ask(&world, &json!({"amount": 500}), 1).await);
@@ -317,8 +317,8 @@ async fn status(world: &World, id: &str, token: Option<&str>) -> (u16, Value) {
 async fn who_waits_learns_how_it_stands() {
     let source = PolicySource::Text(POLICY.to_owned());
     let world = World::with(source, |config| {
-        config.token = Some(Token::new("s3cret"));
-        config.asking = Some(Token::new("ask"));
+        config.token = Some(TokenDigest::new("s3cret"));
+        config.client_token = Some(TokenDigest::new("ask"));
     });
     let inputs = json!({"amount": 500});
     let denied = ask(&world, &inputs, 1).await;
@@ -395,7 +395,7 @@ async fn an_approval_is_for_the_pair_of_user_and_token() {
     let inputs = json!({"amount": 500});
     let of = |user: &str, caller: Option<&str>, run| {
         let mut request = pay(&inputs, run);
-        let Call::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
+        let MethodCall::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
         step.context.user = Some(aos::message::User::new(user.to_owned()));
         if let Some(id) = caller {
             let caller = json!({"id": id}).as_object().unwrap().clone();
@@ -419,7 +419,7 @@ async fn one_asker_cannot_fill_the_room_of_others() {
     let world = world();
     let of = |user: Option<&str>, n: usize| {
         let mut request = pay(&json!({"amount": 500 + n}), 1);
-        let Call::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
+        let MethodCall::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
         step.context.user = user.map(|user| aos::message::User::new(user.to_owned()));
         request
     };
@@ -518,13 +518,13 @@ rules:
 
 fn after_sending() -> World {
     let source = PolicySource::Text(AFTER_SENDING.to_owned());
-    World::with(source, |config| config.token = Some(Token::new("s3cret")))
+    World::with(source, |config| config.token = Some(TokenDigest::new("s3cret")))
 }
 
 /// A payment that the service redirects.
 fn redirected(to: &str, run: u32) -> Request {
     let mut request = pay(&json!({"amount": 5}), run);
-    let Call::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
+    let MethodCall::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
     let sent =
         json!({"method": "GET", "url": to, "host": "bank.example", "path": "/", "redirect": 1});
     step.context.extra.insert("request".to_owned(), sent.as_object().unwrap().clone());
@@ -534,9 +534,9 @@ fn redirected(to: &str, run: u32) -> Request {
 /// The same as a preview.
 fn as_preview(mut request: Request) -> Request {
     let context = match &mut request.call {
-        Call::ToolCallRequest(step) => &mut step.context,
-        Call::ToolCallResult(step) => &mut step.context,
-        Call::Mcp(step) => step.context.as_mut().unwrap(),
+        MethodCall::ToolCallRequest(step) => &mut step.context,
+        MethodCall::ToolCallResult(step) => &mut step.context,
+        MethodCall::Mcp(step) => step.context.as_mut().unwrap(),
         other => panic!("{other:?}"),
     };
     context.extra.get_mut("capability").unwrap().insert("preview".to_owned(), true.into());

@@ -1,7 +1,7 @@
 //! Policies held to cases.
 
 use guardian::Policy;
-use guardian::policy_tests::{Outcome, PolicyTestSuite};
+use guardian::policy_tests::{CaseResult, PolicyTestSuite};
 use insta::assert_snapshot;
 use serde_json::json;
 
@@ -59,7 +59,7 @@ cases:
   - {name: whole, request: {aos: {jsonrpc: '2.0', id: 1, method: message/send, params: {payload: {}}}}, expect: allow}
 ";
 
-fn run(cases: &str, filter: Option<&str>) -> Vec<Outcome> {
+fn run(cases: &str, filter: Option<&str>) -> Vec<CaseResult> {
     let policy = Policy::parse(POLICY).unwrap();
     PolicyTestSuite::parse(cases).unwrap().run(&policy, filter).collect()
 }
@@ -69,7 +69,7 @@ fn cases_that_hold_pass() {
     let outcomes = run(CASES, None);
     assert_eq!(outcomes.len(), 14);
     for outcome in &outcomes {
-        assert!(outcome.passed(), "{outcome:#?}");
+        assert!(outcome.has_passed(), "{outcome:#?}");
     }
     assert_eq!(run(CASES, Some("LARGE")).len(), 1);
 }
@@ -85,7 +85,7 @@ fn the_policy_and_the_cases_of_the_documentation_fit() {
     let outcomes: Vec<_> = PolicyTestSuite::parse(cases).unwrap().run(&policy, None).collect();
     assert_eq!(outcomes.len(), 5);
     for outcome in outcomes {
-        assert!(outcome.passed(), "{outcome:#?}");
+        assert!(outcome.has_passed(), "{outcome:#?}");
     }
 }
 
@@ -116,7 +116,7 @@ rules:
         step("{decision: deny, rules: [mail, one]}", "hi"),
         step("{decision: deny, rules: [mail, one]}", "to ada@example.org"),
     ]);
-    assert!(found[0].passed(), "{found:#?}");
+    assert!(found[0].has_passed(), "{found:#?}");
     // One that has changed something is part of what happened.
     let found = outcomes(&[
         step("{decision: modify, rules: []}", "to ada@example.org"),
@@ -188,6 +188,6 @@ fn a_case_states_the_request_that_is_sent() {
                  expect: allow}\n  - {name: none, request: {}, expect: allow}\n";
     let cases = format!("cases:\n{}{other}", cases.concat());
     for outcome in PolicyTestSuite::parse(&cases).unwrap().run(&policy, None) {
-        assert!(outcome.passed(), "{outcome:#?}");
+        assert!(outcome.has_passed(), "{outcome:#?}");
     }
 }

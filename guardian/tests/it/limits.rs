@@ -19,7 +19,7 @@ rules:
 /// The same call in another session.
 fn in_session(session: &str, inputs: &Value) -> aos::message::Request {
     let mut request = call("mail.send", inputs);
-    if let aos::message::Call::ToolCallRequest(step) = &mut request.call {
+    if let aos::message::MethodCall::ToolCallRequest(step) = &mut request.call {
         step.context.session.id = session.to_owned();
     }
     request
@@ -50,7 +50,7 @@ async fn calls_are_counted_for_each_session_and_come_back_with_time() {
 /// The same call, told to be a preview.
 fn planned(inputs: &Value) -> aos::message::Request {
     let mut planned = call("mail.send", inputs);
-    if let aos::message::Call::ToolCallRequest(step) = &mut planned.call {
+    if let aos::message::MethodCall::ToolCallRequest(step) = &mut planned.call {
         step.context.extra.get_mut("capability").unwrap().insert("preview".to_owned(), true.into());
     }
     planned
@@ -102,7 +102,7 @@ rules:
     }
     // What nothing counts is told as it is: who takes it gets no more than an execution does.
     let mut dogs = planned(&json!({}));
-    if let aos::message::Call::ToolCallRequest(step) = &mut dogs.call {
+    if let aos::message::MethodCall::ToolCallRequest(step) = &mut dogs.call {
         step.tool_call_request.tool_id = "dogs.list".to_owned();
     }
     assert_eq!(decision(&world, &dogs).await, "modify");
@@ -135,7 +135,7 @@ async fn what_is_counted_apart_is_what_the_rule_says() {
     /// The same call with one thing another.
     fn but(what: &str) -> aos::message::Request {
         let mut request = call("mail.send", &json!({}));
-        let aos::message::Call::ToolCallRequest(step) = &mut request.call else {
+        let aos::message::MethodCall::ToolCallRequest(step) = &mut request.call else {
             panic!("no call")
         };
         match what {

@@ -1,6 +1,6 @@
 //! What rules decide, and what a bad policy is told.
 
-use aos::message::{Call, Decision, Request, ToolArgumentValue};
+use aos::message::{Decision, MethodCall, Request, ToolArgumentValue};
 use guardian::{Policy, PolicyDecision};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -119,7 +119,7 @@ fn rules_are_chosen_by_hook_and_tool() {
 #[test]
 fn rules_are_chosen_by_who_and_where() {
     let mut request = call("t", &json!({}));
-    let Call::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
+    let MethodCall::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
     let user = aos::message::User::new("u-1".to_owned());
     step.context.user =
         Some(aos::message::User { email: Some("ada@example.org".to_owned()), ..user });
@@ -150,7 +150,7 @@ fn rules_are_chosen_by_who_and_where() {
         check(&rules, &request, "deny", &[], &["default_deny"]);
     }
     // The same host as those write it who end it with a dot.
-    let Call::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
+    let MethodCall::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
     let capability = step.context.extra.get_mut("capability").unwrap();
     capability.insert("host".to_owned(), json!("api.bank.example."));
     let rules = "  - {id: r, decision: allow, host: '*.bank.example'}";
@@ -315,7 +315,7 @@ fn an_error_does_not_tell_values() {
 fn inputs_that_can_be_read_in_two_ways_fail_a_condition() {
     let ask = |names: &[&str], when: &str| {
         let mut request = call("t", &json!({}));
-        let Call::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
+        let MethodCall::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
         let inputs =
             names.iter().map(|&name| ToolArgumentValue::new(name.to_owned(), json!({"amount": 1})));
         step.tool_call_request.inputs = inputs.collect();
@@ -553,7 +553,7 @@ fn the_same_message_gets_the_same_decision() {
         Decision::Allow,
         "a second time changes nothing"
     );
-    assert!(matches!(request.call, Call::ToolCallRequest(_)));
+    assert!(matches!(request.call, MethodCall::ToolCallRequest(_)));
 }
 
 /// What the bounds let through can be compiled and evaluated on the stack of a test thread.

@@ -1,6 +1,6 @@
 //! The guardian over HTTP, asked by the client and by hand.
 
-use aos::message::{Call, Ping, PongStatus, Request};
+use aos::message::{MethodCall, Ping, PongStatus, Request};
 use aos::{Verdict, VerdictSource};
 use axum::body::{Body, to_bytes};
 use axum::http::{Request as HttpRequest, StatusCode};
@@ -314,7 +314,7 @@ rules:
     );
     let client = world.client().await;
     let mut previewed = call("t", &json!({}));
-    if let Call::ToolCallRequest(step) = &mut previewed.call {
+    if let MethodCall::ToolCallRequest(step) = &mut previewed.call {
         let capability = step.context.extra.get_mut("capability").unwrap();
         capability.shift_remove("run");
         capability.insert("preview".to_owned(), json!(true));
@@ -383,7 +383,7 @@ async fn a_modified_request_can_be_asked_about_again() {
     let (_, answer) = post(&world.app, "application/json", modified.clone()).await;
     assert_eq!(answer["result"]["decision"], "allow");
     let read = Request::from_slice(modified.as_bytes(), aos::message::Limits::default()).unwrap();
-    assert!(matches!(read.call, Call::ToolCallRequest(_)));
+    assert!(matches!(read.call, MethodCall::ToolCallRequest(_)));
 }
 
 /// What the executor reads by default, escaped in the worst way, is judged over HTTP and in process,

@@ -1,6 +1,6 @@
 //! Rules by the user of a message, and by the token that acts for one.
 
-use aos::message::{Call, Request, User};
+use aos::message::{MethodCall, Request, User};
 use serde_json::{Value, json};
 
 use guardian::Policy;
@@ -27,7 +27,7 @@ fn check(rule: &str, request: &Request, expected: (&str, &[&str])) {
 
 fn of(user: Option<&str>, caller: Option<&str>) -> Request {
     let mut request = call("t", &json!({"amount": 1}));
-    let Call::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
+    let MethodCall::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
     step.context.user = user.map(|id| User::new(id.to_owned()));
     if let Some(id) = caller {
         let caller = json!({"id": id}).as_object().unwrap().clone();
@@ -84,7 +84,7 @@ fn a_ping_needs_no_user() {
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     let world = World::new(&format!("version: 1\ndefault: allow\nrules:\n{rules}\n"));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let answer = runtime.block_on(world.app.answer(ping.to_string().into_bytes()));
+    let answer = runtime.block_on(world.app.handle_message(ping.to_string().into_bytes()));
     let answer: Value = serde_json::from_slice(&answer).unwrap();
     assert_eq!(answer["result"]["status"], "connected");
 }

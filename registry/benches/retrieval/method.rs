@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use registry::embed::SimilarityScale;
-use registry::retrieval::{CapabilityId, Found, fuse};
+use registry::retrieval::{CapabilityId, VectorHit, fuse};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scores {
@@ -40,21 +40,21 @@ pub(crate) const METHODS: [Method; 8] = [
 
 impl Method {
     /// The best first.
-    pub(crate) fn order(&self, probes: &[Vec<Found>]) -> Vec<CapabilityId> {
+    pub(crate) fn order(&self, probes: &[Vec<VectorHit>]) -> Vec<CapabilityId> {
         let probes = if self.has_clauses { probes } else { &probes[..1] };
         if self.scores == Scores::Rrf {
             return reciprocal(probes);
         }
         // With one of the two scores missing everywhere, fusion keeps the order of the other.
-        let kept = |found: &Found| match self.scores {
-            Scores::Bm25 => Found { cosine: 0.0, ..*found },
-            Scores::Dense => Found { bm25: 0.0, ..*found },
+        let kept = |found: &VectorHit| match self.scores {
+            Scores::Bm25 => VectorHit { cosine: 0.0, ..*found },
+            Scores::Dense => VectorHit { bm25: 0.0, ..*found },
             Scores::Fused | Scores::Rrf => *found,
         };
         let probes: Vec<Vec<_>> =
             probes.iter().map(|probe| probe.iter().map(kept).collect()).collect();
         // The verdict is not asked for, so the scale does not matter.
-        let scale = SimilarityScale::of(&[], &[]);
+        let scale = SimilarityScale::from_vectors(&[], &[]);
         let found =
             fuse(&probes, 1, scale).into_iter().filter(|candidate| candidate.relevance > 0.0);
         found.map(|candidate| candidate.capability).collect()
@@ -62,12 +62,12 @@ impl Method {
 }
 
 /// The sum of the reciprocal ranks of both lists; of several probes the best counts.
-fn reciprocal(probes: &[Vec<Found>]) -> Vec<CapabilityId> {
+fn reciprocal(probes: &[Vec<VectorHit>]) -> Vec<CapabilityId> {
     let mut best: BTreeMap<CapabilityId, f64> = BTreeMap::new();
     for (index, probe) in probes.iter().enumerate() {
         let discount = if index == 0 { 1.0 } else { 0.9 };
         let mut sums: BTreeMap<CapabilityId, f64> = BTreeMap::new();
-        for score in [|found: &Found| found.cosine, |found: &Found| found.bm25] {
+        for score in [|found: &VectorHit| found.cosine, |found: &VectorHit| found.bm25] {
             let mut list: Vec<_> = probe.iter().filter(|found| score(found) > 0.0).collect();
             list.sort_by(|a, b| score(b).total_cmp(&score(a)));
             for (rank, found) in (1u32..).zip(list) {

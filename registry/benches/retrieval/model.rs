@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use registry::embed::{
-    BuiltIn, EmbedDeadline, Embedder, Embedding, IndexedText, PromptPrefixes, Purpose,
-    SimilarityScale, of_parts,
+    BuiltIn, EmbedDeadline, EmbedPurpose, Embedder, Embedding, IndexedText, PromptPrefixes,
+    SimilarityScale, combine_parts,
 };
 use registry::retrieval::{SearchQuery, query_vector, to_texts};
 use tokio::runtime::Runtime;
@@ -32,9 +32,9 @@ impl Model {
         let scale = BuiltIn::new().scale();
         let mut model = Self { embedder, scale, runtime, known: RefCell::default() };
         let texts: Vec<_> = SimilarityScale::texts().map(str::to_owned).collect();
-        let [queries, documents] =
-            [Purpose::Query, Purpose::Document].map(|purpose| model.embed(&texts, purpose));
-        model.scale = SimilarityScale::of(&queries, &documents);
+        let [queries, documents] = [EmbedPurpose::Query, EmbedPurpose::Document]
+            .map(|purpose| model.embed(&texts, purpose));
+        model.scale = SimilarityScale::from_vectors(&queries, &documents);
         model
     }
 
@@ -45,7 +45,7 @@ impl Model {
     /// What to search for an intent with.
     pub(crate) fn probes(&self, intent: &str) -> Vec<SearchQuery> {
         let texts = to_texts(intent);
-        let vectors = self.embed(&texts, Purpose::Query);
+        let vectors = self.embed(&texts, EmbedPurpose::Query);
         let probe = |(text, dense): (&String, _)| SearchQuery { dense, sparse: query_vector(text) };
         texts.iter().zip(vectors).map(probe).collect()
     }
@@ -54,16 +54,16 @@ impl Model {
     pub(crate) fn embed_all(&self, texts: &[IndexedText]) -> Vec<Embedding> {
         let parts: Vec<_> =
             texts.iter().flat_map(|text| &text.dense).map(|(part, _)| part.clone()).collect();
-        let mut vectors = self.embed(&parts, Purpose::Document).into_iter();
+        let mut vectors = self.embed(&parts, EmbedPurpose::Document).into_iter();
         let of_one = |text: &IndexedText| {
             let weights = text.dense.iter().map(|(_, weight)| *weight);
-            of_parts(weights.zip(vectors.by_ref()).map(|(weight, vector)| (vector, weight)))
+            combine_parts(weights.zip(vectors.by_ref()).map(|(weight, vector)| (vector, weight)))
         };
         texts.iter().map(of_one).collect()
     }
 
-    fn embed(&self, texts: &[String], purpose: Purpose) -> Vec<Embedding> {
-        let known = &mut self.known.borrow_mut()[usize::from(purpose == Purpose::Document)];
+    fn embed(&self, texts: &[String], purpose: EmbedPurpose) -> Vec<Embedding> {
+        let known = &mut self.known.borrow_mut()[usize::from(purpose == EmbedPurpose::Document)];
         let missing: Vec<_> =
             texts.iter().filter(|text| !known.contains_key(*text)).cloned().collect();
         for batch in missing.chunks(BATCH) {

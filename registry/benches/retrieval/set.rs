@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use registry::embed::{EmbeddingSource, IndexedText, SimilarityScale, index_text};
-use registry::retrieval::{BruteForceIndex, CANDIDATES, Candidate, CapabilityId, Found, fuse};
+use registry::retrieval::{
+    BruteForceIndex, CANDIDATE_LIMIT, CapabilityId, FusedCandidate, VectorHit, fuse,
+};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -122,12 +124,12 @@ impl<'s> Shelf<'s> {
     }
 
     /// What each probe of an intent finds.
-    pub(crate) fn find(&self, intent: &str, model: &Model) -> Vec<Vec<Found>> {
-        model.probes(intent).iter().map(|probe| self.scan.query(probe, CANDIDATES)).collect()
+    pub(crate) fn find(&self, intent: &str, model: &Model) -> Vec<Vec<VectorHit>> {
+        model.probes(intent).iter().map(|probe| self.scan.query(probe, CANDIDATE_LIMIT)).collect()
     }
 
     /// What the registry makes of that.
-    pub(crate) fn fuse(&self, found: &[Vec<Found>]) -> Vec<Candidate> {
+    pub(crate) fn fuse(&self, found: &[Vec<VectorHit>]) -> Vec<FusedCandidate> {
         fuse(found, self.scan.len(), self.scale)
     }
 

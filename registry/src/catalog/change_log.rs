@@ -7,8 +7,8 @@ use jiff::Timestamp;
 
 use super::Catalog;
 use crate::Error;
-use crate::store::Seq;
-use crate::store::life::{Actor, History};
+use crate::store::ChangeSeq;
+use crate::store::lifecycle::{AuditActor, HistoryQuery};
 
 impl Catalog {
     /// At most `limit` changes behind `since`.
@@ -16,8 +16,9 @@ impl Catalog {
     /// # Errors
     /// When the store does not answer.
     pub(crate) async fn changes(&self, since: u64, limit: u32) -> Result<ChangePage, Error> {
-        let after = Seq(i64::try_from(since).unwrap_or(i64::MAX));
-        let mut entries = self.store.history(History::FeedAfter(after), limit + 1).await?;
+        let after = ChangeSeq(i64::try_from(since).unwrap_or(i64::MAX));
+        let mut entries =
+            self.store.list_history(HistoryQuery::FeedAfter(after), limit + 1).await?;
         let more = entries.len() > limit as usize;
         entries.truncate(limit as usize);
         Ok(ChangePage {
@@ -38,8 +39,9 @@ impl Catalog {
         name: Option<&CapabilityName>,
         limit: u32,
     ) -> Result<AuditPage, Error> {
-        let before = before.map(|before| Seq(i64::try_from(before).unwrap_or(i64::MAX)));
-        let mut entries = self.store.history(History::AuditBefore(before, name), limit + 1).await?;
+        let before = before.map(|before| ChangeSeq(i64::try_from(before).unwrap_or(i64::MAX)));
+        let mut entries =
+            self.store.list_history(HistoryQuery::AuditBefore(before, name), limit + 1).await?;
         let has_more = entries.len() > limit as usize;
         entries.truncate(limit as usize);
         let next = entries.last().map(|last| last.seq).filter(|_| has_more);
@@ -56,6 +58,6 @@ impl Catalog {
             let message = format!("`before` is {before}, which is in the future");
             return Err(Error::BadTrim(message));
         }
-        Ok(self.store.trim(before, &Actor::of(by, now)).await?)
+        Ok(self.store.trim_history(before, &AuditActor::from_caller(by, now)).await?)
     }
 }

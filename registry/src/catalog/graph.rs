@@ -8,34 +8,37 @@ mod impact;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use a2s::api::{CapabilityGraph, CompatibleIo, GraphEdge, GraphNode, SharedService};
-use a2s::{CapabilityName, Dependency, Digest, InputField, Kinds, Listing, Release as _, Shelf};
+use a2s::{
+    CandidateVersion as _, CapabilityName, Dependency, DependencyIndex, Digest, InputField,
+    JsonTypes, VersionInfo,
+};
 
-use super::{Catalog, Fetched, Selector};
+use super::{Catalog, FetchedVersion, VersionSelection};
 use crate::Error;
-use crate::documents::{Facts, Opened};
-use crate::io_matching::{self, Fit, Port};
-use crate::store::Entry;
-use crate::store::dependency_rows::{Hosts, Side, port_name};
+use crate::documents::{CapabilityFacts, VerifiedDocument};
+use crate::io_matching::{self, IoMatch, OutputPort};
+use crate::store::VersionEntry;
+use crate::store::dependency_rows::{PortDirection, ServiceQuery, normalize_port_name};
 
 /// Versions that may lead to one, of which each is looked at.
-const MOST_ABOVE: usize = 256;
+const MAX_DEPENDENTS: usize = 256;
 /// Documents that are looked at for one graph.
-const MOST_DOCUMENTS: usize = 2048;
+const MAX_DOCUMENTS: usize = 2048;
 /// Other capabilities that are named of a service.
-const MOST_SHARING: u32 = 20;
+const MAX_SHARING: u32 = 20;
 /// Capabilities that are compared with one, and pairs that are told.
-const MOST_COMPARED: u32 = 500;
-const MOST_FEEDS: usize = 50;
+const MAX_COMPARED: u32 = 500;
+const MAX_MATCHES: usize = 50;
 
 /// A version, and its checked document.
-struct Known {
-    entry: Entry,
-    opened: Opened,
+struct GraphVersion {
+    entry: VersionEntry,
+    document: VerifiedDocument,
 }
 
-impl Known {
+impl GraphVersion {
     fn dependencies(&self) -> &[Dependency] {
-        &self.opened.facts.unit.dependencies
+        &self.document.facts.dependency_interface.dependencies
     }
 
     fn id(&self) -> String {
@@ -53,60 +56,65 @@ impl Catalog {
     pub(crate) async fn graph(
         &self,
         name: &CapabilityName,
-        selector: &Selector,
+        selector: &VersionSelection,
         depth: usize,
         with_impact: bool,
     ) -> Result<CapabilityGraph, Error> {
-        let Fetched { entry, opened } = self.fetch(name, selector).await?;
-        let root = Known { entry, opened };
-        let (above, is_cut) = self.above(&root.entry.name).await?;
-        let mut shelf = Shelf::default();
-        shelf.list(&root.entry.name, self.listings(&root.entry.name).await?);
+        let FetchedVersion { entry, document: opened } = self.fetch(name, selector).await?;
+        let root = GraphVersion { entry, document: opened };
+        let (above, is_cut) = self.find_dependents(&root.entry.name).await?;
+        let mut dependency_index = DependencyIndex::default();
+        dependency_index
+            .add_versions(&root.entry.name, self.list_version_infos(&root.entry.name).await?);
         let all = std::iter::once(&root).chain(&above);
-        let dependencies: Vec<_> = all.flat_map(Known::dependencies).cloned().collect();
-        self.documents.fill(&mut shelf, &dependencies, MOST_DOCUMENTS).await?;
+        let dependencies: Vec<_> = all.flat_map(GraphVersion::dependencies).cloned().collect();
+        self.documents.load_missing(&mut dependency_index, &dependencies, MAX_DOCUMENTS).await?;
 
         let digest = root.entry.digest;
-        let leads_here = |known: &Known| {
-            shelf.closure(known.dependencies()).iter().any(|pin| pin.checksum == digest)
+        let leads_here = |known: &GraphVersion| {
+            dependency_index.closure(known.dependencies()).iter().any(|pin| pin.checksum == digest)
         };
         let dependants: Vec<_> = above.into_iter().filter(leads_here).collect();
-        let mut web = Web::new(&shelf, &root, &dependants);
+        let mut web = DependencyWeb::new(&dependency_index, &root, &dependants);
         web.walk(depth);
-        let (nodes, edges) = web.told();
+        let (nodes, edges) = web.collect_reached();
         let impact = if with_impact {
-            Some(self.impact(&root, &dependants, &shelf, &dependencies).await?)
+            Some(self.compute_impact(&root, &dependants, &dependency_index, &dependencies).await?)
         } else {
             None
         };
-        let facts = &root.opened.facts;
+        let facts = &root.document.facts;
         Ok(CapabilityGraph {
             root: root.id(),
             nodes,
             edges,
-            services: self.shared_services(facts).await?,
-            consumers: self.feeds(facts, Side::Given).await?,
-            producers: self.feeds(facts, Side::Taken).await?,
+            services: self.find_shared_services(facts).await?,
+            consumers: self.find_compatible_io(facts, PortDirection::Output).await?,
+            producers: self.find_compatible_io(facts, PortDirection::Input).await?,
             impact,
-            truncated: is_cut || web.is_cut,
+            truncated: is_cut || web.is_truncated,
         })
     }
 
     /// The versions that may lead to a capability, yanked ones left out, and whether there are
     /// more. A damaged one leads nowhere; a yanked one leads on for those that pin it.
-    async fn above(&self, name: &CapabilityName) -> Result<(Vec<Known>, bool), Error> {
+    async fn find_dependents(
+        &self,
+        name: &CapabilityName,
+    ) -> Result<(Vec<GraphVersion>, bool), Error> {
         let mut names = BTreeSet::from([name.clone()]);
         let mut fresh = vec![name.clone()];
         let (mut seen, mut above, mut yanked) = (BTreeSet::new(), Vec::new(), 0);
         while !fresh.is_empty() {
-            let most = MOST_ABOVE + 1;
-            let entries = self.store.users(&fresh, u32::try_from(most).unwrap_or(u32::MAX)).await?;
+            let most = MAX_DEPENDENTS + 1;
+            let entries =
+                self.store.list_dependents(&fresh, u32::try_from(most).unwrap_or(u32::MAX)).await?;
             let entries: Vec<_> =
                 entries.into_iter().filter(|entry| seen.insert(entry.id)).collect();
             fresh = Vec::new();
             for (entry, opened) in self.documents.open(&entries).await? {
                 let Ok(opened) = opened else { continue };
-                if above.len() + yanked == MOST_ABOVE {
+                if above.len() + yanked == MAX_DEPENDENTS {
                     return Ok((above, true));
                 }
                 if names.insert(entry.name.clone()) {
@@ -114,25 +122,34 @@ impl Catalog {
                 }
                 match entry.yanked {
                     true => yanked += 1,
-                    false => above.push(Known { entry: entry.clone(), opened }),
+                    false => above.push(GraphVersion { entry: entry.clone(), document: opened }),
                 }
             }
         }
         Ok((above, false))
     }
 
-    async fn listings(&self, name: &CapabilityName) -> Result<Vec<Listing>, Error> {
-        Ok(self.store.versions(name).await?.iter().map(Entry::to_listing).collect())
+    async fn list_version_infos(&self, name: &CapabilityName) -> Result<Vec<VersionInfo>, Error> {
+        Ok(self
+            .store
+            .list_versions(name)
+            .await?
+            .iter()
+            .map(VersionEntry::to_version_info)
+            .collect())
     }
 
-    async fn shared_services(&self, facts: &Facts) -> Result<Vec<SharedService>, Error> {
-        let services = self.store.services(Hosts::Of(&facts.domains)).await?;
+    async fn find_shared_services(
+        &self,
+        facts: &CapabilityFacts,
+    ) -> Result<Vec<SharedService>, Error> {
+        let services = self.store.list_services(ServiceQuery::ByHosts(&facts.domains)).await?;
         let mut shared = Vec::with_capacity(facts.domains.len());
         for host in &facts.domains {
-            let entries = self.store.heads_at(host, None, MOST_SHARING + 1).await?;
+            let entries = self.store.live_versions_of_service(host, None, MAX_SHARING + 1).await?;
             let others = entries.iter().filter(|entry| entry.name != facts.name);
             let capabilities =
-                others.take(MOST_SHARING as usize).map(|entry| entry.name.clone()).collect();
+                others.take(MAX_SHARING as usize).map(|entry| entry.name.clone()).collect();
             let service = services.iter().find(|service| service.host == *host);
             let total = service.map_or(0, |service| service.capabilities);
             shared.push(SharedService { host: host.clone(), capabilities, total });
@@ -142,73 +159,84 @@ impl Catalog {
 
     /// What other live capabilities can take of what this one gives, or the other way round. Pairs
     /// of which more is known than the names come first, then those that a run needs.
-    async fn feeds(&self, facts: &Facts, side: Side) -> Result<Vec<CompatibleIo>, Error> {
+    async fn find_compatible_io(
+        &self,
+        facts: &CapabilityFacts,
+        side: PortDirection,
+    ) -> Result<Vec<CompatibleIo>, Error> {
         let (names, others): (BTreeSet<_>, _) = match side {
-            Side::Given => {
-                let names = facts.outputs.iter().map(|output| port_name(&output.name));
-                (names.collect(), Side::Taken)
+            PortDirection::Output => {
+                let names = facts.outputs.iter().map(|output| normalize_port_name(&output.name));
+                (names.collect(), PortDirection::Input)
             }
-            Side::Taken => {
-                let names = facts.parameters.iter().map(|input| port_name(&input.name));
-                (names.collect(), Side::Given)
+            PortDirection::Input => {
+                let names = facts.parameters.iter().map(|input| normalize_port_name(&input.name));
+                (names.collect(), PortDirection::Output)
             }
         };
         let names: Vec<_> = names.into_iter().collect();
-        let entries = self.store.heads_with(others, &names, MOST_COMPARED).await?;
+        let entries = self.store.live_versions_with_port(others, &names, MAX_COMPARED).await?;
         let mut feeds = Vec::new();
         for (entry, opened) in self.documents.open(&entries).await? {
-            let Ok(Opened { facts: other, .. }) = opened else { continue };
+            let Ok(VerifiedDocument { facts: other, .. }) = opened else { continue };
             if other.name == facts.name {
                 continue;
             }
-            let (outputs, inputs): (&[Port], &[InputField]) = match side {
-                Side::Given => (&facts.outputs, &other.parameters),
-                Side::Taken => (&other.outputs, &facts.parameters),
+            let (outputs, inputs): (&[OutputPort], &[InputField]) = match side {
+                PortDirection::Output => (&facts.outputs, &other.parameters),
+                PortDirection::Input => (&other.outputs, &facts.parameters),
             };
-            let fits = io_matching::fits(outputs, inputs).into_iter();
-            feeds.extend(fits.map(|fit| (fit.typed, to_feed(entry, &fit))));
+            let fits = io_matching::match_outputs(outputs, inputs).into_iter();
+            feeds.extend(fits.map(|fit| (fit.typed, to_compatible_io(entry, &fit))));
         }
         feeds.sort_by(|(typed, a), (other, b)| {
             let key =
                 |feed: &CompatibleIo| (!feed.required, feed.capability.clone(), feed.input.clone());
             other.cmp(typed).then_with(|| key(a).cmp(&key(b)))
         });
-        feeds.truncate(MOST_FEEDS);
+        feeds.truncate(MAX_MATCHES);
         Ok(feeds.into_iter().map(|(_, feed)| feed).collect())
     }
 }
 
-fn to_feed(other: &Entry, Fit { output, input, .. }: &Fit<'_>) -> CompatibleIo {
+fn to_compatible_io(
+    other: &VersionEntry,
+    IoMatch { output, input, .. }: &IoMatch<'_>,
+) -> CompatibleIo {
     CompatibleIo {
         capability: other.name.clone(),
         version: other.version.clone(),
         output: output.name.clone(),
         output_type: output.types.describe(),
         input: input.name.clone(),
-        input_type: Kinds::of_schema(&input.schema).describe(),
+        input_type: JsonTypes::from_schema(&input.schema).describe(),
         required: input.required,
     }
 }
 
 /// The versions around one, as they use each other today.
-struct Web<'w> {
+struct DependencyWeb<'w> {
     root: Digest,
     nodes: BTreeMap<Digest, GraphNode>,
     /// Who uses what.
     edges: Vec<(Digest, &'w Dependency, Option<Digest>)>,
     /// The nodes within reach.
     reached: BTreeSet<Digest>,
-    is_cut: bool,
+    is_truncated: bool,
 }
 
-impl<'w> Web<'w> {
-    fn new(shelf: &'w Shelf, root: &'w Known, dependants: &'w [Known]) -> Self {
+impl<'w> DependencyWeb<'w> {
+    fn new(
+        dependency_index: &'w DependencyIndex,
+        root: &'w GraphVersion,
+        dependants: &'w [GraphVersion],
+    ) -> Self {
         let mut nodes = BTreeMap::new();
         let mut edges = Vec::new();
         let mut waiting: VecDeque<(Digest, &'w [Dependency])> = VecDeque::new();
         for known in std::iter::once(root).chain(dependants) {
-            let Entry { name, digest, .. } = &known.entry;
-            nodes.insert(*digest, to_node(name, &known.entry.to_listing()));
+            let VersionEntry { name, digest, .. } = &known.entry;
+            nodes.insert(*digest, to_node(name, &known.entry.to_version_info()));
             waiting.push_back((*digest, known.dependencies()));
         }
         let mut seen = BTreeSet::new();
@@ -217,19 +245,26 @@ impl<'w> Web<'w> {
                 continue;
             }
             for dependency in dependencies {
-                let versions = shelf.versions(&dependency.capability).unwrap_or_default();
-                let chosen = dependency.choose(versions);
+                let versions =
+                    dependency_index.versions(&dependency.capability).unwrap_or_default();
+                let chosen = dependency.select_version(versions);
                 edges.push((from, dependency, chosen.map(|chosen| chosen.checksum())));
                 let Some(chosen) = chosen else { continue };
                 nodes
                     .entry(chosen.checksum)
                     .or_insert_with(|| to_node(&dependency.capability, chosen));
-                if let Some(unit) = shelf.unit(chosen.checksum) {
+                if let Some(unit) = dependency_index.interface(chosen.checksum) {
                     waiting.push_back((chosen.checksum, &unit.dependencies));
                 }
             }
         }
-        Self { root: root.entry.digest, nodes, edges, reached: BTreeSet::new(), is_cut: false }
+        Self {
+            root: root.entry.digest,
+            nodes,
+            edges,
+            reached: BTreeSet::new(),
+            is_truncated: false,
+        }
     }
 
     /// Reaches what is at most so many steps below the root, or above it.
@@ -244,14 +279,14 @@ impl<'w> Web<'w> {
                     .filter(|(near, far)| level.contains(near) && !self.reached.contains(far))
                     .map(|(_, far)| far)
                     .collect();
-                self.is_cut |= step == depth && !next.is_empty();
+                self.is_truncated |= step == depth && !next.is_empty();
                 level = next;
             }
         }
     }
 
     /// The nodes within reach, and the edges between them; the root first.
-    fn told(&self) -> (Vec<GraphNode>, Vec<GraphEdge>) {
+    fn collect_reached(&self) -> (Vec<GraphNode>, Vec<GraphEdge>) {
         let reached =
             |digest: &Digest| self.nodes.get(digest).filter(|_| self.reached.contains(digest));
         let mut nodes: Vec<_> = self.reached.iter().filter_map(reached).cloned().collect();
@@ -281,7 +316,7 @@ impl<'w> Web<'w> {
     }
 }
 
-fn to_node(name: &CapabilityName, listing: &Listing) -> GraphNode {
+fn to_node(name: &CapabilityName, listing: &VersionInfo) -> GraphNode {
     GraphNode {
         id: format!("{name}@{}", listing.version),
         name: name.clone(),

@@ -3,13 +3,13 @@
 use a2s::api::{DeprecateRequest, Deprecation, LifecycleResponse, OwnerList, OwnerUpdate};
 use a2s::{Caller, CapabilityName};
 
-use super::{Catalog, Selector};
+use super::{Catalog, VersionSelection};
 use crate::Error;
-use crate::mirror::Mirror;
-use crate::store::life::{Actor, Owned, Turn, Turned};
+use crate::mirror::MirrorSource;
+use crate::store::lifecycle::{AuditActor, LifecycleChange, LifecycleResult, OwnerResult};
 
 /// The longest message of a deprecation, in characters.
-const LONGEST_MESSAGE: usize = 500;
+const MAX_MESSAGE_LENGTH: usize = 500;
 
 impl Catalog {
     /// Withdraws a version, or brings it back. What would break is told, and stops nothing: who
@@ -20,17 +20,19 @@ impl Catalog {
     pub(crate) async fn yank(
         &self,
         name: &CapabilityName,
-        selector: &Selector,
+        selector: &VersionSelection,
         yanked: bool,
         caller: &Caller,
-        mirror: Option<&Mirror>,
+        mirror: Option<&MirrorSource>,
     ) -> Result<LifecycleResponse, Error> {
         let impact = match yanked {
             // Even of what is damaged or hangs together with too much to be followed.
             true => self.graph(name, selector, 0, true).await.ok().and_then(|graph| graph.impact),
             false => None,
         };
-        let answer = self.turn(name, selector, &Turn::Yanked(yanked), caller, mirror).await?;
+        let answer = self
+            .change_lifecycle(name, selector, &LifecycleChange::Yanked(yanked), caller, mirror)
+            .await?;
         let impact = impact.filter(|_| answer.changed);
         Ok(LifecycleResponse { impact, ..answer })
     }
@@ -42,10 +44,10 @@ impl Catalog {
     pub(crate) async fn deprecate(
         &self,
         name: &CapabilityName,
-        selector: &Selector,
+        selector: &VersionSelection,
         request: DeprecateRequest,
         caller: &Caller,
-        mirror: Option<&Mirror>,
+        mirror: Option<&MirrorSource>,
     ) -> Result<LifecycleResponse, Error> {
         let DeprecateRequest { message, successor, undo } = request;
         let bad = |text: String| Err(Error::BadDeprecation(text));
@@ -57,53 +59,58 @@ impl Catalog {
             false => Some(Deprecation { message, successor }),
         };
         if let Some(Deprecation { message: Some(message), .. }) = &words
-            && (message.trim().is_empty() || message.chars().count() > LONGEST_MESSAGE)
+            && (message.trim().is_empty() || message.chars().count() > MAX_MESSAGE_LENGTH)
         {
-            return bad(format!("`message` has 1 to {LONGEST_MESSAGE} characters"));
+            return bad(format!("`message` has 1 to {MAX_MESSAGE_LENGTH} characters"));
         }
         if let Some(Deprecation { successor: Some(successor), .. }) = &words {
             let is_itself = successor.name == *name
-                && matches!((selector, &successor.range), (Selector::Exact(version), Some(range))
+                && matches!((selector, &successor.range), (VersionSelection::Exact(version), Some(range))
                     if range.to_string() == format!("={version}"));
             if is_itself {
                 return bad("a version does not succeed itself".to_owned());
             }
         }
-        self.turn(name, selector, &Turn::Deprecated(words), caller, mirror).await
+        self.change_lifecycle(name, selector, &LifecycleChange::Deprecated(words), caller, mirror)
+            .await
     }
 
-    async fn turn(
+    async fn change_lifecycle(
         &self,
         name: &CapabilityName,
-        selector: &Selector,
-        turn: &Turn,
+        selector: &VersionSelection,
+        turn: &LifecycleChange,
         caller: &Caller,
-        mirror: Option<&Mirror>,
+        mirror: Option<&MirrorSource>,
     ) -> Result<LifecycleResponse, Error> {
-        let Selector::Exact(version) = selector else { return Err(Error::NotExact(name.clone())) };
-        let by = Actor::of(caller, (self.clock)()).for_mirror(mirror);
-        let changed = match self.store.turn(name, version, turn, &by).await? {
-            Turned::Done(seq) => {
-                self.live.changed(name);
-                self.feed.note();
+        let VersionSelection::Exact(version) = selector else {
+            return Err(Error::NotExact(name.clone()));
+        };
+        let by = AuditActor::from_caller(caller, (self.clock)()).for_mirror(mirror);
+        let changed = match self.store.change_lifecycle(name, version, turn, &by).await? {
+            LifecycleResult::Changed(seq) => {
+                self.live_versions.invalidate(name);
+                self.feed.notify_followers();
                 if !self.index.wait_for(seq, self.limits.index_wait).await {
                     tracing::warn!(%name, %version, "changed, but not in the search index yet");
                 }
                 true
             }
-            Turned::Same => false,
-            Turned::NotOwner(owners) => {
+            LifecycleResult::Unchanged => false,
+            LifecycleResult::NotOwner(owners) => {
                 return Err(Error::NotOwner { name: name.clone(), owners });
             }
-            Turned::OtherOrigin(origin) => {
+            LifecycleResult::OtherOrigin(origin) => {
                 let version = Some(version.clone());
                 return Err(Error::NotMirrored { name: name.clone(), version, origin });
             }
-            Turned::Unknown => return Err(self.missing(name, selector).await),
+            LifecycleResult::Unknown => {
+                return Err(self.version_missing_error(name, selector).await);
+            }
         };
-        let entries = self.versions(name).await?;
-        let latest = Selector::Latest.choose(&entries).map(|entry| entry.version.clone());
-        let Some(entry) = selector.choose(&entries) else {
+        let entries = self.known_versions(name).await?;
+        let latest = VersionSelection::Latest.select(&entries).map(|entry| entry.version.clone());
+        let Some(entry) = selector.select(&entries) else {
             return Err(selector.missing_error(name, &entries));
         };
         Ok(LifecycleResponse {
@@ -122,8 +129,8 @@ impl Catalog {
     ///
     /// # Errors
     /// When there is no such capability.
-    pub(crate) async fn owners(&self, name: &CapabilityName) -> Result<OwnerList, Error> {
-        let owners = self.store.owners(name).await?;
+    pub(crate) async fn list_owners(&self, name: &CapabilityName) -> Result<OwnerList, Error> {
+        let owners = self.store.list_owners(name).await?;
         if owners.is_empty() {
             return Err(Error::CapabilityMissing(name.to_string()));
         }
@@ -140,13 +147,13 @@ impl Catalog {
         change: &OwnerUpdate,
         caller: &Caller,
     ) -> Result<OwnerList, Error> {
-        let by = Actor::of(caller, (self.clock)());
+        let by = AuditActor::from_caller(caller, (self.clock)());
         match self.store.change_owners(name, change, &by).await? {
-            Owned::Owners(owners) => Ok(OwnerList { name: name.clone(), owners }),
-            Owned::NotOwner(owners) => Err(Error::NotOwner { name: name.clone(), owners }),
-            Owned::Last => Err(Error::LastOwner(name.clone())),
-            Owned::NoSubject(subject) => Err(Error::TokenMissing(subject)),
-            Owned::Unknown => Err(Error::CapabilityMissing(name.to_string())),
+            OwnerResult::Owners(owners) => Ok(OwnerList { name: name.clone(), owners }),
+            OwnerResult::NotOwner(owners) => Err(Error::NotOwner { name: name.clone(), owners }),
+            OwnerResult::LastOwner => Err(Error::LastOwner(name.clone())),
+            OwnerResult::UnknownSubject(subject) => Err(Error::TokenMissing(subject)),
+            OwnerResult::Unknown => Err(Error::CapabilityMissing(name.to_string())),
         }
     }
 }

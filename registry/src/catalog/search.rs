@@ -16,20 +16,20 @@ use jiff::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use self::cursor::DEEPEST;
-use self::request::Asked;
+use self::cursor::MAX_WALK_HITS;
+use self::request::ValidSearch;
 use super::Catalog;
 use crate::Error;
-use crate::documents::Told;
-use crate::embedding_service::Degraded;
+use crate::documents::HitSummary;
+use crate::embedding_service::DegradedReason;
 use crate::metrics::{SearchLabels, SearchResult};
-use crate::rank::{self, Chosen, Merits, Strategy};
-use crate::retrieval::{CANDIDATES, Candidate, fuse, query_vector, to_texts};
-use crate::store::{CapabilityId, Entry, VersionId};
-use crate::vectors::{self, Answers, Filter, SearchQuery};
+use crate::rank::{self, RankStrategy, RankedChoice, RankingFeatures};
+use crate::retrieval::{CANDIDATE_LIMIT, FusedCandidate, fuse, query_vector, to_texts};
+use crate::store::{CapabilityId, VersionEntry, VersionId};
+use crate::vectors::{self, PointFilter, QueryResults, SearchQuery};
 
 /// How many are named when nothing fits.
-const NEAREST: usize = 3;
+const MAX_NEAREST: usize = 3;
 
 /// The answer to a search: which one depends on what was asked for.
 #[derive(Debug, Serialize, ToSchema)]
@@ -44,33 +44,33 @@ pub(crate) enum AnySearchResponse {
 }
 
 /// What was found for an intent, before histories and documents are looked at.
-struct Findable {
+struct SearchCandidates {
     /// What fits, best first.
-    fitting: Vec<Candidate>,
-    rest: Vec<Candidate>,
+    fitting: Vec<FusedCandidate>,
+    rest: Vec<FusedCandidate>,
     /// Why words alone were looked at, if so.
-    degraded: Option<Degraded>,
+    degraded: Option<DegradedReason>,
 }
 
 /// A candidate with its place in the answer.
-struct Ranked {
-    entry: Arc<Entry>,
+struct RankedHit {
+    entry: Arc<VersionEntry>,
     similarity: f64,
-    merits: Merits,
-    chosen: Chosen,
+    merits: RankingFeatures,
+    chosen: RankedChoice,
 }
 
 /// The candidates for an intent that a strategy has chosen, best first.
-struct Ranking<'s> {
-    strategy: &'s Strategy,
-    ranked: Vec<Ranked>,
+struct RankedList<'s> {
+    strategy: &'s RankStrategy,
+    ranked: Vec<RankedHit>,
 }
 
 /// A page of hits.
-struct Page {
+struct HitPage {
     hits: Vec<SearchHit>,
     /// The capabilities of the hits.
-    given: Vec<CapabilityId>,
+    capabilities: Vec<CapabilityId>,
     /// How many of those looked at may not be offered after all.
     dropped: usize,
     /// Whether some were not looked at.
@@ -85,10 +85,10 @@ impl Catalog {
     /// When the request makes no sense, or the index is not ready.
     pub(crate) async fn search(&self, request: &SearchRequest) -> Result<AnySearchResponse, Error> {
         let started = (self.clock)();
-        let asked = Asked::of(request, &self.identity)?;
+        let asked = ValidSearch::from_request(request, &self.identity)?;
         if !self.index.is_ready()
-            && let Err(error @ (vectors::Error::Away(_) | vectors::Error::Unusable(_))) =
-                self.vectors.answering()
+            && let Err(error @ (vectors::Error::Unavailable(_) | vectors::Error::Unusable(_))) =
+                self.vectors.current_reader()
         {
             // Nobody knows when it is back.
             return Err(error.into());
@@ -101,76 +101,83 @@ impl Catalog {
                 AnySearchResponse::Services(self.find_services(&asked, started).await?)
             }
             (Some(SearchLevel::Capabilities) | None, []) => {
-                let answers = self.answer(request, &asked, started).await?;
-                AnySearchResponse::One(answers.into_iter().next().ok_or_else(lost)?)
+                let answers = self.answer_intents(request, &asked, started).await?;
+                AnySearchResponse::One(answers.into_iter().next().ok_or_else(missing_answer_error)?)
             }
             (Some(SearchLevel::Capabilities) | None, intents) => {
-                let answers = self.answer(request, &asked, started).await?;
+                let answers = self.answer_intents(request, &asked, started).await?;
                 let answers = intents.iter().zip(answers).map(|(intent, answer)| {
                     IntentSearchResponse { intent: intent.clone(), answer }
                 });
                 AnySearchResponse::Several(BatchSearchResponse { responses: answers.collect() })
             }
         };
-        self.count(&reply);
+        self.count_search(&reply);
         self.metrics.search_seconds.observe(self.milliseconds_since(started) / 1000.0);
         Ok(reply)
     }
 
     /// The answer to each intent.
-    async fn answer(
+    async fn answer_intents(
         &self,
         request: &SearchRequest,
-        asked: &Asked<'_>,
+        asked: &ValidSearch<'_>,
         started: Timestamp,
     ) -> Result<Vec<SearchResponse>, Error> {
-        let wanted = asked.given.len() + asked.page();
-        let mut breadth = if wanted <= CANDIDATES { CANDIDATES } else { DEEPEST };
+        let wanted = asked.previous_hits.len() + asked.page_size();
+        let mut breadth = if wanted <= CANDIDATE_LIMIT { CANDIDATE_LIMIT } else { MAX_WALK_HITS };
         loop {
-            let found = self.find(asked, breadth).await?;
-            let ranked = self.rank(&found, &asked.strategies, breadth, started).await?;
+            let found = self.query_index(asked, breadth).await?;
+            let ranked = self.rank_candidates(&found, &asked.strategies, breadth, started).await?;
             let mut answers = Vec::with_capacity(found.len());
             let mut is_short = false;
             for ((intent, found), ranking) in asked.intents.iter().zip(&found).zip(ranked) {
-                let Ranking { strategy, ranked } = ranking;
+                let RankedList { strategy, ranked } = ranking;
                 let unranked = found.fitting.len().min(breadth) - ranked.len();
-                let page = self.page(ranked, strategy, asked).await?;
+                let page = self.build_page(ranked, strategy, asked).await?;
                 let behind = found.fitting.iter().skip(breadth);
                 let has_behind =
                     behind.into_iter().any(|candidate| asked.is_new(candidate.capability));
-                is_short |= has_behind && page.hits.len() < asked.page();
-                let given: Vec<_> = asked.given.iter().chain(&page.given).copied().collect();
-                let has_more = (page.has_more || has_behind) && given.len() < DEEPEST;
-                let next = (has_more && !page.given.is_empty()).then(|| {
-                    cursor::encode(&request::query(request, intent, &self.identity), &given)
+                is_short |= has_behind && page.hits.len() < asked.page_size();
+                let given: Vec<_> =
+                    asked.previous_hits.iter().chain(&page.capabilities).copied().collect();
+                let has_more = (page.has_more || has_behind) && given.len() < MAX_WALK_HITS;
+                let next = (has_more && !page.capabilities.is_empty()).then(|| {
+                    cursor::encode(
+                        &request::to_cursor_query(request, intent, &self.identity),
+                        &given,
+                    )
                 });
-                let is_nothing = page.hits.is_empty() && asked.given.is_empty();
+                let is_nothing = page.hits.is_empty() && asked.previous_hits.is_empty();
                 let total = found.fitting.len().saturating_sub(unranked + page.dropped);
-                let metadata = self.metadata(total, is_nothing, found, strategy, started).await?;
+                let metadata =
+                    self.build_metadata(total, is_nothing, found, strategy, started).await?;
                 answers.push(SearchResponse { capabilities: page.hits, next, metadata });
             }
-            if !is_short || breadth == DEEPEST {
+            if !is_short || breadth == MAX_WALK_HITS {
                 return Ok(answers);
             }
             // So many of the nearest dropped out that there is less than a page of them, and more
             // fits behind them.
-            breadth = DEEPEST;
+            breadth = MAX_WALK_HITS;
         }
     }
 
     async fn find_services(
         &self,
-        asked: &Asked<'_>,
+        asked: &ValidSearch<'_>,
         started: Timestamp,
     ) -> Result<ServiceSearchResponse, Error> {
-        let found = self.find(asked, CANDIDATES).await?;
-        let ranked = self.rank(&found, &asked.strategies, CANDIDATES, started).await?;
-        let (found, ranking) = found.iter().zip(ranked).next().ok_or_else(lost)?;
-        let Ranking { strategy, ranked } = ranking;
+        let found = self.query_index(asked, CANDIDATE_LIMIT).await?;
+        let ranked =
+            self.rank_candidates(&found, &asked.strategies, CANDIDATE_LIMIT, started).await?;
+        let (found, ranking) = found.iter().zip(ranked).next().ok_or_else(missing_answer_error)?;
+        let RankedList { strategy, ranked } = ranking;
         let (services, total_matches) =
-            self.services_of(&ranked, &asked.filter, asked.limit).await?;
+            self.rank_services(&ranked, &asked.filter, asked.limit).await?;
         let is_nothing = services.is_empty();
-        let metadata = self.metadata(total_matches, is_nothing, found, strategy, started).await?;
+        let metadata =
+            self.build_metadata(total_matches, is_nothing, found, strategy, started).await?;
         Ok(ServiceSearchResponse { services, metadata })
     }
 
@@ -179,53 +186,60 @@ impl Catalog {
     }
 
     /// Asks the index for all intents at once.
-    async fn find(&self, asked: &Asked<'_>, breadth: usize) -> Result<Vec<Findable>, Error> {
+    async fn query_index(
+        &self,
+        asked: &ValidSearch<'_>,
+        breadth: usize,
+    ) -> Result<Vec<SearchCandidates>, Error> {
         let texts: Vec<_> = asked.intents.iter().map(|intent| to_texts(intent)).collect();
         let lengths: Vec<_> = texts.iter().map(Vec::len).collect();
         let texts: Vec<_> = texts.into_iter().flatten().collect();
         // One index from here on: its embedder is the one that the query needs.
-        let index = self.vectors.answering()?;
+        let index = self.vectors.current_reader()?;
         let scale = index.identity().scale;
-        let (vectors, degraded) = self.meaning.of_queries(&texts, index.identity()).await;
+        let (vectors, degraded) =
+            self.embedding_service.embed_queries(&texts, index.identity()).await;
         let probes = texts
             .iter()
             .zip(vectors)
             .map(|(text, dense)| SearchQuery { dense, sparse: query_vector(text) })
             .collect();
-        let Answers { found, among } = index.query(probes, asked.filter.clone(), breadth).await?;
+        let QueryResults { found, matching_points: among } =
+            index.query(probes, asked.filter.clone(), breadth).await?;
         let mut found = found.into_iter();
         let to_findable = |length: usize| {
             let found: Vec<_> = found.by_ref().take(length).collect();
             let (fitting, rest) =
                 fuse(&found, among, scale).into_iter().partition(|candidate| candidate.fits);
-            Findable { fitting, rest, degraded }
+            SearchCandidates { fitting, rest, degraded }
         };
         Ok(lengths.into_iter().map(to_findable).collect())
     }
 
     /// The best candidates of each intent under the first strategy that admits any, without those
     /// that the store does not have; none under the last strategy, when none is admitted.
-    async fn rank<'s>(
+    async fn rank_candidates<'s>(
         &self,
-        found: &[Findable],
-        strategies: &'s [Strategy],
+        found: &[SearchCandidates],
+        strategies: &'s [RankStrategy],
         breadth: usize,
         now: Timestamp,
-    ) -> Result<Vec<Ranking<'s>>, Error> {
-        let candidates =
-            |found: &'_ Findable| found.fitting.iter().take(breadth).copied().collect::<Vec<_>>();
+    ) -> Result<Vec<RankedList<'s>>, Error> {
+        let candidates = |found: &'_ SearchCandidates| {
+            found.fitting.iter().take(breadth).copied().collect::<Vec<_>>()
+        };
         let ids: BTreeSet<_> =
             found.iter().flat_map(candidates).map(|candidate| candidate.capability).collect();
-        let heads = self.live.of(ids).await?;
-        let health = self.health(heads.values().map(AsRef::as_ref), now).await?;
-        let rank_one = |found: &Findable| {
+        let heads = self.live_versions.load(ids).await?;
+        let health = self.find_service_health(heads.values().map(AsRef::as_ref), now).await?;
+        let rank_one = |found: &SearchCandidates| {
             let known: Vec<_> = candidates(found)
                 .into_iter()
                 .filter_map(|candidate| Some((candidate, heads.get(&candidate.capability)?)))
                 .collect();
             let merits: Vec<_> = known
                 .iter()
-                .map(|(candidate, entry)| Merits {
+                .map(|(candidate, entry)| RankingFeatures {
                     relevance: candidate.relevance,
                     runs: entry.stats.weight_at(now),
                     complexity: entry.complexity,
@@ -233,13 +247,13 @@ impl Catalog {
                     health: health.get(&entry.id).copied().unwrap_or(1.0),
                 })
                 .collect();
-            let (place, chosen) = rank::choose(&merits, strategies)
+            let (place, chosen) = rank::choose_strategy(&merits, strategies)
                 .unwrap_or_else(|| (strategies.len().saturating_sub(1), Vec::new()));
-            let to_ranked = |chosen: Chosen| {
+            let to_ranked = |chosen: RankedChoice| {
                 let (candidate, entry) = *known.get(chosen.index)?;
                 let merits = *merits.get(chosen.index)?;
                 let similarity = candidate.similarity;
-                Some(Ranked { entry: Arc::clone(entry), similarity, merits, chosen })
+                Some(RankedHit { entry: Arc::clone(entry), similarity, merits, chosen })
             };
             let mut ranked: Vec<_> = chosen.into_iter().filter_map(to_ranked).collect();
             // Ties are broken by meaning, then by name, so that an answer can be repeated.
@@ -250,40 +264,40 @@ impl Catalog {
                     .then_with(|| a.entry.name.cmp(&b.entry.name))
             });
             // There is one at least.
-            let strategy = strategies.get(place).ok_or_else(lost)?;
-            Ok(Ranking { strategy, ranked })
+            let strategy = strategies.get(place).ok_or_else(missing_answer_error)?;
+            Ok(RankedList { strategy, ranked })
         };
         found.iter().map(rank_one).collect()
     }
 
     /// How the services of capabilities are doing, where they are not well.
-    async fn health<'e>(
+    async fn find_service_health<'e>(
         &self,
-        entries: impl Iterator<Item = &'e Entry>,
+        entries: impl Iterator<Item = &'e VersionEntry>,
         now: Timestamp,
     ) -> Result<BTreeMap<VersionId, f64>, Error> {
-        let ailing = self.services.ailing(now.as_millisecond());
+        let ailing = self.host_health.unhealthy_hosts(now.as_millisecond());
         if ailing.is_empty() {
             return Ok(BTreeMap::new());
         }
         let entries: Vec<_> = entries.collect();
-        let told = self.tell(&entries).await?;
+        let told = self.load_summaries(&entries).await?;
         let healths = entries
             .iter()
             .zip(told)
-            .filter_map(|(entry, told)| Some((entry.id, ailing.of(&told?.domains))));
+            .filter_map(|(entry, told)| Some((entry.id, ailing.worst_health(&told?.domains))));
         Ok(healths.collect())
     }
 
     /// The first that earlier pages have not given and that may be offered, as many as a page has.
-    async fn page(
+    async fn build_page(
         &self,
-        ranked: Vec<Ranked>,
-        strategy: &Strategy,
-        asked: &Asked<'_>,
-    ) -> Result<Page, Error> {
-        let limit = asked.page();
-        let is_new = |ranked: &Ranked| asked.is_new(ranked.entry.capability);
+        ranked: Vec<RankedHit>,
+        strategy: &RankStrategy,
+        asked: &ValidSearch<'_>,
+    ) -> Result<HitPage, Error> {
+        let limit = asked.page_size();
+        let is_new = |ranked: &RankedHit| asked.is_new(ranked.entry.capability);
         let mut waiting = ranked.into_iter().filter(is_new);
         let (mut hits, mut given, mut dropped) = (Vec::with_capacity(limit), Vec::new(), 0);
         // Some drop out, and the next ones take their places.
@@ -292,7 +306,7 @@ impl Catalog {
             if batch.is_empty() {
                 break;
             }
-            let told = self.offer(&batch, &asked.filter).await?;
+            let told = self.load_offered_summaries(&batch, &asked.filter).await?;
             for (ranked, told) in batch.iter().zip(told) {
                 match told {
                     Some(told) => {
@@ -303,42 +317,46 @@ impl Catalog {
                 }
             }
         }
-        Ok(Page { hits, given, dropped, has_more: waiting.next().is_some() })
+        Ok(HitPage { hits, capabilities: given, dropped, has_more: waiting.next().is_some() })
     }
 
     /// What is told of candidates; nothing of one whose document is damaged, nor of one that does not
     /// pass a filter any more: the index may be a little behind what was published, and no hit may
     /// be.
-    async fn offer(
+    async fn load_offered_summaries(
         &self,
-        ranked: &[Ranked],
-        filter: &Filter,
-    ) -> Result<Vec<Option<Arc<Told>>>, Error> {
+        ranked: &[RankedHit],
+        filter: &PointFilter,
+    ) -> Result<Vec<Option<Arc<HitSummary>>>, Error> {
         let entries: Vec<_> = ranked.iter().map(|ranked| ranked.entry.as_ref()).collect();
-        let held = filter.held.as_ref();
-        let may_run = |told: &Told| {
+        let held = filter.held_permissions.as_ref();
+        let may_run = |told: &HitSummary| {
             let holds = |needed: &Permission| {
                 held.is_none_or(|held| held.iter().any(|held| held == needed.as_str()))
             };
             told.permissions.iter().all(holds) && (told.read_only || !filter.read_only)
         };
-        let told = self.tell(&entries).await?;
+        let told = self.load_summaries(&entries).await?;
         Ok(told.into_iter().map(|told| told.filter(|told| may_run(told))).collect())
     }
 
-    async fn tell(&self, entries: &[&Entry]) -> Result<Vec<Option<Arc<Told>>>, Error> {
-        self.documents.tell(entries, &*self.vectors.answering()?).await
+    async fn load_summaries(
+        &self,
+        entries: &[&VersionEntry],
+    ) -> Result<Vec<Option<Arc<HitSummary>>>, Error> {
+        self.documents.load_summaries(entries, &*self.vectors.current_reader()?).await
     }
 
     /// What is nearest of all that does not fit, the nearest first; asked for when nothing does.
-    async fn nearest(&self, rest: &[Candidate]) -> Result<Vec<NearMiss>, Error> {
+    async fn find_nearest(&self, rest: &[FusedCandidate]) -> Result<Vec<NearMiss>, Error> {
         let mut rest = rest.to_vec();
         rest.sort_by(|a, b| b.similarity.total_cmp(&a.similarity));
         // A few more than are named, in case of damaged ones.
-        rest.truncate(2 * NEAREST);
-        let entries = self.live.of(rest.iter().map(|candidate| candidate.capability)).await?;
+        rest.truncate(2 * MAX_NEAREST);
+        let entries =
+            self.live_versions.load(rest.iter().map(|candidate| candidate.capability)).await?;
         let entries: Vec<_> = entries.values().map(AsRef::as_ref).collect();
-        let told = self.tell(&entries).await?;
+        let told = self.load_summaries(&entries).await?;
         let named = rest.iter().filter_map(|candidate| {
             let mut of_all = entries.iter().zip(&told);
             let (entry, told) = of_all.find(|(e, _)| e.capability == candidate.capability)?;
@@ -349,28 +367,28 @@ impl Catalog {
                 description: told.as_ref()?.description.clone(),
             })
         });
-        Ok(named.take(NEAREST).collect())
+        Ok(named.take(MAX_NEAREST).collect())
     }
 
     /// About an answer. One to which nothing fits says what was nearest.
-    async fn metadata(
+    async fn build_metadata(
         &self,
         total_matches: usize,
         is_nothing: bool,
-        found: &Findable,
-        strategy: &Strategy,
+        found: &SearchCandidates,
+        strategy: &RankStrategy,
         started: Timestamp,
     ) -> Result<SearchMetadata, Error> {
-        let (fit, demands) = (found.fitting.len(), strategy.demands());
+        let (fit, demands) = (found.fitting.len(), strategy.describe_minimum());
         let is_unmet = is_nothing && fit != 0 && !demands.is_empty();
         let nearest = match is_nothing && !is_unmet {
-            true => self.nearest(&found.rest).await?,
+            true => self.find_nearest(&found.rest).await?,
             false => Vec::new(),
         };
         let message = match (is_nothing, is_unmet) {
             (false, _) => None,
             (true, true) => Some(format!("{fit} fit, but the strategy asks for {demands}")),
-            (true, false) => Some(explain_nothing(&nearest)),
+            (true, false) => Some(describe_no_match(&nearest)),
         };
         let strategy = Some(strategy.name().to_owned());
         let search_time_ms = self.milliseconds_since(started);
@@ -378,7 +396,7 @@ impl Catalog {
         Ok(SearchMetadata { total_matches, search_time_ms, strategy, message, nearest, degraded })
     }
 
-    fn count(&self, reply: &AnySearchResponse) {
+    fn count_search(&self, reply: &AnySearchResponse) {
         let one = |metadata: &SearchMetadata| {
             let fits = metadata.message.is_none();
             let result = if fits { SearchResult::hits } else { SearchResult::nothing_fits };
@@ -395,8 +413,8 @@ impl Catalog {
     }
 }
 
-fn to_hit(ranked: &Ranked, strategy: &Strategy, told: &Told) -> SearchHit {
-    let Ranked { entry, similarity, merits, chosen } = ranked;
+fn to_hit(ranked: &RankedHit, strategy: &RankStrategy, told: &HitSummary) -> SearchHit {
+    let RankedHit { entry, similarity, merits, chosen } = ranked;
     SearchHit {
         id: entry.name.to_kebab(),
         score: chosen.score(),
@@ -411,11 +429,11 @@ fn to_hit(ranked: &Ranked, strategy: &Strategy, told: &Told) -> SearchHit {
         deprecated: entry.deprecated.clone(),
         parameters: told.parameters.clone(),
         similarity: *similarity,
-        explanation: rank::explain(merits, strategy),
+        explanation: rank::explain_score(merits, strategy),
     }
 }
 
-fn explain_nothing(nearest: &[NearMiss]) -> String {
+fn describe_no_match(nearest: &[NearMiss]) -> String {
     let named: Vec<_> =
         nearest.iter().map(|near| format!("`{}` ({:.2})", near.name, near.similarity)).collect();
     match named.is_empty() {
@@ -424,6 +442,6 @@ fn explain_nothing(nearest: &[NearMiss]) -> String {
     }
 }
 
-fn lost() -> Error {
+fn missing_answer_error() -> Error {
     Error::Internal("an intent was asked and got no answer".into())
 }

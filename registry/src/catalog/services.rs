@@ -5,7 +5,7 @@ use a2s::{CapabilityName, Domain};
 
 use super::Catalog;
 use crate::Error;
-use crate::store::dependency_rows::Hosts;
+use crate::store::dependency_rows::ServiceQuery;
 
 impl Catalog {
     /// A page of services, in order of host.
@@ -14,8 +14,8 @@ impl Catalog {
         after: Option<&Domain>,
         limit: u32,
     ) -> Result<ServiceList, Error> {
-        let hosts = Hosts::After(after.map(Domain::as_str), limit + 1);
-        let mut services = self.store.services(hosts).await?;
+        let hosts = ServiceQuery::AfterHost(after.map(Domain::as_str), limit + 1);
+        let mut services = self.store.list_services(hosts).await?;
         let has_more = services.len() > limit as usize;
         services.truncate(limit as usize);
         let next = services.last().filter(|_| has_more).map(|service| service.host.to_string());
@@ -33,15 +33,16 @@ impl Catalog {
         after: Option<&CapabilityName>,
         limit: u32,
     ) -> Result<ServiceCapabilities, Error> {
-        let services = self.store.services(Hosts::Of(std::slice::from_ref(host))).await?;
+        let services =
+            self.store.list_services(ServiceQuery::ByHosts(std::slice::from_ref(host))).await?;
         let Some(service) = services.into_iter().next() else {
             return Err(Error::ServiceMissing(host.to_string()));
         };
         let after = after.map(CapabilityName::as_str);
-        let mut entries = self.store.heads_at(host, after, limit + 1).await?;
+        let mut entries = self.store.live_versions_of_service(host, after, limit + 1).await?;
         let has_more = entries.len() > limit as usize;
         entries.truncate(limit as usize);
         let next = entries.last().filter(|_| has_more).map(|entry| entry.name.to_string());
-        Ok(ServiceCapabilities { service, capabilities: self.summarise(&entries).await?, next })
+        Ok(ServiceCapabilities { service, capabilities: self.summarize(&entries).await?, next })
     }
 }

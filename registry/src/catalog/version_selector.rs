@@ -4,16 +4,16 @@ use a2s::CapabilityName;
 use semver::{Version, VersionReq};
 
 use crate::Error;
-use crate::store::Entry;
+use crate::store::VersionEntry;
 
 /// The most versions that an error lists.
-const MOST_LISTED: usize = 8;
+const MAX_LISTED: usize = 8;
 /// The longest text of a version or range.
-const LONGEST: usize = 128;
+const MAX_TEXT_LENGTH: usize = 128;
 
 /// One version, a range, or whatever is newest.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Selector {
+pub(crate) enum VersionSelection {
     /// Exactly this one, yanked or not: who pins a version gets it.
     Exact(Version),
     /// The newest one in the range that is not yanked; a stable one where there is one.
@@ -23,7 +23,7 @@ pub(crate) enum Selector {
     Latest,
 }
 
-impl Selector {
+impl VersionSelection {
     /// Reads `1.2.3`, a range such as `^1.2`, or `latest`.
     ///
     /// # Errors
@@ -33,12 +33,12 @@ impl Selector {
             return Ok(Self::Latest);
         }
         let malformed = || {
-            let shown: String = text.chars().take(MOST_LISTED * 4).collect();
+            let shown: String = text.chars().take(MAX_LISTED * 4).collect();
             Error::MalformedParameter(format!(
                 "`{shown}` is neither a version such as `1.2.0`, nor a range such as `^1.2`, nor `latest`"
             ))
         };
-        if text.len() > LONGEST {
+        if text.len() > MAX_TEXT_LENGTH {
             return Err(malformed());
         }
         Version::parse(text)
@@ -48,7 +48,7 @@ impl Selector {
     }
 
     /// The entry that is meant; they are all of one capability.
-    pub(crate) fn choose<'e>(&self, entries: &'e [Entry]) -> Option<&'e Entry> {
+    pub(crate) fn select<'e>(&self, entries: &'e [VersionEntry]) -> Option<&'e VersionEntry> {
         let newest = |matches: &dyn Fn(&Version) -> bool| {
             entries
                 .iter()
@@ -63,18 +63,18 @@ impl Selector {
     }
 
     /// Says that nothing is as asked for, and what there is.
-    pub(crate) fn missing_error(&self, name: &CapabilityName, entries: &[Entry]) -> Error {
+    pub(crate) fn missing_error(&self, name: &CapabilityName, entries: &[VersionEntry]) -> Error {
         if entries.is_empty() {
             return Error::CapabilityMissing(name.to_string());
         }
         let mut known: Vec<_> = entries
             .iter()
-            .take(MOST_LISTED)
+            .take(MAX_LISTED)
             .map(|entry| {
                 format!("{}{}", entry.version, if entry.yanked { " (yanked)" } else { "" })
             })
             .collect();
-        if entries.len() > MOST_LISTED {
+        if entries.len() > MAX_LISTED {
             known.push("older ones".to_owned());
         }
         let wanted = match self {

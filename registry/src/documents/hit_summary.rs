@@ -6,45 +6,46 @@ use std::sync::Arc;
 use a2s::Digest;
 use futures::future::{join, try_join_all};
 
-use super::hit_summary_cache::Card;
-use super::{Documents, Opened, Told, lock};
+use super::hit_summary_cache::SummaryCard;
+use super::{DocumentReader, HitSummary, VerifiedDocument, lock};
 use crate::Error;
-use crate::store::{CapabilityId, Entry};
-use crate::vectors::Answering;
+use crate::store::{CapabilityId, VersionEntry};
+use crate::vectors::IndexReader;
 
-impl Documents {
+impl DocumentReader {
     /// What searches tell of the documents of `entries`, in their order; nothing of damaged ones.
     /// The bytes of each are read and hashed; one that is not remembered is told of by its card in
     /// `index`, and compiled when it has none that holds for these bytes.
     ///
     /// # Errors
     /// When the store does not answer.
-    pub(crate) async fn tell(
+    pub(crate) async fn load_summaries(
         &self,
-        entries: &[&Entry],
-        index: &dyn Answering,
-    ) -> Result<Vec<Option<Arc<Told>>>, Error> {
+        entries: &[&VersionEntry],
+        index: &dyn IndexReader,
+    ) -> Result<Vec<Option<Arc<HitSummary>>>, Error> {
         let ids: Vec<_> = entries.iter().map(|entry| entry.id).collect();
-        let (sources, mut cards) = join(self.store.sources(&ids), self.cards(entries, index)).await;
+        let (sources, mut cards) =
+            join(self.store.load_sources(&ids), self.load_cards(entries, index)).await;
         let mut sources = sources?;
         let told = entries.iter().map(|entry| {
             let (source, card) = (sources.remove(&entry.id), cards.remove(&entry.capability));
-            self.tell_one(entry, source, card)
+            self.load_summary(entry, source, card)
         });
         try_join_all(told).await
     }
 
     /// The cards that are remembered, and of the others those that the index has.
-    async fn cards(
+    async fn load_cards(
         &self,
-        entries: &[&Entry],
-        index: &dyn Answering,
-    ) -> BTreeMap<CapabilityId, Card> {
+        entries: &[&VersionEntry],
+        index: &dyn IndexReader,
+    ) -> BTreeMap<CapabilityId, SummaryCard> {
         let (mut cards, mut unknown) = (BTreeMap::new(), Vec::new());
         {
             let remembered = lock(&self.cards);
             for entry in entries {
-                match remembered.known.get(&entry.digest) {
+                match remembered.entries.get(&entry.digest) {
                     Some(card) => drop(cards.insert(entry.capability, card.clone())),
                     None => unknown.push(entry.capability),
                 }
@@ -55,8 +56,9 @@ impl Documents {
         }
         match index.cards(unknown).await {
             Ok(carried) => {
-                let read =
-                    carried.into_iter().filter_map(|(id, card)| Some((id, Card::read(&card)?)));
+                let read = carried
+                    .into_iter()
+                    .filter_map(|(id, card)| Some((id, SummaryCard::from_json(&card)?)));
                 cards.extend(read);
             }
             Err(error) => tracing::warn!(%error, "the search index gives no cards"),
@@ -64,36 +66,41 @@ impl Documents {
         cards
     }
 
-    async fn tell_one(
+    async fn load_summary(
         &self,
-        entry: &Entry,
+        entry: &VersionEntry,
         source: Option<Vec<u8>>,
-        card: Option<Card>,
-    ) -> Result<Option<Arc<Told>>, Error> {
+        card: Option<SummaryCard>,
+    ) -> Result<Option<Arc<HitSummary>>, Error> {
         if let (Some(source), Some(card)) = (&source, card)
-            && card.is_of(Digest::of_bytes(source), entry)
+            && card.is_valid_for(Digest::of_bytes(source), entry)
         {
-            return Ok(Some(self.remember(entry, source.len(), card)));
+            return Ok(Some(self.cache_card(entry, source.len(), card)));
         }
-        let Ok(Opened { source, facts }) = self.check(entry, source).await? else {
+        let Ok(VerifiedDocument { source, facts }) = self.verify_entry(entry, source).await? else {
             return Ok(None);
         };
-        if let Some(card) = Card::of(Digest::of_bytes(&source), entry, &facts) {
-            return Ok(Some(self.remember(entry, source.len(), card)));
+        if let Some(card) = SummaryCard::from_facts(Digest::of_bytes(&source), entry, &facts) {
+            return Ok(Some(self.cache_card(entry, source.len(), card)));
         }
-        let whole = self.whole(&facts.unit).await?;
-        Ok(Some(Arc::new(Told::of(&facts, whole))))
+        let whole = self.summarize_closure(&facts.dependency_interface).await?;
+        Ok(Some(Arc::new(HitSummary::from_facts(&facts, whole))))
     }
 
-    fn remember(&self, entry: &Entry, length: usize, card: Card) -> Arc<Told> {
+    fn cache_card(
+        &self,
+        entry: &VersionEntry,
+        length: usize,
+        card: SummaryCard,
+    ) -> Arc<HitSummary> {
         let told = Arc::clone(&card.told);
         lock(&self.cards).insert(entry.digest, length, card);
         told
     }
 
     /// The card of a document, for the index to carry.
-    pub(crate) fn card(entry: &Entry, opened: &Opened) -> Option<String> {
-        Card::of(Digest::of_bytes(&opened.source), entry, &opened.facts)?.write()
+    pub(crate) fn build_card(entry: &VersionEntry, opened: &VerifiedDocument) -> Option<String> {
+        SummaryCard::from_facts(Digest::of_bytes(&opened.source), entry, &opened.facts)?.to_json()
     }
 }
 
@@ -103,26 +110,26 @@ mod tests {
     use prometheus_client::metrics::counter::Counter;
 
     use super::*;
-    use crate::store::Heads;
+    use crate::store::LiveVersionQuery;
     use crate::tests::world::{World, document};
-    use crate::vectors::{Answers, Filter, Identity, SearchQuery};
+    use crate::vectors::{IndexIdentity, PointFilter, QueryResults, SearchQuery};
 
     /// An index that has cards alone.
     #[derive(Debug, Default)]
     struct Cards(BTreeMap<CapabilityId, String>);
 
     #[async_trait]
-    impl Answering for Cards {
-        fn identity(&self) -> &Identity {
+    impl IndexReader for Cards {
+        fn identity(&self) -> &IndexIdentity {
             unreachable!("nobody asks")
         }
 
         async fn query(
             &self,
             _: Vec<SearchQuery>,
-            _: Filter,
+            _: PointFilter,
             _: usize,
-        ) -> Result<Answers, crate::vectors::Error> {
+        ) -> Result<QueryResults, crate::vectors::Error> {
             unreachable!("nobody asks")
         }
 
@@ -140,20 +147,20 @@ mod tests {
         let world = World::new().await;
         world.publish_all([document("Tool", "1.0.0", "Waters the plants")]).await;
         let store = &world.app.shared.catalog.store;
-        let entries = store.heads(Heads::After(None, 10)).await.unwrap();
+        let entries = store.live_versions(LiveVersionQuery::AfterName(None, 10)).await.unwrap();
         let entry = &entries[0];
         let told = async |card: String| {
             // Nothing is remembered by this one yet.
-            let documents = Documents::new(Arc::clone(store), Counter::default());
+            let documents = DocumentReader::new(Arc::clone(store), Counter::default());
             let cards = Cards(BTreeMap::from([(entry.capability, card)]));
-            let told = documents.tell(&[entry], &cards).await.unwrap();
-            let again = documents.tell(&[entry], &Cards::default()).await.unwrap();
+            let told = documents.load_summaries(&[entry], &cards).await.unwrap();
+            let again = documents.load_summaries(&[entry], &Cards::default()).await.unwrap();
             assert_eq!(told, again, "what was told is remembered");
             told[0].clone().map(|told| told.description.clone())
         };
-        let documents = Documents::new(Arc::clone(store), Counter::default());
+        let documents = DocumentReader::new(Arc::clone(store), Counter::default());
         let opened = documents.open_one(entry).await.unwrap();
-        let card = Documents::card(entry, &opened).unwrap();
+        let card = DocumentReader::build_card(entry, &opened).unwrap();
         // A card that says something else shows who was asked.
         let marked = card.replace("Waters the plants", "As the card has it");
         assert_eq!(told(marked.clone()).await.as_deref(), Some("As the card has it"));

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use a2s::{CapabilityName, Complexity, Digest, Domain, InputField, Permission, Shelf};
+use a2s::{CapabilityName, Complexity, DependencyIndex, Digest, Domain, InputField, Permission};
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
-use super::Facts;
-use crate::store::Entry;
+use super::CapabilityFacts;
+use crate::store::VersionEntry;
 
 /// Cards of another version of the program are not believed: it may read documents otherwise.
-const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+const PROGRAM_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The longest card in bytes; what has more to tell has none.
-const LONGEST: usize = 4 * 1024;
+const MAX_CARD_BYTES: usize = 4 * 1024;
 
 /// What searches tell of a document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Told {
+pub(crate) struct HitSummary {
     pub(crate) description: String,
     pub(crate) domains: Vec<Domain>,
     pub(crate) complexity: Complexity,
@@ -27,8 +27,8 @@ pub(crate) struct Told {
     pub(crate) read_only: bool,
 }
 
-impl Told {
-    pub(super) fn of(facts: &Facts, whole: a2s::Whole) -> Self {
+impl HitSummary {
+    pub(super) fn from_facts(facts: &CapabilityFacts, whole: a2s::ClosureSummary) -> Self {
         Self {
             description: facts.description.clone(),
             domains: facts.domains.clone(),
@@ -46,7 +46,7 @@ impl Told {
 ///
 /// A document that uses others has none: what it needs depends on them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Card {
+pub(crate) struct SummaryCard {
     program: String,
     /// SHA-256 of the bytes.
     text: Digest,
@@ -54,35 +54,42 @@ pub(crate) struct Card {
     digest: Digest,
     name: CapabilityName,
     version: Version,
-    pub(super) told: Arc<Told>,
+    pub(super) told: Arc<HitSummary>,
 }
 
-impl Card {
+impl SummaryCard {
     /// The card of a document that is what was published.
-    pub(super) fn of(text: Digest, entry: &Entry, facts: &Facts) -> Option<Self> {
-        let is_alone = facts.unit.dependencies.is_empty();
+    pub(super) fn from_facts(
+        text: Digest,
+        entry: &VersionEntry,
+        facts: &CapabilityFacts,
+    ) -> Option<Self> {
+        let is_alone = facts.dependency_interface.dependencies.is_empty();
         is_alone.then(|| Self {
-            program: PROGRAM.to_owned(),
+            program: PROGRAM_VERSION.to_owned(),
             text,
             digest: entry.digest,
             name: facts.name.clone(),
             version: facts.version.clone(),
-            told: Arc::new(Told::of(facts, Shelf::default().whole(&facts.unit))),
+            told: Arc::new(HitSummary::from_facts(
+                facts,
+                DependencyIndex::default().summarize_closure(&facts.dependency_interface),
+            )),
         })
     }
 
     /// As the index carries it, unless it is too long.
-    pub(super) fn write(&self) -> Option<String> {
-        serde_json::to_string(self).ok().filter(|card| card.len() <= LONGEST)
+    pub(super) fn to_json(&self) -> Option<String> {
+        serde_json::to_string(self).ok().filter(|card| card.len() <= MAX_CARD_BYTES)
     }
 
     /// Reads one that the index carries.
-    pub(super) fn read(card: &str) -> Option<Self> {
-        serde_json::from_str(card).ok().filter(|card: &Self| card.program == PROGRAM)
+    pub(super) fn from_json(card: &str) -> Option<Self> {
+        serde_json::from_str(card).ok().filter(|card: &Self| card.program == PROGRAM_VERSION)
     }
 
     /// Whether it tells of this text, and of what was published under this entry.
-    pub(super) fn is_of(&self, text: Digest, entry: &Entry) -> bool {
+    pub(super) fn is_valid_for(&self, text: Digest, entry: &VersionEntry) -> bool {
         let Self { program: _, text: of, digest, name, version, told: _ } = self;
         (*of, *digest, name, version) == (text, entry.digest, &entry.name, &entry.version)
     }
@@ -94,15 +101,15 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::store::{CapabilityId, Stats, VersionId};
+    use crate::store::{CapabilityId, RunStats, VersionId};
     use crate::tests::world::document;
 
     #[test]
     fn a_card_is_of_one_text_of_one_version() {
         let source = document("Tool", "1.0.0", "Waters the plants");
         let opened = Document::open(source.as_bytes()).unwrap();
-        let facts = Facts::of(&opened);
-        let entry = Entry {
+        let facts = CapabilityFacts::from_document(&opened);
+        let entry = VersionEntry {
             capability: CapabilityId(1),
             id: VersionId(1),
             name: facts.name.clone(),
@@ -113,24 +120,24 @@ mod tests {
             published_at: Timestamp::UNIX_EPOCH,
             yanked: false,
             deprecated: None,
-            stats: Stats::default(),
+            stats: RunStats::default(),
         };
         let text = Digest::of_bytes(source.as_bytes());
-        let written = Card::of(text, &entry, &facts).unwrap().write().unwrap();
-        let card = Card::read(&written).unwrap();
+        let written = SummaryCard::from_facts(text, &entry, &facts).unwrap().to_json().unwrap();
+        let card = SummaryCard::from_json(&written).unwrap();
         assert_eq!(card.told.description, "Waters the plants");
-        assert!(card.is_of(text, &entry));
+        assert!(card.is_valid_for(text, &entry));
 
-        assert!(!card.is_of(Digest::of_bytes(b"another text"), &entry));
+        assert!(!card.is_valid_for(Digest::of_bytes(b"another text"), &entry));
         for other in [
-            Entry { digest: text, ..entry.clone() },
-            Entry { name: "Other".parse().unwrap(), ..entry.clone() },
-            Entry { version: Version::new(1, 0, 1), ..entry },
+            VersionEntry { digest: text, ..entry.clone() },
+            VersionEntry { name: "Other".parse().unwrap(), ..entry.clone() },
+            VersionEntry { version: Version::new(1, 0, 1), ..entry },
         ] {
-            assert!(!card.is_of(text, &other), "{other:?}");
+            assert!(!card.is_valid_for(text, &other), "{other:?}");
         }
-        let program = format!("\"program\":\"{PROGRAM}\"");
+        let program = format!("\"program\":\"{PROGRAM_VERSION}\"");
         assert!(written.contains(&program));
-        assert_eq!(Card::read(&written.replace(&program, "\"program\":\"0\"")), None);
+        assert_eq!(SummaryCard::from_json(&written.replace(&program, "\"program\":\"0\"")), None);
     }
 }

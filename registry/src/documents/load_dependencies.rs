@@ -3,25 +3,31 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use a2s::{Dependency, Listing, Need, Shelf, Unit, Whole};
+use a2s::{
+    ClosureSummary, Dependency, DependencyIndex, DependencyInterface, MissingDependency,
+    VersionInfo,
+};
 
-use super::Documents;
+use super::DocumentReader;
 use crate::Error;
-use crate::store::Entry;
+use crate::store::VersionEntry;
 
 /// Documents that are looked at for one document; a tree that is larger is refused.
-const MOST_DOCUMENTS: usize = 512;
+const MAX_DOCUMENTS: usize = 512;
 
-impl Documents {
+impl DocumentReader {
     /// All published versions of each dependency, and of everything below, with what the chosen
     /// ones take and need by their own, checked documents.
     ///
     /// # Errors
     /// When the store does not answer, or a document below is damaged.
-    pub(crate) async fn shelve(&self, dependencies: &[Dependency]) -> Result<Shelf, Error> {
-        let mut shelf = Shelf::default();
-        self.fill(&mut shelf, dependencies, MOST_DOCUMENTS).await?;
-        Ok(shelf)
+    pub(crate) async fn load_dependencies(
+        &self,
+        dependencies: &[Dependency],
+    ) -> Result<DependencyIndex, Error> {
+        let mut dependency_index = DependencyIndex::default();
+        self.load_missing(&mut dependency_index, dependencies, MAX_DOCUMENTS).await?;
+        Ok(dependency_index)
     }
 
     /// Brings what is missing on a shelf to say everything about these dependencies, at most so
@@ -29,40 +35,40 @@ impl Documents {
     ///
     /// # Errors
     /// As [`Self::shelve`] does.
-    pub(crate) async fn fill(
+    pub(crate) async fn load_missing(
         &self,
-        shelf: &mut Shelf,
+        shelf: &mut DependencyIndex,
         dependencies: &[Dependency],
         most: usize,
     ) -> Result<(), Error> {
         let mut entries = BTreeMap::new();
         loop {
-            let needs = shelf.needs(dependencies);
+            let needs = shelf.missing_dependencies(dependencies);
             if needs.is_empty() {
                 return Ok(());
             }
             for need in needs {
                 match need {
-                    Need::Versions(name) => {
-                        let found = self.store.versions(&name).await?;
-                        let listings = found.iter().map(Entry::to_listing);
-                        shelf.list(&name, listings);
+                    MissingDependency::Versions(name) => {
+                        let found = self.store.list_versions(&name).await?;
+                        let listings = found.iter().map(VersionEntry::to_version_info);
+                        shelf.add_versions(&name, listings);
                         entries.extend(found.into_iter().map(|entry| (entry.digest, entry)));
                     }
-                    Need::Document(name, Listing { checksum, .. }) => {
+                    MissingDependency::Document(name, VersionInfo { checksum, .. }) => {
                         if shelf.len() >= most {
-                            return Err(Error::TooManyBelow { most });
+                            return Err(Error::TooManyDependencies { most });
                         }
                         if !entries.contains_key(&checksum) {
                             // The versions were listed before.
-                            let found = self.store.versions(&name).await?;
+                            let found = self.store.list_versions(&name).await?;
                             entries.extend(found.into_iter().map(|entry| (entry.digest, entry)));
                         }
                         let entry = entries
                             .get(&checksum)
                             .ok_or_else(|| Error::CapabilityMissing(name.to_string()))?;
                         let facts = self.open_one(entry).await?.facts;
-                        shelf.open(checksum, Arc::clone(&facts.unit));
+                        shelf.add_interface(checksum, Arc::clone(&facts.dependency_interface));
                     }
                 }
             }
@@ -74,11 +80,14 @@ impl Documents {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub(crate) async fn whole(&self, unit: &Unit) -> Result<Whole, Error> {
-        match self.shelve(&unit.dependencies).await {
-            Ok(shelf) => Ok(shelf.whole(unit)),
-            Err(Error::Damaged { .. } | Error::TooManyBelow { .. }) => {
-                Ok(Shelf::default().whole(unit))
+    pub(crate) async fn summarize_closure(
+        &self,
+        unit: &DependencyInterface,
+    ) -> Result<ClosureSummary, Error> {
+        match self.load_dependencies(&unit.dependencies).await {
+            Ok(shelf) => Ok(shelf.summarize_closure(unit)),
+            Err(Error::DocumentDamaged { .. } | Error::TooManyDependencies { .. }) => {
+                Ok(DependencyIndex::default().summarize_closure(unit))
             }
             Err(error) => Err(error),
         }

@@ -12,9 +12,9 @@ use safetensors::{Dtype, SafeTensors};
 use serde::Deserialize;
 
 /// Bounds on a model; larger ones are no sentence transformers for this place.
-const MOST_WIDTH: usize = 4096;
-const MOST_LAYERS: usize = 64;
-const MOST_POSITIONS: usize = 8192;
+const MAX_WIDTH: usize = 4096;
+const MAX_LAYERS: usize = 64;
+const MAX_POSITIONS: usize = 8192;
 
 /// `config.json`.
 #[derive(Debug, Deserialize)]
@@ -42,37 +42,37 @@ fn usual_activation() -> String {
 }
 
 #[derive(Debug)]
-pub(super) struct Bert {
+pub(super) struct BertEncoder {
     words: Array2<f32>,
     /// What a position adds, with what every first sentence adds.
     positions: Array2<f32>,
-    norm: Norm,
-    layers: Vec<Layer>,
+    norm: LayerNorm,
+    layers: Vec<EncoderLayer>,
     heads: usize,
     activation: fn(f32) -> f32,
 }
 
 #[derive(Debug)]
-struct Layer {
-    query: Linear,
-    key: Linear,
-    value: Linear,
-    attended: Linear,
-    attended_norm: Norm,
-    inner: Linear,
-    outer: Linear,
-    norm: Norm,
+struct EncoderLayer {
+    query: LinearLayer,
+    key: LinearLayer,
+    value: LinearLayer,
+    attended: LinearLayer,
+    attended_norm: LayerNorm,
+    inner: LinearLayer,
+    outer: LinearLayer,
+    norm: LayerNorm,
 }
 
 #[derive(Debug)]
-struct Linear {
+struct LinearLayer {
     /// A row for each output.
     weight: Array2<f32>,
     bias: Array1<f32>,
 }
 
 #[derive(Debug)]
-struct Norm {
+struct LayerNorm {
     weight: Array1<f32>,
     bias: Array1<f32>,
     epsilon: f32,
@@ -91,10 +91,10 @@ impl Config {
             return Err("positions that are not `absolute` are not read".to_owned());
         }
         let heads = self.num_attention_heads;
-        let is_bounded = (1..=MOST_WIDTH).contains(&self.hidden_size)
-            && (1..=4 * MOST_WIDTH).contains(&self.intermediate_size)
-            && (1..=MOST_LAYERS).contains(&self.num_hidden_layers)
-            && (3..=MOST_POSITIONS).contains(&self.max_position_embeddings);
+        let is_bounded = (1..=MAX_WIDTH).contains(&self.hidden_size)
+            && (1..=4 * MAX_WIDTH).contains(&self.intermediate_size)
+            && (1..=MAX_LAYERS).contains(&self.num_hidden_layers)
+            && (3..=MAX_POSITIONS).contains(&self.max_position_embeddings);
         if !is_bounded || heads == 0 || !self.hidden_size.is_multiple_of(heads) {
             return Err("its sizes are out of bounds".to_owned());
         }
@@ -124,7 +124,7 @@ impl Config {
     }
 }
 
-impl Bert {
+impl BertEncoder {
     /// Takes the weights out of `model.safetensors`.
     ///
     /// # Errors
@@ -135,7 +135,7 @@ impl Bert {
             Ok(_) => "",
             Err(_) => "bert.",
         };
-        let source = Source { weights, prefix, epsilon: config.layer_norm_eps };
+        let source = TensorSource { weights, prefix, epsilon: config.layer_norm_eps };
         let (width, inner) = (config.hidden_size, config.intermediate_size);
         let table = |name: &str, rows: usize| source.matrix(name, rows, width);
         let words = table("embeddings.word_embeddings.weight", config.vocab_size)?;
@@ -145,7 +145,7 @@ impl Bert {
         positions += &kinds;
         let layer = |number: usize| {
             let at = |part: &str| format!("encoder.layer.{number}.{part}");
-            Ok(Layer {
+            Ok(EncoderLayer {
                 query: source.linear(&at("attention.self.query"), width, width)?,
                 key: source.linear(&at("attention.self.key"), width, width)?,
                 value: source.linear(&at("attention.self.value"), width, width)?,
@@ -197,7 +197,7 @@ impl Bert {
     }
 }
 
-impl Layer {
+impl EncoderLayer {
     fn forward(
         &self,
         x: Array2<f32>,
@@ -254,13 +254,13 @@ fn softmax(scores: &mut Array2<f32>) {
     }
 }
 
-impl Linear {
+impl LinearLayer {
     fn apply(&self, x: &Array2<f32>) -> Array2<f32> {
         x.dot(&self.weight.t()) + &self.bias
     }
 }
 
-impl Norm {
+impl LayerNorm {
     fn apply(&self, x: &mut Array2<f32>) {
         let width = x.ncols() as f32;
         for mut row in x.rows_mut() {
@@ -275,13 +275,13 @@ impl Norm {
 }
 
 /// Tensors by name, checked for their size.
-struct Source<'w> {
+struct TensorSource<'w> {
     weights: &'w SafeTensors<'w>,
     prefix: &'static str,
     epsilon: f32,
 }
 
-impl Source<'_> {
+impl TensorSource<'_> {
     fn read(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, String> {
         let name = format!("{}{name}", self.prefix);
         let tensor = self.weights.tensor(&name).map_err(|_| format!("`{name}` is missing"))?;
@@ -320,15 +320,15 @@ impl Source<'_> {
         Ok(table.index_axis(Axis(0), 0).to_owned())
     }
 
-    fn linear(&self, name: &str, outputs: usize, inputs: usize) -> Result<Linear, String> {
-        Ok(Linear {
+    fn linear(&self, name: &str, outputs: usize, inputs: usize) -> Result<LinearLayer, String> {
+        Ok(LinearLayer {
             weight: self.matrix(&format!("{name}.weight"), outputs, inputs)?,
             bias: self.vector(&format!("{name}.bias"), outputs)?,
         })
     }
 
-    fn norm(&self, name: &str, width: usize) -> Result<Norm, String> {
-        Ok(Norm {
+    fn norm(&self, name: &str, width: usize) -> Result<LayerNorm, String> {
+        Ok(LayerNorm {
             weight: self.vector(&format!("{name}.weight"), width)?,
             bias: self.vector(&format!("{name}.bias"), width)?,
             epsilon: self.epsilon,

@@ -10,22 +10,22 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use super::{Embedding, to_unit};
 
 /// The longest vector that is taken.
-pub(super) const MOST_DIMENSIONS: usize = 8192;
+pub(super) const MAX_DIMENSIONS: usize = 8192;
 
 /// `{"data": [{"index": 0, "embedding": …}, …]}`; the rest is of no use here.
 #[derive(Deserialize)]
-struct Answer {
-    data: Vec<Item>,
+struct EmbeddingsResponse {
+    data: Vec<EmbeddingItem>,
 }
 
 #[derive(Deserialize)]
-struct Item {
+struct EmbeddingItem {
     index: Option<usize>,
-    embedding: Numbers,
+    embedding: VectorNumbers,
 }
 
 /// A list of numbers, or one text with little-endian floats of four bytes in Base64.
-struct Numbers(Vec<f32>);
+struct VectorNumbers(Vec<f32>);
 
 /// Vectors of length one, in the order of the texts, and how long each is. `None` stands for one
 /// that has no direction.
@@ -33,12 +33,12 @@ struct Numbers(Vec<f32>);
 /// # Errors
 /// When it is not an answer to `count` texts, a number is none, or a vector is not as long as the
 /// others or as `expected`.
-pub(super) fn read(
+pub(super) fn parse_response(
     answer: &[u8],
     count: usize,
     expected: Option<usize>,
 ) -> Result<(Vec<Embedding>, usize), String> {
-    let answer: Answer =
+    let answer: EmbeddingsResponse =
         serde_json::from_slice(answer).map_err(|error| format!("it cannot be read: {error}"))?;
     if answer.data.len() != count {
         return Err(format!("{count} vectors were asked for, {} came", answer.data.len()));
@@ -56,7 +56,7 @@ pub(super) fn read(
     let mut vectors = Vec::with_capacity(count);
     for vector in ordered.into_iter().flatten() {
         let length = *dimensions.get_or_insert(vector.len());
-        if vector.len() != length || !(1..=MOST_DIMENSIONS).contains(&length) {
+        if vector.len() != length || !(1..=MAX_DIMENSIONS).contains(&length) {
             let found = vector.len();
             return Err(format!("a vector has {found} numbers, {length} were expected"));
         }
@@ -68,7 +68,7 @@ pub(super) fn read(
     Ok((vectors, dimensions.unwrap_or_default()))
 }
 
-impl<'de> Deserialize<'de> for Numbers {
+impl<'de> Deserialize<'de> for VectorNumbers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(NumbersVisitor)
     }
@@ -77,30 +77,30 @@ impl<'de> Deserialize<'de> for Numbers {
 struct NumbersVisitor;
 
 impl<'de> Visitor<'de> for NumbersVisitor {
-    type Value = Numbers;
+    type Value = VectorNumbers;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of numbers, or Base64")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Numbers, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<VectorNumbers, A::Error> {
         let mut numbers = Vec::new();
         while let Some(number) = sequence.next_element::<f32>()? {
-            if numbers.len() == MOST_DIMENSIONS {
+            if numbers.len() == MAX_DIMENSIONS {
                 return Err(de::Error::invalid_length(numbers.len() + 1, &self));
             }
             numbers.push(number);
         }
-        Ok(Numbers(numbers))
+        Ok(VectorNumbers(numbers))
     }
 
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Numbers, E> {
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<VectorNumbers, E> {
         let bytes = STANDARD.decode(text).map_err(E::custom)?;
         let (floats, rest) = bytes.as_chunks::<4>();
-        if !rest.is_empty() || floats.len() > MOST_DIMENSIONS {
+        if !rest.is_empty() || floats.len() > MAX_DIMENSIONS {
             return Err(E::invalid_length(bytes.len(), &self));
         }
-        Ok(Numbers(floats.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()))
+        Ok(VectorNumbers(floats.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()))
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     fn read_json(answer: &Value, count: usize) -> Result<(Vec<Embedding>, usize), String> {
-        read(answer.to_string().as_bytes(), count, None)
+        parse_response(answer.to_string().as_bytes(), count, None)
     }
 
     #[test]
@@ -152,9 +152,9 @@ mod tests {
             ),
             (r#"{"data": [{"embedding": [1e39, 1]}]}"#.to_owned(), "out of range"),
             (r#"{"data": [{"embedding": [1e999]}]}"#.to_owned(), "out of range"),
-            (one(json!({"embedding": vec![0; MOST_DIMENSIONS + 1]})), "invalid length"),
+            (one(json!({"embedding": vec![0; MAX_DIMENSIONS + 1]})), "invalid length"),
         ] {
-            let refused = read(answer.as_bytes(), 1, Some(2)).unwrap_err();
+            let refused = parse_response(answer.as_bytes(), 1, Some(2)).unwrap_err();
             assert!(refused.contains(told), "{answer:.80}: {refused}");
         }
         let twice =
@@ -167,7 +167,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_comes_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = read(&bytes, 3, Some(4));
+            let _ = parse_response(&bytes, 3, Some(4));
         }
 
         #[test]

@@ -12,17 +12,17 @@ use reqwest::{StatusCode, Url, redirect, retry};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::embeddings_response::{self, MOST_DIMENSIONS};
-use super::{EmbedDeadline, Embedding, Error, PromptPrefixes, Purpose, RULES, short_digest};
+use super::embeddings_response::{self, MAX_DIMENSIONS};
+use super::{EmbedDeadline, EmbedPurpose, Embedding, Error, PromptPrefixes, RULES, short_digest};
 
 /// Texts of one request, and their bytes together.
-const MOST_TEXTS: usize = 64;
-const MOST_BYTES: usize = 128 * 1024;
+const MAX_TEXTS: usize = 64;
+const MAX_REQUEST_BYTES: usize = 128 * 1024;
 /// Bytes of a text that count; and of one that was refused as it is, perhaps for its length.
-const LONGEST_TEXT: usize = 8 * 1024;
-const SHORTENED_TEXT: usize = 1024;
+const MAX_TEXT_BYTES: usize = 8 * 1024;
+const SHORTENED_TEXT_BYTES: usize = 1024;
 /// The largest answer: so many vectors as JSON.
-const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a request may take when nobody waits for it.
@@ -30,12 +30,12 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// How often a request is made when nobody waits for it.
 const ATTEMPTS: u32 = 4;
 /// The pause behind the first attempt; each further one is twice as long.
-const PAUSE: Duration = Duration::from_millis(250);
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause that an endpoint can ask for.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// After so many failures in a row nobody who waits asks again for so long.
-const FAILURES_BEFORE_REST: u32 = 3;
-const REST: Duration = Duration::from_secs(5);
+const FAILURES_BEFORE_COOLDOWN: u32 = 3;
+const COOLDOWN: Duration = Duration::from_secs(5);
 
 /// How an endpoint is asked.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ pub struct EndpointConfig {
     /// The length of vectors to ask for; without it the model decides.
     pub dimensions: Option<usize>,
     /// How numbers are to be written.
-    pub encoding: Encoding,
+    pub encoding: VectorEncoding,
     /// What comes before texts.
     pub prefixes: PromptPrefixes,
 }
@@ -57,7 +57,7 @@ pub struct EndpointConfig {
 /// How an endpoint writes numbers. Both are read, whatever was asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Encoding {
+pub enum VectorEncoding {
     /// As JSON numbers: every endpoint can.
     #[default]
     Float,
@@ -67,12 +67,12 @@ pub enum Encoding {
 
 /// An endpoint that can be asked. Copies share it.
 #[derive(Debug, Clone)]
-pub struct Endpoint {
-    shared: Arc<Shared>,
+pub struct EmbeddingEndpoint {
+    client: Arc<EndpointClient>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct EndpointClient {
     http: reqwest::Client,
     url: Url,
     headers: HeaderMap,
@@ -80,36 +80,36 @@ struct Shared {
     id: String,
     /// Known from the configuration, or since the first answer.
     dimensions: OnceLock<usize>,
-    health: Mutex<Health>,
+    health: Mutex<EndpointHealth>,
 }
 
 /// How the endpoint did lately.
 #[derive(Debug, Default)]
-struct Health {
+struct EndpointHealth {
     failures: u32,
-    rests_until: Option<Instant>,
+    cooldown_until: Option<Instant>,
 }
 
 #[derive(Serialize)]
-struct Request<'r> {
+struct EmbeddingsRequest<'r> {
     model: &'r str,
     input: &'r [&'r str],
-    encoding_format: Encoding,
+    encoding_format: VectorEncoding,
     #[serde(skip_serializing_if = "Option::is_none")]
     dimensions: Option<usize>,
 }
 
 /// Why one request came to nothing.
-enum Failure {
+enum EmbedRequestError {
     /// The endpoint may do it later, at best after this pause.
-    Later(String, Option<Duration>),
+    Retryable(String, Option<Duration>),
     /// It does not take these texts.
-    Texts(String),
+    TextsRejected(String),
     /// It does not take any texts as they are sent.
-    Never(String),
+    Permanent(String),
 }
 
-impl Endpoint {
+impl EmbeddingEndpoint {
     pub(super) fn new(config: EndpointConfig) -> Result<Self, Error> {
         let unusable = |why: &str| Error::Unusable(format!("the embeddings endpoint: {why}"));
         let base = &config.base;
@@ -122,14 +122,14 @@ impl Endpoint {
         if config.model.is_empty() {
             return Err(unusable("it needs the name of a model"));
         }
-        if config.dimensions.is_some_and(|length| !(1..=MOST_DIMENSIONS).contains(&length)) {
-            return Err(unusable(&format!("vectors have 1 to {MOST_DIMENSIONS} dimensions")));
+        if config.dimensions.is_some_and(|length| !(1..=MAX_DIMENSIONS).contains(&length)) {
+            return Err(unusable(&format!("vectors have 1 to {MAX_DIMENSIONS} dimensions")));
         }
         let mut url = base.clone();
         url.set_path(&format!("{}/embeddings", base.path().trim_end_matches('/')));
         let mut headers = HeaderMap::new();
         if let Some(key) = &config.key {
-            let mut value = HeaderValue::try_from(format!("Bearer {}", key.reveal()))
+            let mut value = HeaderValue::try_from(format!("Bearer {}", key.expose_secret()))
                 .map_err(|_| unusable("its key fits into no header"))?;
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
@@ -143,7 +143,7 @@ impl Endpoint {
             .user_agent(concat!("a2s-registry/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| unusable(&error.to_string()))?;
-        let made_of =
+        let id_source =
             format!("{url} {:?} {:?} {:?}", config.model, config.dimensions, config.prefixes);
         let model: String = config
             .model
@@ -151,54 +151,55 @@ impl Endpoint {
             .filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c))
             .take(48)
             .collect();
-        let id = format!("endpoint-{model}-{}-{RULES}", short_digest(&made_of));
+        let id = format!("endpoint-{model}-{}-{RULES}", short_digest(&id_source));
         let dimensions = OnceLock::new();
         if let Some(configured) = config.dimensions {
             dimensions.get_or_init(|| configured);
         }
         let health = Mutex::default();
-        let shared = Shared { http, url, headers, config, id, dimensions, health };
-        Ok(Self { shared: Arc::new(shared) })
+        let shared = EndpointClient { http, url, headers, config, id, dimensions, health };
+        Ok(Self { client: Arc::new(shared) })
     }
 
     pub(super) fn id(&self) -> &str {
-        &self.shared.id
+        &self.client.id
     }
 
     pub(super) async fn dimensions(&self) -> Result<usize, Error> {
-        if let Some(known) = self.shared.dimensions.get() {
+        if let Some(known) = self.client.dimensions.get() {
             return Ok(*known);
         }
-        self.embed(vec!["dimensions".to_owned()], Purpose::Document, EmbedDeadline::Long).await?;
+        self.embed(vec!["dimensions".to_owned()], EmbedPurpose::Document, EmbedDeadline::Long)
+            .await?;
         let unknown = || Error::Unavailable("the embeddings endpoint gave no vector".to_owned());
-        self.shared.dimensions.get().copied().ok_or_else(unknown)
+        self.client.dimensions.get().copied().ok_or_else(unknown)
     }
 
     pub(super) async fn embed(
         &self,
         texts: Vec<String>,
-        purpose: Purpose,
+        purpose: EmbedPurpose,
         patience: EmbedDeadline,
     ) -> Result<Vec<Embedding>, Error> {
-        let before = self.shared.config.prefixes.before(purpose);
+        let before = self.client.config.prefixes.prefix_for(purpose);
         let count = texts.len();
         // Services refuse empty texts, and those mean nothing anyway.
         let texts = texts.iter().map(|text| text.trim()).enumerate();
         let (places, texts): (Vec<_>, Vec<_>) = texts
             .filter(|(_, text)| !text.is_empty())
-            .map(|(place, text)| (place, format!("{before}{}", cut(text, LONGEST_TEXT))))
+            .map(|(place, text)| (place, format!("{before}{}", truncate(text, MAX_TEXT_BYTES))))
             .unzip();
         let mut vectors = vec![None; count];
         let mut from = 0;
         while from < texts.len() {
             let mut bytes = 0;
-            let fits = texts[from..].iter().take(MOST_TEXTS).take_while(|text| {
+            let fits = texts[from..].iter().take(MAX_TEXTS).take_while(|text| {
                 bytes += text.len();
-                bytes <= MOST_BYTES
+                bytes <= MAX_REQUEST_BYTES
             });
             let to = from + fits.count().max(1);
             let batch: Vec<_> = texts[from..to].iter().map(String::as_str).collect();
-            let found = self.shared.embed_batch(&batch, patience).await?;
+            let found = self.client.embed_batch(&batch, patience).await?;
             for (place, vector) in places[from..to].iter().zip(found) {
                 vectors[*place] = vector;
             }
@@ -208,7 +209,7 @@ impl Endpoint {
     }
 }
 
-impl Shared {
+impl EndpointClient {
     /// The vectors of one batch. When the endpoint does not take it, halves of it are tried, so that
     /// one text that is too long for the model costs no other its vector.
     async fn embed_batch(
@@ -216,13 +217,16 @@ impl Shared {
         texts: &[&str],
         patience: EmbedDeadline,
     ) -> Result<Vec<Embedding>, Error> {
-        match self.try_often(texts, patience).await {
+        match self.embed_with_retries(texts, patience).await {
             Ok(vectors) => Ok(vectors),
-            Err(Failure::Later(why, _) | Failure::Never(why)) => Err(unavailable(&why)),
-            Err(Failure::Texts(why)) => match texts {
+            Err(EmbedRequestError::Retryable(why, _) | EmbedRequestError::Permanent(why)) => {
+                Err(unavailable(&why))
+            }
+            Err(EmbedRequestError::TextsRejected(why)) => match texts {
                 [] => Ok(Vec::new()),
-                [text] if text.len() > SHORTENED_TEXT => {
-                    Box::pin(self.embed_batch(&[cut(text, SHORTENED_TEXT)], patience)).await
+                [text] if text.len() > SHORTENED_TEXT_BYTES => {
+                    Box::pin(self.embed_batch(&[truncate(text, SHORTENED_TEXT_BYTES)], patience))
+                        .await
                 }
                 // It never gave a vector: then it is not the text.
                 [_] if self.dimensions.get().is_none() => Err(unavailable(&why)),
@@ -243,15 +247,15 @@ impl Shared {
         }
     }
 
-    async fn try_often(
+    async fn embed_with_retries(
         &self,
         texts: &[&str],
         patience: EmbedDeadline,
-    ) -> Result<Vec<Embedding>, Failure> {
+    ) -> Result<Vec<Embedding>, EmbedRequestError> {
         let (attempts, timeout) = match patience {
             EmbedDeadline::Short(timeout) => {
-                if let Some(why) = self.rest() {
-                    return Err(Failure::Later(why, None));
+                if let Some(why) = self.cooldown_reason() {
+                    return Err(EmbedRequestError::Retryable(why, None));
                 }
                 (1, timeout)
             }
@@ -259,12 +263,12 @@ impl Shared {
         };
         let mut attempt = 1;
         loop {
-            let result = self.ask(texts, timeout).await;
-            self.note(&result);
+            let result = self.send_request(texts, timeout).await;
+            self.note_result(&result);
             match result {
-                Err(Failure::Later(why, asked_for)) if attempt < attempts => {
-                    let usual = PAUSE * 2_u32.pow(attempt - 1);
-                    let pause = asked_for.unwrap_or(usual).clamp(usual, LONGEST_PAUSE);
+                Err(EmbedRequestError::Retryable(why, asked_for)) if attempt < attempts => {
+                    let usual = FIRST_PAUSE * 2_u32.pow(attempt - 1);
+                    let pause = asked_for.unwrap_or(usual).clamp(usual, MAX_PAUSE);
                     tracing::debug!(why, ?pause, "the embeddings endpoint is asked again");
                     tokio::time::sleep(pause).await;
                     attempt += 1;
@@ -275,8 +279,12 @@ impl Shared {
     }
 
     /// One request and its answer.
-    async fn ask(&self, texts: &[&str], timeout: Duration) -> Result<Vec<Embedding>, Failure> {
-        let body = Request {
+    async fn send_request(
+        &self,
+        texts: &[&str],
+        timeout: Duration,
+    ) -> Result<Vec<Embedding>, EmbedRequestError> {
+        let body = EmbeddingsRequest {
             model: &self.config.model,
             input: texts,
             encoding_format: self.config.encoding,
@@ -286,7 +294,7 @@ impl Shared {
             // Its sources tell more, and none of them repeats a header.
             let error = error.without_url();
             let cause = std::error::Error::source(&error).map(ToString::to_string);
-            Failure::Later(format!("{error}: {}", cause.unwrap_or_default()), None)
+            EmbedRequestError::Retryable(format!("{error}: {}", cause.unwrap_or_default()), None)
         };
         let request =
             self.http.post(self.url.clone()).headers(self.headers.clone()).timeout(timeout);
@@ -296,24 +304,29 @@ impl Shared {
             // What it says may repeat a text or a key: the status has to do.
             let why = format!("it answered {status}");
             return Err(match status.as_u16() {
-                408 | 425 | 429 | 500..=599 => Failure::Later(why, asked_pause(response.headers())),
-                400 | 413 | 422 => Failure::Texts(why),
-                _ => Failure::Never(why),
+                408 | 425 | 429 | 500..=599 => {
+                    EmbedRequestError::Retryable(why, requested_pause(response.headers()))
+                }
+                400 | 413 | 422 => EmbedRequestError::TextsRejected(why),
+                _ => EmbedRequestError::Permanent(why),
             });
         }
         let mut answer = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(later)? {
-            if answer.len() + chunk.len() > LARGEST_ANSWER {
-                return Err(Failure::Never(format!(
-                    "its answer is larger than {LARGEST_ANSWER} bytes"
+            if answer.len() + chunk.len() > MAX_RESPONSE_BYTES {
+                return Err(EmbedRequestError::Permanent(format!(
+                    "its answer is larger than {MAX_RESPONSE_BYTES} bytes"
                 )));
             }
             answer.extend_from_slice(&chunk);
         }
         let known = self.dimensions.get().copied();
-        let (vectors, length) =
-            embeddings_response::read(&answer, texts.len(), known).map_err(|why| {
-                Failure::Later(format!("its answer is no list of vectors: {why}"), None)
+        let (vectors, length) = embeddings_response::parse_response(&answer, texts.len(), known)
+            .map_err(|why| {
+                EmbedRequestError::Retryable(
+                    format!("its answer is no list of vectors: {why}"),
+                    None,
+                )
             })?;
         if vectors.iter().any(Option::is_some) {
             self.dimensions.get_or_init(|| length);
@@ -322,22 +335,22 @@ impl Shared {
     }
 
     /// Why the endpoint is left alone for now, when it is.
-    fn rest(&self) -> Option<String> {
+    fn cooldown_reason(&self) -> Option<String> {
         let health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
-        health.rests_until.filter(|until| Instant::now() < *until).map(|_| {
+        health.cooldown_until.filter(|until| Instant::now() < *until).map(|_| {
             "it is left alone for a few seconds, because it failed again and again".to_owned()
         })
     }
 
-    fn note(&self, result: &Result<Vec<Embedding>, Failure>) {
+    fn note_result(&self, result: &Result<Vec<Embedding>, EmbedRequestError>) {
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         match result {
             // It answers, even when it says no to a text.
-            Ok(_) | Err(Failure::Texts(_)) => *health = Health::default(),
-            Err(Failure::Later(..) | Failure::Never(_)) => {
+            Ok(_) | Err(EmbedRequestError::TextsRejected(_)) => *health = EndpointHealth::default(),
+            Err(EmbedRequestError::Retryable(..) | EmbedRequestError::Permanent(_)) => {
                 health.failures = health.failures.saturating_add(1);
-                if health.failures >= FAILURES_BEFORE_REST {
-                    health.rests_until = Some(Instant::now() + REST);
+                if health.failures >= FAILURES_BEFORE_COOLDOWN {
+                    health.cooldown_until = Some(Instant::now() + COOLDOWN);
                 }
             }
         }
@@ -349,13 +362,13 @@ fn unavailable(why: &str) -> Error {
 }
 
 /// The beginning of a text, in whole characters.
-fn cut(text: &str, most: usize) -> &str {
+fn truncate(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
 }
 
 /// `Retry-After` (RFC 9110, section 10.2.3): seconds, or a date. That is compared with the `Date` of
 /// the answer itself, so that no two clocks have to agree.
-fn asked_pause(headers: &HeaderMap) -> Option<Duration> {
+fn requested_pause(headers: &HeaderMap) -> Option<Duration> {
     let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
     let wanted = text(RETRY_AFTER)?;
     if let Ok(seconds) = wanted.parse() {
@@ -389,7 +402,7 @@ mod tests {
             for (name, value) in [(RETRY_AFTER, wanted), (DATE, date)] {
                 headers.extend(value.map(|value| (name, HeaderValue::from_static(value))));
             }
-            assert_eq!(asked_pause(&headers), pause.map(Duration::from_secs), "{headers:?}");
+            assert_eq!(requested_pause(&headers), pause.map(Duration::from_secs), "{headers:?}");
         }
     }
 }

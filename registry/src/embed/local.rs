@@ -14,39 +14,40 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
-use super::bert::{Bert, Config};
-use super::vocabulary::Pieces;
+use super::bert::{BertEncoder, Config};
+use super::vocabulary::ModelVocabulary;
 use super::{
-    Embedding, Error, PromptPrefixes, Purpose, RULES, short_digest, to_unit, wordpiece_tokenizer,
+    EmbedPurpose, Embedding, Error, PromptPrefixes, RULES, short_digest, to_unit,
+    wordpiece_tokenizer,
 };
 
 /// The largest file of weights, and of any other file.
-const LARGEST_WEIGHTS: u64 = 2 * 1024 * 1024 * 1024;
-const LARGEST_FILE: u64 = 64 * 1024 * 1024;
+const MAX_WEIGHTS_BYTES: u64 = 2 * 1024 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 /// Pieces of a text that count when the folder does not say, and at most.
-const USUAL_PIECES: usize = 512;
+const DEFAULT_PIECES: usize = 512;
 /// Positions that go through the model together.
-const POSITIONS: usize = 2048;
+const BATCH_POSITIONS: usize = 2048;
 /// How many calls compute at once. Queries have turns of their own, so that none waits for an index
 /// that is being built.
 const DOCUMENT_WORKERS: usize = 1;
 const QUERY_WORKERS: usize = 2;
 /// Processors that a call about documents uses, at most; one about a query uses one.
-const MOST_THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 
 /// A model in a folder. Copies share it.
 #[derive(Clone)]
-pub struct Local {
-    model: Arc<Model>,
+pub struct LocalModel {
+    model: Arc<LoadedModel>,
     documents: Arc<Semaphore>,
     queries: Arc<Semaphore>,
     id: Arc<str>,
 }
 
-struct Model {
-    bert: Bert,
-    pieces: Pieces,
-    pooling: Pooling,
+struct LoadedModel {
+    bert: BertEncoder,
+    pieces: ModelVocabulary,
+    pooling: PoolingMode,
     prefixes: PromptPrefixes,
     /// Positions of a text that count.
     positions: usize,
@@ -54,7 +55,7 @@ struct Model {
 
 /// How the positions of a text become one vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pooling {
+enum PoolingMode {
     /// Their mean.
     Mean,
     /// The first one.
@@ -63,7 +64,7 @@ enum Pooling {
 
 /// One of `modules.json`.
 #[derive(Deserialize)]
-struct Module {
+struct ModelModule {
     #[serde(rename = "type")]
     kind: String,
     path: String,
@@ -83,18 +84,18 @@ struct PoolingFile {
 
 /// `sentence_bert_config.json`.
 #[derive(Default, Deserialize)]
-struct Sentences {
+struct SentenceBertConfig {
     max_seq_length: Option<usize>,
 }
 
 /// `config_sentence_transformers.json`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Prompts {
+struct PromptConfig {
     prompts: std::collections::BTreeMap<String, String>,
 }
 
-impl Local {
+impl LocalModel {
     /// Reads the whole model.
     pub(super) fn open(folder: &Path, prefixes: PromptPrefixes) -> Result<Self, Error> {
         let unusable = |why: String| {
@@ -106,22 +107,23 @@ impl Local {
     fn load(folder: &Path, given: PromptPrefixes) -> Result<Self, String> {
         let (inner, pooling_folder) = find_modules(folder)?;
         let in_model = |name: &str| folder.join(&inner).join(name);
-        let config_bytes = read(&in_model("config.json"), LARGEST_FILE)?;
+        let config_bytes = read(&in_model("config.json"), MAX_FILE_BYTES)?;
         let config: Config = parse("config.json", &config_bytes)?;
         config.check()?;
-        let tokenizer = read(&in_model("tokenizer.json"), LARGEST_FILE)?;
-        let pieces = Pieces::parse(&tokenizer).map_err(|why| format!("tokenizer.json: {why}"))?;
+        let tokenizer = read(&in_model("tokenizer.json"), MAX_FILE_BYTES)?;
+        let pieces =
+            ModelVocabulary::parse(&tokenizer).map_err(|why| format!("tokenizer.json: {why}"))?;
         if pieces.size() > config.vocabulary() {
             return Err("tokenizer.json has pieces that the model does not know".to_owned());
         }
         let pooling = match pooling_folder {
             Some(path) => read_pooling(&folder.join(path).join("config.json"))?,
-            None => Pooling::Mean,
+            None => PoolingMode::Mean,
         };
-        let sentences: Sentences = read_optional(&in_model("sentence_bert_config.json"))?;
-        let most = sentences.max_seq_length.unwrap_or(USUAL_PIECES).min(USUAL_PIECES);
+        let sentences: SentenceBertConfig = read_optional(&in_model("sentence_bert_config.json"))?;
+        let most = sentences.max_seq_length.unwrap_or(DEFAULT_PIECES).min(DEFAULT_PIECES);
         let positions = most.clamp(3, config.positions());
-        let file: Prompts = read_optional(&folder.join("config_sentence_transformers.json"))?;
+        let file: PromptConfig = read_optional(&folder.join("config_sentence_transformers.json"))?;
         let prompt = |names: &[&str]| {
             let found = names.iter().find_map(|name| file.prompts.get(*name));
             found.filter(|prompt| !prompt.is_empty()).cloned()
@@ -130,17 +132,17 @@ impl Local {
             query: given.query.or_else(|| prompt(&["query"])),
             document: given.document.or_else(|| prompt(&["document", "passage"])),
         };
-        let weights = read(&in_model("model.safetensors"), LARGEST_WEIGHTS)?;
+        let weights = read(&in_model("model.safetensors"), MAX_WEIGHTS_BYTES)?;
         let tensors = SafeTensors::deserialize(&weights)
             .map_err(|error| format!("model.safetensors: {error}"))?;
-        let bert =
-            Bert::load(&config, &tensors).map_err(|why| format!("model.safetensors: {why}"))?;
+        let bert = BertEncoder::load(&config, &tensors)
+            .map_err(|why| format!("model.safetensors: {why}"))?;
         // Everything that changes a vector is in its name.
         let files = [&config_bytes, &tokenizer, &weights].map(|file| Digest::of_bytes(file));
-        let made_of = format!("{files:?} {pooling:?} {positions} {prefixes:?}");
-        let id = format!("local-{}-{}-{RULES}", bert.width(), short_digest(&made_of));
-        let model = Model { bert, pieces, pooling, prefixes, positions };
-        let probe = model.embed(&["A text to try".to_owned()], Purpose::Document, 1);
+        let id_source = format!("{files:?} {pooling:?} {positions} {prefixes:?}");
+        let id = format!("local-{}-{}-{RULES}", bert.width(), short_digest(&id_source));
+        let model = LoadedModel { bert, pieces, pooling, prefixes, positions };
+        let probe = model.embed(&["A text to try".to_owned()], EmbedPurpose::Document, 1);
         if probe.iter().any(Option::is_none) {
             return Err("its vectors have no direction".to_owned());
         }
@@ -163,12 +165,12 @@ impl Local {
     pub(super) async fn embed(
         &self,
         texts: Vec<String>,
-        purpose: Purpose,
+        purpose: EmbedPurpose,
     ) -> Result<Vec<Embedding>, Error> {
         let ended = || Error::Unavailable("the embedding model has ended badly".to_owned());
         let workers = match purpose {
-            Purpose::Document => &self.documents,
-            Purpose::Query => &self.queries,
+            EmbedPurpose::Document => &self.documents,
+            EmbedPurpose::Query => &self.queries,
         };
         let worker = Arc::clone(workers).acquire_owned().await.map_err(|_| ended())?;
         let model = Arc::clone(&self.model);
@@ -176,8 +178,8 @@ impl Local {
             let _worker = worker;
             let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
             let threads = match purpose {
-                Purpose::Document => processors.min(MOST_THREADS),
-                Purpose::Query => 1,
+                EmbedPurpose::Document => processors.min(MAX_THREADS),
+                EmbedPurpose::Query => 1,
             };
             model.embed(&texts, purpose, threads)
         })
@@ -186,17 +188,17 @@ impl Local {
     }
 }
 
-impl Model {
+impl LoadedModel {
     /// The vectors of texts, in their order, made by so many threads.
-    fn embed(&self, texts: &[String], purpose: Purpose, threads: usize) -> Vec<Embedding> {
-        let cut: Vec<_> = texts.iter().map(|text| self.cut(text, purpose)).collect();
+    fn embed(&self, texts: &[String], purpose: EmbedPurpose, threads: usize) -> Vec<Embedding> {
+        let cut: Vec<_> = texts.iter().map(|text| self.tokenize(text, purpose)).collect();
         let part = cut.len().div_ceil(threads).max(1);
         std::thread::scope(|scope| {
             let mut parts = cut.chunks(part);
             let first = parts.next().unwrap_or_default();
             let others: Vec<_> =
-                parts.map(|part| scope.spawn(move || self.embed_cut(part))).collect();
-            let mut vectors = self.embed_cut(first);
+                parts.map(|part| scope.spawn(move || self.embed_tokenized(part))).collect();
+            let mut vectors = self.embed_tokenized(first);
             for other in others {
                 vectors.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
             }
@@ -204,14 +206,14 @@ impl Model {
         })
     }
 
-    fn embed_cut(&self, texts: &[Vec<u32>]) -> Vec<Embedding> {
+    fn embed_tokenized(&self, texts: &[Vec<u32>]) -> Vec<Embedding> {
         let mut vectors = Vec::with_capacity(texts.len());
         let mut rest = texts;
         while !rest.is_empty() {
             let mut positions = 0;
             let fits = rest.iter().take_while(|text| {
                 positions += text.len();
-                positions <= POSITIONS
+                positions <= BATCH_POSITIONS
             });
             let (batch, behind) = rest.split_at(fits.count().max(1));
             vectors.extend(self.embed_batch(batch));
@@ -221,11 +223,11 @@ impl Model {
     }
 
     /// The pieces of a text between the two marks; none when it has none.
-    fn cut(&self, text: &str, purpose: Purpose) -> Vec<u32> {
+    fn tokenize(&self, text: &str, purpose: EmbedPurpose) -> Vec<u32> {
         if text.trim().is_empty() {
             return Vec::new();
         }
-        let text = format!("{}{text}", self.prefixes.before(purpose));
+        let text = format!("{}{text}", self.prefixes.prefix_for(purpose));
         let mut pieces = vec![self.pieces.first];
         wordpiece_tokenizer::visit_pieces(&self.pieces, &text, self.positions - 2, |piece| {
             pieces.push(piece.unwrap_or(self.pieces.unknown));
@@ -239,8 +241,8 @@ impl Model {
         let to_vector = |range: std::ops::Range<usize>| {
             let rows = rows.slice_axis(Axis(0), Slice::from(range));
             let pooled = match self.pooling {
-                Pooling::Mean => rows.mean_axis(Axis(0))?,
-                Pooling::First => rows.outer_iter().next()?.to_owned(),
+                PoolingMode::Mean => rows.mean_axis(Axis(0))?,
+                PoolingMode::First => rows.outer_iter().next()?.to_owned(),
             };
             to_unit(pooled.to_vec())
         };
@@ -248,7 +250,7 @@ impl Model {
     }
 }
 
-impl fmt::Debug for Local {
+impl fmt::Debug for LocalModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Local").field("id", &self.id).finish_non_exhaustive()
     }
@@ -260,7 +262,7 @@ fn find_modules(folder: &Path) -> Result<(String, Option<String>), String> {
     if !path.exists() {
         return Ok((String::new(), None));
     }
-    let modules: Vec<Module> = parse("modules.json", &read(&path, LARGEST_FILE)?)?;
+    let modules: Vec<ModelModule> = parse("modules.json", &read(&path, MAX_FILE_BYTES)?)?;
     let (mut model, mut pooling) = (None, None);
     for module in modules {
         let is_below = Path::new(&module.path)
@@ -280,15 +282,15 @@ fn find_modules(folder: &Path) -> Result<(String, Option<String>), String> {
     Ok((model.ok_or("modules.json names no Transformer")?, pooling))
 }
 
-fn read_pooling(path: &Path) -> Result<Pooling, String> {
-    let file: PoolingFile = parse("pooling", &read(path, LARGEST_FILE)?)?;
+fn read_pooling(path: &Path) -> Result<PoolingMode, String> {
+    let file: PoolingFile = parse("pooling", &read(path, MAX_FILE_BYTES)?)?;
     let others = file.pooling_mode_max_tokens
         || file.pooling_mode_mean_sqrt_len_tokens
         || file.pooling_mode_weightedmean_tokens
         || file.pooling_mode_lasttoken;
     match (file.pooling_mode_mean_tokens, file.pooling_mode_cls_token) {
-        (true, false) if !others => Ok(Pooling::Mean),
-        (false, true) if !others => Ok(Pooling::First),
+        (true, false) if !others => Ok(PoolingMode::Mean),
+        (false, true) if !others => Ok(PoolingMode::First),
         _ => Err("its pooling is not read, only mean or the first token alone".to_owned()),
     }
 }
@@ -304,7 +306,7 @@ fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
 
 fn read_optional<T: DeserializeOwned + Default>(path: &Path) -> Result<T, String> {
     match path.exists() {
-        true => parse(&path.display().to_string(), &read(path, LARGEST_FILE)?),
+        true => parse(&path.display().to_string(), &read(path, MAX_FILE_BYTES)?),
         false => Ok(T::default()),
     }
 }

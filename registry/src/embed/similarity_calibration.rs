@@ -9,7 +9,7 @@ use super::Embedding;
 static UNRELATED: &str = include_str!("../../data/unrelated.txt");
 
 /// A deviation below this is none: such an embedder finds all texts alike.
-const LEAST_DEVIATION: f64 = 1e-3;
+const MIN_DEVIATION: f64 = 1e-3;
 
 /// How the cosines of an embedder lie between texts that have little to do with each other.
 ///
@@ -29,7 +29,7 @@ impl SimilarityScale {
 
     /// The scale of whoever embedded [the texts](Self::texts), as queries and as documents.
     #[must_use]
-    pub fn of(queries: &[Embedding], documents: &[Embedding]) -> Self {
+    pub fn from_vectors(queries: &[Embedding], documents: &[Embedding]) -> Self {
         let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
         for (place, query) in queries.iter().enumerate() {
             for (other, document) in documents.iter().enumerate() {
@@ -51,7 +51,7 @@ impl SimilarityScale {
     /// embedder: then it cannot tell what is far off.
     #[must_use]
     pub fn height(self, cosine: f64) -> f64 {
-        if self.deviation < LEAST_DEVIATION {
+        if self.deviation < MIN_DEVIATION {
             return f64::INFINITY;
         }
         (cosine - self.mean) / self.deviation
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn a_text_is_not_compared_with_itself_nor_with_what_has_no_vector() {
         let texts = [Some(vec![1.0, 0.0]), Some(vec![0.6, 0.8]), None, Some(vec![0.0, 1.0])];
-        let scale = SimilarityScale::of(&texts, &texts);
+        let scale = SimilarityScale::from_vectors(&texts, &texts);
         // 0.6, 0 and 0.8, both ways.
         let mean: f64 = 1.4 / 3.0;
         let deviation = (1.0 / 3.0 - mean * mean).sqrt();
@@ -83,8 +83,8 @@ mod tests {
     #[test]
     fn who_finds_all_texts_alike_cannot_tell_what_is_far_off() {
         let alike = vec![Some(vec![1.0, 0.0]); 5];
-        assert_eq!(SimilarityScale::of(&alike, &alike).height(0.0), f64::INFINITY);
-        assert_eq!(SimilarityScale::of(&[], &[]).height(0.0), f64::INFINITY);
+        assert_eq!(SimilarityScale::from_vectors(&alike, &alike).height(0.0), f64::INFINITY);
+        assert_eq!(SimilarityScale::from_vectors(&[], &[]).height(0.0), f64::INFINITY);
     }
 
     #[test]

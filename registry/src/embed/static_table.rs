@@ -25,7 +25,7 @@
 
 use std::ops::Range;
 
-use super::wordpiece_tokenizer::{Place, Vocabulary};
+use super::wordpiece_tokenizer::{PiecePosition, Vocabulary};
 
 const MAGIC: &[u8] = b"A2SE";
 const FORMAT: u16 = 1;
@@ -50,7 +50,7 @@ pub(crate) enum TableError {
 
 /// Width of a stored value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Width {
+pub(crate) enum ValueWidth {
     /// Four bits, two values in a byte.
     Int4,
     /// Eight bits.
@@ -59,13 +59,13 @@ pub(crate) enum Width {
 
 /// A word piece in the vocabulary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece(usize);
+pub(crate) struct TablePiece(usize);
 
 /// A read-only view of the bytes of a table.
 #[derive(Clone, Copy)]
-pub(crate) struct Table<'a> {
+pub(crate) struct EmbeddingTable<'a> {
     dimensions: usize,
-    width: Width,
+    width: ValueWidth,
     starts: usize,
     scales: &'a [u8],
     values: &'a [u8],
@@ -74,7 +74,7 @@ pub(crate) struct Table<'a> {
     vocabulary: &'a [u8],
 }
 
-impl std::fmt::Debug for Table<'_> {
+impl std::fmt::Debug for EmbeddingTable<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Table")
             .field("dimensions", &self.dimensions)
@@ -85,7 +85,7 @@ impl std::fmt::Debug for Table<'_> {
     }
 }
 
-impl<'a> Table<'a> {
+impl<'a> EmbeddingTable<'a> {
     /// Checks the header and cuts the sections.
     ///
     /// # Errors
@@ -94,8 +94,8 @@ impl<'a> Table<'a> {
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, TableError> {
         let header = bytes.get(..HEADER).ok_or(TableError::Format)?;
         let width = match header[6] {
-            4 => Width::Int4,
-            8 => Width::Int8,
+            4 => ValueWidth::Int4,
+            8 => ValueWidth::Int8,
             _ => return Err(TableError::Format),
         };
         if &header[..4] != MAGIC || u16::from_le_bytes([header[4], header[5]]) != FORMAT {
@@ -107,8 +107,8 @@ impl<'a> Table<'a> {
             return Err(TableError::Format);
         }
         let row = match width {
-            Width::Int4 => dimensions / 2,
-            Width::Int8 => dimensions,
+            ValueWidth::Int4 => dimensions / 2,
+            ValueWidth::Int8 => dimensions,
         };
         let pieces = starts.saturating_add(inside).saturating_mul(4);
         let sizes = [rows.saturating_mul(4), rows.saturating_mul(row), pieces, pieces, letters];
@@ -131,30 +131,30 @@ impl<'a> Table<'a> {
     }
 
     /// Width of a value.
-    pub(crate) fn width(&self) -> Width {
+    pub(crate) fn width(&self) -> ValueWidth {
         self.width
     }
 
     /// Adds the vector of `piece` to `sum`. False when the piece has none.
-    pub(crate) fn add_row(&self, piece: Piece, sum: &mut [f32]) -> bool {
+    pub(crate) fn add_row(&self, piece: TablePiece, sum: &mut [f32]) -> bool {
         let Some(row) = number(self.rows, piece.0).filter(|row| *row != NO_ROW) else {
             return false;
         };
         let row = row as usize;
         let Some(scale) = number(self.scales, row).map(f32::from_bits) else { return false };
         let size = match self.width {
-            Width::Int4 => self.dimensions / 2,
-            Width::Int8 => self.dimensions,
+            ValueWidth::Int4 => self.dimensions / 2,
+            ValueWidth::Int8 => self.dimensions,
         };
         let Some(values) = self.values.get(row * size..(row + 1) * size) else { return false };
         match self.width {
-            Width::Int4 => {
+            ValueWidth::Int4 => {
                 for (pair, byte) in sum.chunks_exact_mut(2).zip(values) {
                     pair[0] += (f32::from(byte & 15) - 8.0) * scale;
                     pair[1] += (f32::from(byte >> 4) - 8.0) * scale;
                 }
             }
-            Width::Int8 => {
+            ValueWidth::Int8 => {
                 for (place, byte) in sum.iter_mut().zip(values) {
                     *place += f32::from(byte.cast_signed()) * scale;
                 }
@@ -165,7 +165,7 @@ impl<'a> Table<'a> {
 
     /// A piece as the reference tokenizer writes it.
     #[cfg(test)]
-    pub(crate) fn spell(&self, piece: Piece) -> String {
+    pub(crate) fn spell(&self, piece: TablePiece) -> String {
         let mark = if piece.0 < self.starts { "" } else { "##" };
         format!("{mark}{}", String::from_utf8_lossy(self.text(piece.0)))
     }
@@ -182,7 +182,7 @@ impl<'a> Table<'a> {
     }
 
     /// Index after the last piece of `range` that is not greater than `word`.
-    fn count_not_after(&self, range: Range<usize>, word: &[u8]) -> usize {
+    fn upper_bound(&self, range: Range<usize>, word: &[u8]) -> usize {
         let Range { mut start, mut end } = range;
         while start < end {
             let middle = start.midpoint(end);
@@ -196,25 +196,25 @@ impl<'a> Table<'a> {
     }
 }
 
-impl Vocabulary for Table<'_> {
-    type Piece = Piece;
+impl Vocabulary for EmbeddingTable<'_> {
+    type Piece = TablePiece;
 
     /// Whatever lies in sorted order between a prefix of `word` and `word` itself begins with that
     /// prefix too. So when a search fails, what the neighbour before shares with `word` bounds the
     /// answer, and two or three searches do.
-    fn find_longest(&self, place: Place, word: &str) -> Option<(Piece, usize)> {
+    fn find_longest(&self, place: PiecePosition, word: &str) -> Option<(TablePiece, usize)> {
         let Range { start, mut end } = match place {
-            Place::Start => 0..self.starts,
-            Place::Inside => self.starts..self.pieces(),
+            PiecePosition::Start => 0..self.starts,
+            PiecePosition::Inside => self.starts..self.pieces(),
         };
         let mut word = word.as_bytes();
         while !word.is_empty() {
-            let at = self.count_not_after(start..end, word);
+            let at = self.upper_bound(start..end, word);
             let before = at.checked_sub(1).filter(|before| *before >= start)?;
             let found = self.text(before);
             let shared = found.iter().zip(word).take_while(|(a, b)| a == b).count();
             if shared == found.len() {
-                return Some((Piece(before), shared));
+                return Some((TablePiece(before), shared));
             }
             word = &word[..shared];
             end = before;

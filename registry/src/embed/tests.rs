@@ -44,7 +44,7 @@ fn the_digest_beside_the_table_is_its_own() {
 
 #[test]
 fn pieces_are_those_of_the_reference_tokenizer() {
-    let table = Table::parse(TABLE).unwrap();
+    let table = EmbeddingTable::parse(TABLE).unwrap();
     for Cut { text, pieces } in read_fixture().texts {
         let mut found = Vec::new();
         wordpiece_tokenizer::visit_pieces(&table, &text, usize::MAX, |piece| {
@@ -117,16 +117,16 @@ fn only_the_beginning_of_a_long_text_counts() {
 
 #[test]
 fn bytes_that_are_no_table_are_refused() {
-    assert_eq!(Table::parse(b"").unwrap_err(), TableError::Format);
-    assert_eq!(Table::parse(&[0; 64]).unwrap_err(), TableError::Format);
+    assert_eq!(EmbeddingTable::parse(b"").unwrap_err(), TableError::Format);
+    assert_eq!(EmbeddingTable::parse(&[0; 64]).unwrap_err(), TableError::Format);
     let length = |found| TableError::Length { expected: TABLE.len(), found };
-    assert_eq!(Table::parse(&TABLE[..1000]).unwrap_err(), length(1000));
+    assert_eq!(EmbeddingTable::parse(&TABLE[..1000]).unwrap_err(), length(1000));
     let longer = [TABLE, b"x"].concat();
-    assert_eq!(Table::parse(&longer).unwrap_err(), length(longer.len()));
+    assert_eq!(EmbeddingTable::parse(&longer).unwrap_err(), length(longer.len()));
     // Counts that do not fit in memory must not overflow.
     let mut huge = TABLE[..64].to_vec();
     huge[8..28].fill(0xfe);
-    assert!(matches!(Table::parse(&huge), Err(TableError::Length { .. })));
+    assert!(matches!(EmbeddingTable::parse(&huge), Err(TableError::Length { .. })));
 }
 
 /// Names and descriptions as people write them.

@@ -13,9 +13,9 @@ const PARAMETERS_WEIGHT: f32 = 0.2;
 /// All intents together.
 const INTENTS_WEIGHT: f32 = 1.0;
 /// Example intents of one capability that count.
-pub const MOST_INTENTS: usize = 20;
+pub const MAX_INTENTS: usize = 20;
 /// Labels of a hostname that say nothing about the service.
-const EMPTY_LABELS: &str = "api apis app co com dev edu example gov http io localhost net org rest \
+const GENERIC_LABELS: &str = "api apis app co com dev edu example gov http io localhost net org rest \
                             service services uk us www";
 
 /// What an author says about a capability.
@@ -50,23 +50,23 @@ pub struct IndexedText {
 /// intents would bring a capability near to everything; with the mean, they dilute each other.
 pub fn index_text(described: &EmbeddingSource<'_>) -> IndexedText {
     let EmbeddingSource { name, description, parameters, domains, intents } = *described;
-    let intents = &intents[..intents.len().min(MOST_INTENTS)];
+    let intents = &intents[..intents.len().min(MAX_INTENTS)];
     let name = split_name(name);
     let mut named = String::new();
     for (parameter, _) in parameters {
-        push(&mut named, &split_name(parameter));
+        push_word(&mut named, &split_name(parameter));
     }
     let mut sparse = name.clone();
-    push(&mut sparse, description);
-    push(&mut sparse, &named);
+    push_word(&mut sparse, description);
+    push_word(&mut sparse, &named);
     for (_, description) in parameters {
-        push(&mut sparse, description);
+        push_word(&mut sparse, description);
     }
     for label in domains.iter().flat_map(|domain| name_labels(domain)) {
-        push(&mut sparse, label);
+        push_word(&mut sparse, label);
     }
     for intent in intents {
-        push(&mut sparse, intent);
+        push_word(&mut sparse, intent);
     }
     let mut dense = vec![
         (name, NAME_WEIGHT),
@@ -84,11 +84,11 @@ fn name_labels(domain: &str) -> impl Iterator<Item = &str> {
     let host = domain.split(':').next().unwrap_or(domain);
     host.split(['.', '-']).filter(|label| {
         label.chars().any(char::is_alphabetic)
-            && !EMPTY_LABELS.split(' ').any(|empty| label.eq_ignore_ascii_case(empty))
+            && !GENERIC_LABELS.split(' ').any(|empty| label.eq_ignore_ascii_case(empty))
     })
 }
 
-fn push(text: &mut String, more: &str) {
+fn push_word(text: &mut String, more: &str) {
     let more = more.trim();
     if !more.is_empty() && !text.is_empty() {
         text.push(' ');
@@ -136,7 +136,7 @@ mod tests {
             intents: &intents,
             ..EmbeddingSource::default()
         });
-        assert_eq!(text.dense.len(), 1 + MOST_INTENTS);
-        assert_eq!(text.sparse.matches("one more").count(), MOST_INTENTS);
+        assert_eq!(text.dense.len(), 1 + MAX_INTENTS);
+        assert_eq!(text.sparse.matches("one more").count(), MAX_INTENTS);
     }
 }

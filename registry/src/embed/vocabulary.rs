@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::wordpiece_tokenizer::{Place, Vocabulary};
+use super::wordpiece_tokenizer::{PiecePosition, Vocabulary};
 
 /// The most pieces that a vocabulary may have.
-const MOST_PIECES: usize = 1_000_000;
+const MAX_PIECES: usize = 1_000_000;
 
 /// Pieces by their letters.
 #[derive(Debug)]
-pub(super) struct Pieces {
+pub(super) struct ModelVocabulary {
     starts: BTreeMap<Box<str>, u32>,
     insides: BTreeMap<Box<str>, u32>,
     /// Bytes of the longest piece.
@@ -24,14 +24,14 @@ pub(super) struct Pieces {
 }
 
 #[derive(Deserialize)]
-struct File {
-    model: Model,
+struct TokenizerFile {
+    model: TokenizerModel,
     normalizer: Option<Normalizer>,
-    pre_tokenizer: Option<Kind>,
+    pre_tokenizer: Option<PreTokenizer>,
 }
 
 #[derive(Deserialize)]
-struct Model {
+struct TokenizerModel {
     #[serde(rename = "type")]
     kind: Option<String>,
     /// Piece and number; other kinds of model write lists here.
@@ -40,7 +40,7 @@ struct Model {
 }
 
 #[derive(Deserialize)]
-struct Kind {
+struct PreTokenizer {
     #[serde(rename = "type")]
     kind: String,
 }
@@ -53,13 +53,14 @@ struct Normalizer {
     strip_accents: Option<bool>,
 }
 
-impl Pieces {
+impl ModelVocabulary {
     /// Reads `tokenizer.json`.
     ///
     /// # Errors
     /// When it is broken, or cuts texts in another way than [`super::wordpiece_tokenizer`] does.
     pub(super) fn parse(file: &[u8]) -> Result<Self, String> {
-        let file: File = serde_json::from_slice(file).map_err(|error| error.to_string())?;
+        let file: TokenizerFile =
+            serde_json::from_slice(file).map_err(|error| error.to_string())?;
         let is_word_piece = match &file.model.kind {
             Some(kind) => kind == "WordPiece",
             // Older files leave it out.
@@ -82,8 +83,8 @@ impl Pieces {
         let serde_json::Value::Object(words) = file.model.vocab else {
             return Err("its vocabulary is no list of pieces".to_owned());
         };
-        if words.len() > MOST_PIECES {
-            return Err(format!("its vocabulary has more than {MOST_PIECES} pieces"));
+        if words.len() > MAX_PIECES {
+            return Err(format!("its vocabulary has more than {MAX_PIECES} pieces"));
         }
         let number = |piece: &str, value: &serde_json::Value| {
             let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
@@ -114,13 +115,13 @@ impl Pieces {
     }
 }
 
-impl Vocabulary for Pieces {
+impl Vocabulary for ModelVocabulary {
     type Piece = u32;
 
-    fn find_longest(&self, place: Place, text: &str) -> Option<(u32, usize)> {
+    fn find_longest(&self, place: PiecePosition, text: &str) -> Option<(u32, usize)> {
         let pieces = match place {
-            Place::Start => &self.starts,
-            Place::Inside => &self.insides,
+            PiecePosition::Start => &self.starts,
+            PiecePosition::Inside => &self.insides,
         };
         let mut end = text.floor_char_boundary(self.longest);
         while end > 0 {

@@ -11,13 +11,13 @@ use unicode_normalization::UnicodeNormalization as _;
 use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory as _};
 
 /// Bytes of a text that are read; the rest is ignored.
-const LONGEST_TEXT: usize = 64 * 1024;
+const MAX_TEXT_BYTES: usize = 64 * 1024;
 /// Characters of a word; a longer one is unknown.
-const LONGEST_WORD: usize = 100;
+const MAX_WORD_LENGTH: usize = 100;
 
 /// Where in a word a piece stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PiecePosition {
     /// At its beginning.
     Start,
     /// Behind another piece; vocabularies write `##` before it.
@@ -30,7 +30,7 @@ pub(crate) trait Vocabulary {
     type Piece;
 
     /// The longest piece that `text` begins with, and its length in bytes.
-    fn find_longest(&self, place: Place, text: &str) -> Option<(Self::Piece, usize)>;
+    fn find_longest(&self, place: PiecePosition, text: &str) -> Option<(Self::Piece, usize)>;
 }
 
 /// Calls `visit` with each piece of `text` in order, and with `most` at the most; `None` stands for
@@ -55,7 +55,7 @@ pub(crate) fn visit_pieces<V: Vocabulary>(
 
 /// Calls `visit` with each word: normalised, never empty.
 fn visit_words(text: &str, mut visit: impl FnMut(&str) -> ControlFlow<()>) -> ControlFlow<()> {
-    let text = &text[..text.floor_char_boundary(LONGEST_TEXT)];
+    let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
     let bare = text.chars().filter(|c| !is_dropped(*c)).nfd().filter(|c| !is_accent(*c));
     let mut word = String::new();
     for character in bare.flat_map(char::to_lowercase) {
@@ -79,22 +79,23 @@ fn visit_word<V: Vocabulary>(
     word: &str,
     take: &mut impl FnMut(Option<V::Piece>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let known = word.chars().count() <= LONGEST_WORD && cut(vocabulary, word).all(|p| p.is_some());
+    let known = word.chars().count() <= MAX_WORD_LENGTH
+        && split_word(vocabulary, word).all(|p| p.is_some());
     if !known {
         return take(None);
     }
-    cut(vocabulary, word).try_for_each(take)
+    split_word(vocabulary, word).try_for_each(take)
 }
 
 /// The pieces of a word; the last one is `None` when the rest of the word has none.
-fn cut<'w, V: Vocabulary>(
+fn split_word<'w, V: Vocabulary>(
     vocabulary: &'w V,
     word: &'w str,
 ) -> impl Iterator<Item = Option<V::Piece>> + 'w {
     let mut at = 0;
     std::iter::from_fn(move || {
         let rest = word.get(at..).filter(|rest| !rest.is_empty())?;
-        let place = if at == 0 { Place::Start } else { Place::Inside };
+        let place = if at == 0 { PiecePosition::Start } else { PiecePosition::Inside };
         let found = vocabulary.find_longest(place, rest);
         at += found.as_ref().map_or(rest.len(), |(_, length)| *length);
         Some(found.map(|(piece, _)| piece))

@@ -10,20 +10,20 @@ const JSON: &str = "application/json";
 
 /// A form that a document can be given in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Representation {
+pub(super) enum DocumentRepresentation {
     /// The source text, which is YAML even when it is JSON.
     Yaml,
     /// The content as JSON.
     Json,
 }
 
-impl Representation {
+impl DocumentRepresentation {
     /// The form that the caller likes best; the source text where there is no difference
     /// (RFC 9110, section 12.5.1).
     ///
     /// # Errors
     /// When the caller accepts neither.
-    pub(super) fn accepted(headers: &HeaderMap) -> Result<Self, Error> {
+    pub(super) fn from_accept_header(headers: &HeaderMap) -> Result<Self, Error> {
         let values: Vec<_> = headers
             .get_all(header::ACCEPT)
             .iter()
@@ -83,7 +83,7 @@ pub(super) fn etag(digest: Digest) -> HeaderValue {
 }
 
 /// Whether the caller has it already (RFC 9110, section 13.1.2).
-pub(super) fn is_known(headers: &HeaderMap, tag: &HeaderValue) -> bool {
+pub(super) fn matches_etag(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     let Ok(tag) = tag.to_str() else { return false };
     headers
@@ -113,21 +113,21 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(accept: &str, expected: Option<Representation>) {
+    fn check(accept: &str, expected: Option<DocumentRepresentation>) {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, accept.parse().unwrap());
-        assert_eq!(Representation::accepted(&headers).ok(), expected, "{accept}");
+        assert_eq!(DocumentRepresentation::from_accept_header(&headers).ok(), expected, "{accept}");
     }
 
     #[test]
     fn the_caller_gets_the_form_it_likes_best() {
-        check("*/*", Some(Representation::Yaml));
-        check("application/*", Some(Representation::Yaml));
-        check("application/json", Some(Representation::Json));
-        check("application/json, */*;q=0.1", Some(Representation::Json));
-        check("application/yaml;q=0.5, application/json;q=0.4", Some(Representation::Yaml));
-        check("text/yaml", Some(Representation::Yaml));
-        check("*/*, application/yaml;q=0", Some(Representation::Yaml));
+        check("*/*", Some(DocumentRepresentation::Yaml));
+        check("application/*", Some(DocumentRepresentation::Yaml));
+        check("application/json", Some(DocumentRepresentation::Json));
+        check("application/json, */*;q=0.1", Some(DocumentRepresentation::Json));
+        check("application/yaml;q=0.5, application/json;q=0.4", Some(DocumentRepresentation::Yaml));
+        check("text/yaml", Some(DocumentRepresentation::Yaml));
+        check("*/*, application/yaml;q=0", Some(DocumentRepresentation::Yaml));
         check("application/json;q=0", None);
         check("text/html", None);
         check("", None);
@@ -139,7 +139,7 @@ mod tests {
         let known = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::IF_NONE_MATCH, value.parse().unwrap());
-            is_known(&headers, &tag)
+            matches_etag(&headers, &tag)
         };
         let text = tag.to_str().unwrap();
         assert!(known(text) && known(&text[2..]) && known("*"));

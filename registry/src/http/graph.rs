@@ -9,17 +9,17 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::App;
-use super::request::{Name, NameAndSelector, Params};
+use super::request::{CapabilityNameParam, NameAndSelector, QueryParams};
 use crate::Error;
-use crate::catalog::Selector;
+use crate::catalog::VersionSelection;
 
 /// The longest way from the root.
-const DEEPEST: usize = 2 * a2s::MAX_CHAIN;
+const MAX_DEPTH: usize = 2 * a2s::MAX_DEPENDENCY_DEPTH;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Extent {
+pub(super) struct GraphParams {
     /// How many steps away versions may be: 0 to 16, 16 when absent.
     #[param(minimum = 0, maximum = 16)]
     depth: Option<usize>,
@@ -35,7 +35,7 @@ pub(super) struct Extent {
 /// what would break, fall back or stay if it were yanked.
 #[utoipa::path(
     get, path = "/v1/capabilities/{name}/graph", tag = "capabilities",
-    params(("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"), Extent),
+    params(("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"), GraphParams),
     responses(
         (status = 200, description = "The graph", body = CapabilityGraph),
         (status = 422, description = "Too many documents hang together (A2S213)"),
@@ -43,10 +43,10 @@ pub(super) struct Extent {
 )]
 pub(super) async fn get_graph(
     State(app): App,
-    Name(name): Name,
-    Params(extent): Params<Extent>,
+    CapabilityNameParam(name): CapabilityNameParam,
+    QueryParams(extent): QueryParams<GraphParams>,
 ) -> Result<Json<CapabilityGraph>, Error> {
-    read(&app, &name, &Selector::Latest, &extent).await
+    read_graph(&app, &name, &VersionSelection::Latest, &extent).await
 }
 
 /// Read the graph of a version
@@ -57,7 +57,7 @@ pub(super) async fn get_graph(
     params(
         ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
         ("version" = a2s::api::schema::VersionSelector, Path, description = "A version `1.2.0`, a range `^1.2`, or `latest`"),
-        Extent,
+        GraphParams,
     ),
     responses(
         (status = 200, description = "The graph", body = CapabilityGraph),
@@ -67,20 +67,22 @@ pub(super) async fn get_graph(
 pub(super) async fn get_graph_of_version(
     State(app): App,
     NameAndSelector(name, selector): NameAndSelector,
-    Params(extent): Params<Extent>,
+    QueryParams(extent): QueryParams<GraphParams>,
 ) -> Result<Json<CapabilityGraph>, Error> {
-    read(&app, &name, &selector, &extent).await
+    read_graph(&app, &name, &selector, &extent).await
 }
 
-async fn read(
-    app: &super::Shared,
+async fn read_graph(
+    app: &super::HttpState,
     name: &a2s::CapabilityName,
-    selector: &Selector,
-    extent: &Extent,
+    selector: &VersionSelection,
+    extent: &GraphParams,
 ) -> Result<Json<CapabilityGraph>, Error> {
-    let depth = extent.depth.unwrap_or(DEEPEST);
-    if depth > DEEPEST {
-        return Err(Error::MalformedParameter(format!("`depth` is a number from 0 to {DEEPEST}")));
+    let depth = extent.depth.unwrap_or(MAX_DEPTH);
+    if depth > MAX_DEPTH {
+        return Err(Error::MalformedParameter(format!(
+            "`depth` is a number from 0 to {MAX_DEPTH}"
+        )));
     }
     Ok(Json(app.catalog.graph(name, selector, depth, extent.impact).await?))
 }

@@ -18,21 +18,21 @@ use futures::stream;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::request::{Admin, Holder, JsonBody, Params, Requester};
-use super::{App, Shared};
+use super::request::{Admin, AuthorizedCaller, JsonBody, OptionalCaller, QueryParams};
+use super::{App, HttpState};
 use crate::Error;
-use crate::change_feed::Follower;
+use crate::change_feed::FeedFollower;
 
 /// Changes on a page when the caller does not say how many, and at most.
-const USUAL_PAGE: u32 = 100;
-const LARGEST_PAGE: u32 = 1_000;
+const DEFAULT_PAGE_SIZE: u32 = 100;
+const MAX_PAGE_SIZE: u32 = 1_000;
 /// Keeps proxies from closing a stream in which nothing happens.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Since {
+pub(super) struct ChangesParams {
     /// The number behind which the page begins: `next` of the page before. All, when absent.
     #[serde(default)]
     since: u64,
@@ -49,7 +49,7 @@ pub(super) struct Since {
 #[utoipa::path(
     get, path = "/v1/changes", tag = "changes",
     params(
-        Since,
+        ChangesParams,
         ("Last-Event-ID" = Option<u64>, Header, description = "The last change that was received"),
     ),
     responses(
@@ -63,8 +63,8 @@ pub(super) struct Since {
 )]
 pub(super) async fn list_changes(
     State(app): App,
-    Params(Since { since, limit }): Params<Since>,
-    Requester(caller): Requester,
+    QueryParams(ChangesParams { since, limit }): QueryParams<ChangesParams>,
+    OptionalCaller(caller): OptionalCaller,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     let limit = page_size(limit)?;
@@ -80,7 +80,7 @@ pub(super) async fn list_changes(
         return Ok(Json(app.catalog.changes(since, limit).await?).into_response());
     }
     let follower = app.catalog.feed.follow(caller)?;
-    let following = Following { app, follower, since, waiting: VecDeque::new() };
+    let following = ChangeStream { app, follower, since, waiting: VecDeque::new() };
     let events = stream::unfold(following, async |mut following| {
         let change = following.next().await?;
         let message = sse::Event::default().id(change.seq.to_string());
@@ -93,14 +93,14 @@ pub(super) async fn list_changes(
 }
 
 /// One stream of changes.
-struct Following {
-    app: Arc<Shared>,
-    follower: Follower,
+struct ChangeStream {
+    app: Arc<HttpState>,
+    follower: FeedFollower,
     since: u64,
     waiting: VecDeque<RegistryChange>,
 }
 
-impl Following {
+impl ChangeStream {
     /// The next change. None when the registry stops or its store fails: the client comes back
     /// with the last number.
     async fn next(&mut self) -> Option<RegistryChange> {
@@ -108,7 +108,7 @@ impl Following {
             if let Some(change) = self.waiting.pop_front() {
                 return Some(change);
             }
-            let page = self.app.catalog.changes(self.since, USUAL_PAGE).await.ok()?;
+            let page = self.app.catalog.changes(self.since, DEFAULT_PAGE_SIZE).await.ok()?;
             self.since = page.next;
             self.waiting = page.changes.into();
             if self.waiting.is_empty() && !page.has_more && !self.follower.wait().await {
@@ -121,7 +121,7 @@ impl Following {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Before {
+pub(super) struct AuditParams {
     /// The number before which the page ends: `next` of the page before. The newest, when absent.
     before: Option<u64>,
     /// Only what is about this capability.
@@ -136,15 +136,15 @@ pub(super) struct Before {
 /// Everything that was ever published, yanked, deprecated, handed over, and every token that was
 /// made or revoked; the newest first.
 #[utoipa::path(
-    get, path = "/v1/audit", tag = "changes", security(("token" = [])), params(Before),
+    get, path = "/v1/audit", tag = "changes", security(("token" = [])), params(AuditParams),
     responses(
         (status = 200, description = "One page", body = AuditPage),
     ),
 )]
 pub(super) async fn read_audit(
     State(app): App,
-    _: Holder<Admin>,
-    Params(Before { before, name, limit }): Params<Before>,
+    _: AuthorizedCaller<Admin>,
+    QueryParams(AuditParams { before, name, limit }): QueryParams<AuditParams>,
 ) -> Result<Json<AuditPage>, Error> {
     Ok(Json(app.catalog.audit(before, name.as_ref(), page_size(limit)?).await?))
 }
@@ -164,7 +164,7 @@ pub(super) async fn read_audit(
 )]
 pub(super) async fn trim_audit(
     State(app): App,
-    Holder(caller, _): Holder<Admin>,
+    AuthorizedCaller(caller, _): AuthorizedCaller<Admin>,
     JsonBody(TrimAuditRequest { before }): JsonBody<TrimAuditRequest>,
 ) -> Result<Json<TrimAuditResponse>, Error> {
     let removed = app.catalog.trim_audit(before, &caller).await?;
@@ -172,11 +172,11 @@ pub(super) async fn trim_audit(
 }
 
 fn page_size(limit: Option<u32>) -> Result<u32, Error> {
-    let limit = limit.unwrap_or(USUAL_PAGE);
-    if (1..=LARGEST_PAGE).contains(&limit) {
+    let limit = limit.unwrap_or(DEFAULT_PAGE_SIZE);
+    if (1..=MAX_PAGE_SIZE).contains(&limit) {
         return Ok(limit);
     }
-    Err(Error::MalformedParameter(format!("`limit` is a number from 1 to {LARGEST_PAGE}")))
+    Err(Error::MalformedParameter(format!("`limit` is a number from 1 to {MAX_PAGE_SIZE}")))
 }
 
 fn wants_events(headers: &HeaderMap) -> bool {

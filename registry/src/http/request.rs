@@ -3,7 +3,9 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use a2s::{Caller, CallerHeaders, CapabilityName, Domain, Principal, Refusal, Scope, Subject};
+use a2s::{
+    AuthError, Caller, CallerHeaders, CapabilityName, Domain, Principal, TokenScope, TokenSubject,
+};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
@@ -11,58 +13,60 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, header};
 use serde::de::DeserializeOwned;
 
-use super::{LARGEST_REQUEST, Shared};
+use super::{HttpState, MAX_REQUEST_BYTES};
 use crate::Error;
-use crate::catalog::Selector;
+use crate::catalog::VersionSelection;
 
 /// What a route asks of the token that it is shown.
-pub(super) trait Needs {
+pub(super) trait RequiredScope {
     /// The scope.
-    const SCOPE: Scope;
+    const SCOPE: TokenScope;
 }
 
 macro_rules! needs {
     ($($name:ident = $scope:expr;)*) => {
         $(#[derive(Debug)] pub(super) enum $name {}
-        impl Needs for $name { const SCOPE: Scope = $scope; })*
+        impl RequiredScope for $name { const SCOPE: TokenScope = $scope; })*
     };
 }
 
 needs! {
-    Publish = Scope::Publish;
-    Admin = Scope::Admin;
-    Service = Scope::Service;
+    Publish = TokenScope::Publish;
+    Admin = TokenScope::Admin;
+    Service = TokenScope::Service;
 }
 
 /// Who calls: proof that they showed a token that opens what the route needs.
 #[derive(Debug)]
-pub(super) struct Holder<N>(pub(super) Caller, pub(super) PhantomData<N>);
+pub(super) struct AuthorizedCaller<N>(pub(super) Caller, pub(super) PhantomData<N>);
 
-impl<N: Needs> FromRequestParts<Arc<Shared>> for Holder<N> {
+impl<N: RequiredScope> FromRequestParts<Arc<HttpState>> for AuthorizedCaller<N> {
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<Shared>) -> Result<Self, Error> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<HttpState>) -> Result<Self, Error> {
         let headers = &parts.headers;
-        let shown = CallerHeaders::read(|name| headers.get(name).map(HeaderValue::as_bytes));
+        let shown =
+            CallerHeaders::from_headers(|name| headers.get(name).map(HeaderValue::as_bytes));
         // Whoever stands in front may believe for a while what a token opened. Here it is known, so what
         // was revoked ends at once.
-        Ok(Self(app.door.admit(None, shown, N::SCOPE).await?, PhantomData))
+        Ok(Self(app.auth_guard.authorize(None, shown, N::SCOPE).await?, PhantomData))
     }
 }
 
 /// The caller of a route that needs no token: none without a known one.
 #[derive(Debug)]
-pub(super) struct Requester(pub(super) Option<Principal>);
+pub(super) struct OptionalCaller(pub(super) Option<Principal>);
 
-impl FromRequestParts<Arc<Shared>> for Requester {
+impl FromRequestParts<Arc<HttpState>> for OptionalCaller {
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<Shared>) -> Result<Self, Error> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<HttpState>) -> Result<Self, Error> {
         let headers = &parts.headers;
-        let shown = CallerHeaders::read(|name| headers.get(name).map(HeaderValue::as_bytes));
-        match app.door.identify(None, shown).await {
+        let shown =
+            CallerHeaders::from_headers(|name| headers.get(name).map(HeaderValue::as_bytes));
+        match app.auth_guard.authenticate(None, shown).await {
             Ok(caller) => Ok(Self(Some(caller.principal()))),
-            Err(Refusal::Missing | Refusal::Unknown) => Ok(Self(None)),
+            Err(AuthError::MissingToken | AuthError::UnknownToken) => Ok(Self(None)),
             Err(refusal) => Err(refusal.into()),
         }
     }
@@ -70,27 +74,27 @@ impl FromRequestParts<Arc<Shared>> for Requester {
 
 /// The name of a token in the path.
 #[derive(Debug)]
-pub(super) struct TokenName(pub(super) Subject);
+pub(super) struct TokenName(pub(super) TokenSubject);
 
-impl FromRequestParts<Arc<Shared>> for TokenName {
+impl FromRequestParts<Arc<HttpState>> for TokenName {
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<Shared>) -> Result<Self, Error> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<HttpState>) -> Result<Self, Error> {
         let Path(name) = Path::<String>::from_request_parts(parts, app)
             .await
             .map_err(|error| Error::MalformedParameter(error.body_text()))?;
-        Subject::new(&name).map(Self).map_err(Error::MalformedParameter)
+        TokenSubject::new(&name).map(Self).map_err(Error::MalformedParameter)
     }
 }
 
 /// The name in the path.
 #[derive(Debug)]
-pub(super) struct Name(pub(super) CapabilityName);
+pub(super) struct CapabilityNameParam(pub(super) CapabilityName);
 
-impl FromRequestParts<Arc<Shared>> for Name {
+impl FromRequestParts<Arc<HttpState>> for CapabilityNameParam {
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<Shared>) -> Result<Self, Error> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<HttpState>) -> Result<Self, Error> {
         let Path(name) = Path::<String>::from_request_parts(parts, app)
             .await
             .map_err(|error| Error::MalformedParameter(error.body_text()))?;
@@ -100,27 +104,27 @@ impl FromRequestParts<Arc<Shared>> for Name {
 
 /// The name and the version or range in the path.
 #[derive(Debug)]
-pub(super) struct NameAndSelector(pub(super) CapabilityName, pub(super) Selector);
+pub(super) struct NameAndSelector(pub(super) CapabilityName, pub(super) VersionSelection);
 
-impl FromRequestParts<Arc<Shared>> for NameAndSelector {
+impl FromRequestParts<Arc<HttpState>> for NameAndSelector {
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<Shared>) -> Result<Self, Error> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<HttpState>) -> Result<Self, Error> {
         let Path((name, selector)) = Path::<(String, String)>::from_request_parts(parts, app)
             .await
             .map_err(|error| Error::MalformedParameter(error.body_text()))?;
-        Ok(Self(parse_name(&name)?, Selector::parse(&selector)?))
+        Ok(Self(parse_name(&name)?, VersionSelection::parse(&selector)?))
     }
 }
 
 /// The host in the path.
 #[derive(Debug)]
-pub(super) struct Host(pub(super) Domain);
+pub(super) struct HostParam(pub(super) Domain);
 
-impl FromRequestParts<Arc<Shared>> for Host {
+impl FromRequestParts<Arc<HttpState>> for HostParam {
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<Shared>) -> Result<Self, Error> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<HttpState>) -> Result<Self, Error> {
         let Path(host) = Path::<String>::from_request_parts(parts, app)
             .await
             .map_err(|error| Error::MalformedParameter(error.body_text()))?;
@@ -137,12 +141,12 @@ fn parse_name(text: &str) -> Result<CapabilityName, Error> {
 
 /// The members of the query string.
 #[derive(Debug)]
-pub(super) struct Params<T>(pub(super) T);
+pub(super) struct QueryParams<T>(pub(super) T);
 
-impl<T: DeserializeOwned> FromRequestParts<Arc<Shared>> for Params<T> {
+impl<T: DeserializeOwned> FromRequestParts<Arc<HttpState>> for QueryParams<T> {
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<Shared>) -> Result<Self, Error> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<HttpState>) -> Result<Self, Error> {
         let Query(params) = Query::<T>::from_request_parts(parts, app)
             .await
             .map_err(|error| Error::MalformedParameter(error.body_text()))?;
@@ -154,15 +158,15 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<Shared>> for Params<T> {
 #[derive(Debug)]
 pub(super) struct DocumentBody(pub(super) Vec<u8>);
 
-impl FromRequest<Arc<Shared>> for DocumentBody {
+impl FromRequest<Arc<HttpState>> for DocumentBody {
     type Rejection = Error;
 
-    async fn from_request(request: Request, app: &Arc<Shared>) -> Result<Self, Error> {
+    async fn from_request(request: Request, app: &Arc<HttpState>) -> Result<Self, Error> {
         // Every JSON document is YAML, and the compiler sees what it is.
         check_media_type(request.headers(), |subtype| {
             matches!(subtype, "yaml" | "x-yaml" | "json") || subtype.ends_with("+json")
         })?;
-        let bytes = read(request, app, app.catalog.limits.document_bytes).await?;
+        let bytes = read_body(request, app, app.catalog.limits.document_bytes).await?;
         Ok(Self(bytes.into()))
     }
 }
@@ -171,14 +175,14 @@ impl FromRequest<Arc<Shared>> for DocumentBody {
 #[derive(Debug)]
 pub(super) struct JsonBody<T>(pub(super) T);
 
-impl<T: DeserializeOwned> FromRequest<Arc<Shared>> for JsonBody<T> {
+impl<T: DeserializeOwned> FromRequest<Arc<HttpState>> for JsonBody<T> {
     type Rejection = Error;
 
-    async fn from_request(request: Request, app: &Arc<Shared>) -> Result<Self, Error> {
+    async fn from_request(request: Request, app: &Arc<HttpState>) -> Result<Self, Error> {
         check_media_type(request.headers(), |subtype| {
             subtype == "json" || subtype.ends_with("+json")
         })?;
-        let bytes = read(request, app, LARGEST_REQUEST).await?;
+        let bytes = read_body(request, app, MAX_REQUEST_BYTES).await?;
         // A list would be read as the members of the object, in their order.
         if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
             return Err(Error::MalformedBody("the body is a list, not an object".to_owned()));
@@ -200,7 +204,7 @@ fn check_media_type(headers: &HeaderMap, takes: impl Fn(&str) -> bool) -> Result
     }
 }
 
-async fn read(request: Request, app: &Arc<Shared>, limit: usize) -> Result<Bytes, Error> {
+async fn read_body(request: Request, app: &Arc<HttpState>, limit: usize) -> Result<Bytes, Error> {
     Bytes::from_request(request, app).await.map_err(|rejection| match rejection {
         BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => {
             Error::BodyTooLarge { limit }

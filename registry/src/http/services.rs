@@ -9,8 +9,8 @@ use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::request::{Host, Params};
-use super::{App, Page, page_size};
+use super::request::{HostParam, QueryParams};
+use super::{App, PageParams, page_size};
 use crate::Error;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -36,7 +36,7 @@ pub(super) struct ServicePage {
 )]
 pub(super) async fn list_services(
     State(app): App,
-    Params(page): Params<ServicePage>,
+    QueryParams(page): QueryParams<ServicePage>,
 ) -> Result<Json<ServiceList>, Error> {
     let limit = page_size(page.limit)?;
     Ok(Json(app.catalog.list_services(page.after.as_ref(), limit).await?))
@@ -47,7 +47,7 @@ pub(super) async fn list_services(
 /// What is known of a host, and the capabilities that talk to it, in order of name.
 #[utoipa::path(
     get, path = "/v1/services/{host}", tag = "services",
-    params(("host" = a2s::Domain, Path, description = "Host name, and port where documents name one"), Page),
+    params(("host" = a2s::Domain, Path, description = "Host name, and port where documents name one"), PageParams),
     responses(
         (status = 200, description = "The service and a page of its capabilities", body = ServiceCapabilities),
         (status = 404, description = "No live capability talks to it"),
@@ -55,8 +55,8 @@ pub(super) async fn list_services(
 )]
 pub(super) async fn list_capabilities_of_service(
     State(app): App,
-    Host(host): Host,
-    Params(page): Params<Page>,
+    HostParam(host): HostParam,
+    QueryParams(page): QueryParams<PageParams>,
 ) -> Result<Json<ServiceCapabilities>, Error> {
     let limit = page_size(page.limit)?;
     let answer = app.catalog.list_capabilities_at(&host, page.after.as_ref(), limit).await?;

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::App;
-use super::request::{Admin, Holder, JsonBody, Service, TokenName};
+use super::request::{Admin, AuthorizedCaller, JsonBody, Service, TokenName};
 use crate::Error;
 
 /// Make a token
@@ -24,10 +24,10 @@ use crate::Error;
 )]
 pub(super) async fn create_token(
     State(app): App,
-    Holder(caller, _): Holder<Admin>,
+    AuthorizedCaller(caller, _): AuthorizedCaller<Admin>,
     JsonBody(request): JsonBody<TokenRequest>,
 ) -> Result<(StatusCode, Json<NewToken>), Error> {
-    Ok((StatusCode::CREATED, Json(app.tokens.make(request, &caller).await?)))
+    Ok((StatusCode::CREATED, Json(app.tokens.create(request, &caller).await?)))
 }
 
 /// List tokens
@@ -41,7 +41,7 @@ pub(super) async fn create_token(
 )]
 pub(super) async fn list_tokens(
     State(app): App,
-    _: Holder<Admin>,
+    _: AuthorizedCaller<Admin>,
 ) -> Result<Json<TokenList>, Error> {
     Ok(Json(TokenList { tokens: app.tokens.list().await? }))
 }
@@ -52,14 +52,14 @@ pub(super) async fn list_tokens(
 /// name owns stays so; a new token of the same name stands for the same owner.
 #[utoipa::path(
     delete, path = "/v1/tokens/{name}", tag = "tokens", security(("token" = [])),
-    params(("name" = a2s::Subject, Path, description = "The name of the token")),
+    params(("name" = a2s::TokenSubject, Path, description = "The name of the token")),
     responses(
         (status = 204, description = "It is revoked"),
     ),
 )]
 pub(super) async fn revoke_token(
     State(app): App,
-    Holder(caller, _): Holder<Admin>,
+    AuthorizedCaller(caller, _): AuthorizedCaller<Admin>,
     TokenName(name): TokenName,
 ) -> Result<StatusCode, Error> {
     app.tokens.revoke(&name, &caller).await?;
@@ -80,7 +80,7 @@ pub(super) async fn revoke_token(
 )]
 pub(super) async fn introspect_token(
     State(app): App,
-    _: Holder<Service>,
+    _: AuthorizedCaller<Service>,
     JsonBody(request): JsonBody<IntrospectionRequest>,
 ) -> Result<Json<IntrospectionResponse>, Error> {
     Ok(Json(app.tokens.introspect(&request.token).await?))

@@ -2,24 +2,24 @@
 
 use std::time::Duration;
 
-const FIRST: Duration = Duration::from_millis(200);
-const LONGEST: Duration = Duration::from_secs(30);
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// How long to wait before the next attempt.
 #[derive(Debug)]
-pub(super) struct Pause(Duration);
+pub(super) struct RetryBackoff(Duration);
 
-impl Default for Pause {
+impl Default for RetryBackoff {
     fn default() -> Self {
-        Self(FIRST)
+        Self(FIRST_PAUSE)
     }
 }
 
-impl Pause {
+impl RetryBackoff {
     /// This one; the one behind it is twice as long, up to a bound.
     pub(super) fn next(&mut self) -> Duration {
         let pause = self.0;
-        self.0 = (pause * 2).min(LONGEST);
+        self.0 = (pause * 2).min(MAX_PAUSE);
         pause
     }
 }
@@ -30,7 +30,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_up_to_a_bound() {
-        let mut pause = Pause::default();
+        let mut pause = RetryBackoff::default();
         let pauses: Vec<_> = (0..10).map(|_| pause.next().as_millis()).collect();
         assert_eq!(pauses[..4], [200, 400, 800, 1600]);
         assert_eq!(pauses[8..], [30_000, 30_000]);

@@ -3,53 +3,53 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use a2s::Whole;
+use a2s::ClosureSummary;
 
 use crate::Error;
 use crate::bm25::document_vector;
-use crate::documents::{Documents, Opened};
+use crate::documents::{DocumentReader, VerifiedDocument};
 use crate::embed::{EmbedDeadline, Embedder, EmbeddingSource, index_text};
-use crate::embedding_service::{Meaning, Parts};
-use crate::store::dependency_rows::Which;
-use crate::store::{CapabilityId, Entry, Heads, Store, VersionId};
-use crate::vectors::{Change, Point};
+use crate::embedding_service::{EmbeddingService, WeightedParts};
+use crate::store::dependency_rows::VersionScope;
+use crate::store::{CapabilityId, LiveVersionQuery, RegistryStore, VersionEntry, VersionId};
+use crate::vectors::{IndexChange, IndexPoint};
 
 /// Versions whose documents are in memory together.
 const BATCH: u32 = 64;
 
 /// Makes points.
 #[derive(Debug, Clone)]
-pub(super) struct Points {
-    pub(super) store: Arc<dyn Store>,
-    pub(super) documents: Arc<Documents>,
-    pub(super) meaning: Arc<Meaning>,
+pub(super) struct PointBuilder {
+    pub(super) store: Arc<dyn RegistryStore>,
+    pub(super) documents: Arc<DocumentReader>,
+    pub(super) embedding_service: Arc<EmbeddingService>,
 }
 
-impl Points {
+impl PointBuilder {
     /// What has to be done for capabilities that changed: for each one a point or its removal.
     ///
     /// # Errors
     /// When the store does not answer, or the embedder.
-    pub(super) async fn changes(
+    pub(super) async fn build_changes(
         &self,
         capabilities: &[CapabilityId],
         embedder: &Embedder,
         patience: EmbedDeadline,
-    ) -> Result<Vec<Change>, Error> {
-        let drafts = self.drafts_of_heads(capabilities).await?;
+    ) -> Result<Vec<IndexChange>, Error> {
+        let drafts = self.draft_live_versions(capabilities).await?;
         let points = self.embed(drafts, embedder, patience).await?;
         Ok(to_changes(capabilities, points))
     }
 
     /// The same; but when the embedder does not answer, the points have their words alone. The flag
     /// says whether they are whole.
-    pub(super) async fn changes_now(
+    pub(super) async fn build_changes_with_fallback(
         &self,
         capabilities: &[CapabilityId],
         embedder: &Embedder,
         patience: EmbedDeadline,
-    ) -> Result<(Vec<Change>, bool), Error> {
-        let drafts = self.drafts_of_heads(capabilities).await?;
+    ) -> Result<(Vec<IndexChange>, bool), Error> {
+        let drafts = self.draft_live_versions(capabilities).await?;
         match self.embed(drafts.clone(), embedder, patience).await {
             Ok(points) => Ok((to_changes(capabilities, points), true)),
             Err(Error::Embedder(error)) => {
@@ -65,11 +65,11 @@ impl Points {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub(super) async fn changes_by_words(
+    pub(super) async fn build_changes_without_vectors(
         &self,
         capabilities: &[CapabilityId],
-    ) -> Result<Vec<Change>, Error> {
-        let drafts = self.drafts_of_heads(capabilities).await?;
+    ) -> Result<Vec<IndexChange>, Error> {
+        let drafts = self.draft_live_versions(capabilities).await?;
         Ok(to_changes(capabilities, drafts.into_iter().map(|(point, _)| point).collect()))
     }
 
@@ -77,13 +77,13 @@ impl Points {
     ///
     /// # Errors
     /// When the store does not answer, or the embedder.
-    pub(super) async fn of(
+    pub(super) async fn build_points(
         &self,
-        entries: &[Entry],
+        entries: &[VersionEntry],
         embedder: &Embedder,
         patience: EmbedDeadline,
-    ) -> Result<Vec<Point>, Error> {
-        let drafts = self.drafts(entries).await?;
+    ) -> Result<Vec<IndexPoint>, Error> {
+        let drafts = self.draft_points(entries).await?;
         self.embed(drafts, embedder, patience).await
     }
 
@@ -92,38 +92,42 @@ impl Points {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub(super) async fn relate(&self, which: Which) -> Result<(), Error> {
+    pub(super) async fn update_relations(&self, which: VersionScope) -> Result<(), Error> {
         let mut after = VersionId(0);
         loop {
-            let entries = self.store.versions_behind(after, which, BATCH).await?;
+            let entries = self.store.list_versions_after(after, which, BATCH).await?;
             let Some(last) = entries.last() else { return Ok(()) };
             after = last.id;
             let opened = self.documents.open(&entries).await?;
-            let whole = opened
-                .into_iter()
-                .filter_map(|(entry, opened)| Some((entry.id, opened.ok()?.facts.relations())));
-            self.store.relate(&whole.collect::<Vec<_>>()).await?;
+            let whole = opened.into_iter().filter_map(|(entry, opened)| {
+                Some((entry.id, opened.ok()?.facts.to_relation_rows()))
+            });
+            self.store.replace_relations(&whole.collect::<Vec<_>>()).await?;
         }
     }
 
-    async fn drafts_of_heads(
+    async fn draft_live_versions(
         &self,
         capabilities: &[CapabilityId],
-    ) -> Result<Vec<(Point, Parts)>, Error> {
-        let entries = self.store.heads(Heads::Of(capabilities)).await?;
-        self.drafts(&entries).await
+    ) -> Result<Vec<(IndexPoint, WeightedParts)>, Error> {
+        let entries = self.store.live_versions(LiveVersionQuery::ByIds(capabilities)).await?;
+        self.draft_points(&entries).await
     }
 
     /// Points without their dense vectors, and what those are to be made of.
-    async fn drafts(&self, entries: &[Entry]) -> Result<Vec<(Point, Parts)>, Error> {
+    async fn draft_points(
+        &self,
+        entries: &[VersionEntry],
+    ) -> Result<Vec<(IndexPoint, WeightedParts)>, Error> {
         let mut known = Vec::with_capacity(entries.len());
         for (entry, opened) in self.documents.open(entries).await? {
             let Ok(opened) = opened else { continue };
-            let whole = self.documents.whole(&opened.facts.unit).await?;
+            let whole =
+                self.documents.summarize_closure(&opened.facts.dependency_interface).await?;
             known.push((entry.clone(), opened, whole));
         }
         tokio::task::spawn_blocking(move || {
-            known.iter().map(|(entry, opened, whole)| to_draft(entry, opened, whole)).collect()
+            known.iter().map(|(entry, opened, whole)| draft_point(entry, opened, whole)).collect()
         })
         .await
         .map_err(|e| Error::Internal(e.into()))
@@ -131,12 +135,12 @@ impl Points {
 
     async fn embed(
         &self,
-        drafts: Vec<(Point, Parts)>,
+        drafts: Vec<(IndexPoint, WeightedParts)>,
         embedder: &Embedder,
         patience: EmbedDeadline,
-    ) -> Result<Vec<Point>, Error> {
+    ) -> Result<Vec<IndexPoint>, Error> {
         let (mut points, parts): (Vec<_>, Vec<_>) = drafts.into_iter().unzip();
-        let vectors = self.meaning.of_documents(parts, embedder, patience).await?;
+        let vectors = self.embedding_service.embed_documents(parts, embedder, patience).await?;
         for (point, vector) in points.iter_mut().zip(vectors) {
             point.dense = vector;
         }
@@ -144,16 +148,20 @@ impl Points {
     }
 }
 
-fn to_changes(capabilities: &[CapabilityId], points: Vec<Point>) -> Vec<Change> {
+fn to_changes(capabilities: &[CapabilityId], points: Vec<IndexPoint>) -> Vec<IndexChange> {
     let kept: BTreeSet<_> = points.iter().map(|point| point.capability).collect();
     let removed = capabilities.iter().filter(|id| !kept.contains(id)).copied();
     removed
-        .map(Change::Remove)
-        .chain(points.into_iter().map(Box::new).map(Change::Upsert))
+        .map(IndexChange::Remove)
+        .chain(points.into_iter().map(Box::new).map(IndexChange::Upsert))
         .collect()
 }
 
-fn to_draft(entry: &Entry, opened: &Opened, whole: &Whole) -> (Point, Parts) {
+fn draft_point(
+    entry: &VersionEntry,
+    opened: &VerifiedDocument,
+    whole: &ClosureSummary,
+) -> (IndexPoint, WeightedParts) {
     let facts = &opened.facts;
     let parameters: Vec<_> = facts
         .parameters
@@ -171,7 +179,7 @@ fn to_draft(entry: &Entry, opened: &Opened, whole: &Whole) -> (Point, Parts) {
         domains: &domains,
         intents: &intents,
     });
-    let point = Point {
+    let point = IndexPoint {
         capability: entry.capability,
         dense: None,
         sparse: document_vector(&text.sparse),
@@ -182,7 +190,7 @@ fn to_draft(entry: &Entry, opened: &Opened, whole: &Whole) -> (Point, Parts) {
         complexity: facts.complexity as u8,
         authors: facts.authors.iter().cloned().collect(),
         version: facts.version.clone(),
-        card: Documents::card(entry, opened),
+        card: DocumentReader::build_card(entry, opened),
     };
     (point, text.dense)
 }

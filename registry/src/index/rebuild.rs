@@ -9,23 +9,23 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use super::backoff::Pause;
-use super::point_builder::Points;
+use super::backoff::RetryBackoff;
+use super::point_builder::PointBuilder;
 use crate::Error;
 use crate::embed::{EmbedDeadline, Embedder, SimilarityScale};
 use crate::store::indexes::IndexId;
-use crate::store::{Heads, Seq};
-use crate::vectors::Point;
+use crate::store::{ChangeSeq, LiveVersionQuery};
+use crate::vectors::IndexPoint;
 
 /// Capabilities that are read in one go; their documents are in memory together.
 const BATCH: u32 = 64;
 
 /// What comes next in the making of an index.
-pub(super) enum Step {
+pub(super) enum RebuildStep {
     /// It begins; vectors are so long, and their cosines are worth so much.
     Begin { dimensions: usize, scale: SimilarityScale },
     /// These belong into it, and `read` capabilities were looked at for them.
-    Points { points: Vec<Point>, read: u64 },
+    Points { points: Vec<IndexPoint>, read: u64 },
     /// The embedder does not answer; it will be asked again.
     Waiting(Error),
     /// That was all.
@@ -36,84 +36,87 @@ pub(super) enum Step {
 
 /// An index in the making. It stops when this is dropped.
 #[derive(Debug)]
-pub(super) struct Build {
+pub(super) struct IndexRebuild {
     pub(super) embedder: Arc<Embedder>,
     /// What its store calls it, as soon as it has begun.
     pub(super) id: Option<IndexId>,
     /// It holds every change up to this one; later ones have to be followed.
-    pub(super) from: Seq,
+    pub(super) from: ChangeSeq,
     /// Who waits for it.
-    pub(super) waiting: Vec<oneshot::Sender<Result<usize, Error>>>,
-    steps: mpsc::Receiver<Step>,
+    pub(super) waiters: Vec<oneshot::Sender<Result<usize, Error>>>,
+    steps: mpsc::Receiver<RebuildStep>,
     _task: JoinSet<()>,
 }
 
-impl Build {
-    pub(super) fn start(points: Points, embedder: Arc<Embedder>, from: Seq) -> Self {
+impl IndexRebuild {
+    pub(super) fn start(points: PointBuilder, embedder: Arc<Embedder>, from: ChangeSeq) -> Self {
         let (sender, steps) = mpsc::channel(1);
         let mut task = JoinSet::new();
-        let reader = Reader { points, embedder: Arc::clone(&embedder), steps: sender };
+        let reader = RebuildWorker { points, embedder: Arc::clone(&embedder), steps: sender };
         task.spawn(async move {
             // Nobody listens any more when the build was dropped.
             let _ = reader.read_all().await;
         });
-        Self { embedder, id: None, from, waiting: Vec::new(), steps, _task: task }
+        Self { embedder, id: None, from, waiters: Vec::new(), steps, _task: task }
     }
 
     /// The next step. Can be cut short at any time.
-    pub(super) async fn next(&mut self) -> Step {
-        let ended = || Step::Failed(Error::Internal("the builder ended badly".into()));
+    pub(super) async fn next(&mut self) -> RebuildStep {
+        let ended = || RebuildStep::Failed(Error::Internal("the builder ended badly".into()));
         self.steps.recv().await.unwrap_or_else(ended)
     }
 
     /// Tells those that wait what has gone wrong.
-    pub(super) fn fail(&mut self, why: impl Fn() -> Error) {
-        for waiting in self.waiting.drain(..) {
+    pub(super) fn notify_failure(&mut self, why: impl Fn() -> Error) {
+        for waiting in self.waiters.drain(..) {
             let _ = waiting.send(Err(why()));
         }
     }
 }
 
-struct Reader {
-    points: Points,
+struct RebuildWorker {
+    points: PointBuilder,
     embedder: Arc<Embedder>,
-    steps: mpsc::Sender<Step>,
+    steps: mpsc::Sender<RebuildStep>,
 }
 
-impl Reader {
+impl RebuildWorker {
     /// Gives every step. Ends early when nobody takes them any more.
     async fn read_all(&self) -> Option<()> {
-        let dimensions = self.ask(|| self.embedder.dimensions()).await?;
-        let scale = self.ask(|| self.points.meaning.scale(&self.embedder)).await?;
-        self.give(Step::Begin { dimensions, scale }).await?;
+        let dimensions = self.call_with_retries(|| self.embedder.dimensions()).await?;
+        let scale =
+            self.call_with_retries(|| self.points.embedding_service.scale(&self.embedder)).await?;
+        self.send_step(RebuildStep::Begin { dimensions, scale }).await?;
         let mut after = None::<String>;
         loop {
-            let heads = Heads::After(after.as_deref(), BATCH);
-            let entries = match self.points.store.heads(heads).await {
+            let heads = LiveVersionQuery::AfterName(after.as_deref(), BATCH);
+            let entries = match self.points.store.live_versions(heads).await {
                 Ok(entries) => entries,
-                Err(error) => return self.give(Step::Failed(error.into())).await,
+                Err(error) => return self.send_step(RebuildStep::Failed(error.into())).await,
             };
             let Some(last) = entries.last() else { break };
             after = Some(last.name.to_string());
-            let embed = || self.points.of(&entries, &self.embedder, EmbedDeadline::Long);
-            let points = self.ask(embed).await?;
-            self.give(Step::Points { points, read: entries.len() as u64 }).await?;
+            let embed = || self.points.build_points(&entries, &self.embedder, EmbedDeadline::Long);
+            let points = self.call_with_retries(embed).await?;
+            self.send_step(RebuildStep::Points { points, read: entries.len() as u64 }).await?;
         }
-        self.give(Step::Done).await
+        self.send_step(RebuildStep::Done).await
     }
 
     /// Asks until there is an answer. Nothing when the store failed, or nobody waits any more.
-    async fn ask<T, E: Into<Error>, F: Future<Output = Result<T, E>>>(
+    async fn call_with_retries<T, E: Into<Error>, F: Future<Output = Result<T, E>>>(
         &self,
         question: impl Fn() -> F,
     ) -> Option<T> {
-        let mut pause = Pause::default();
+        let mut pause = RetryBackoff::default();
         loop {
             match question().await.map_err(Into::into) {
                 Ok(answer) => return Some(answer),
-                Err(error @ Error::Embedder(_)) => self.give(Step::Waiting(error)).await?,
+                Err(error @ Error::Embedder(_)) => {
+                    self.send_step(RebuildStep::Waiting(error)).await?
+                }
                 Err(error) => {
-                    self.give(Step::Failed(error)).await?;
+                    self.send_step(RebuildStep::Failed(error)).await?;
                     return None;
                 }
             }
@@ -124,7 +127,7 @@ impl Reader {
         }
     }
 
-    async fn give(&self, step: Step) -> Option<()> {
+    async fn send_step(&self, step: RebuildStep) -> Option<()> {
         self.steps.send(step).await.ok()
     }
 }

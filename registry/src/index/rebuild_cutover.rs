@@ -4,25 +4,25 @@ use std::sync::Arc;
 
 use a2s::api::IndexBuilding;
 
-use super::pending_embeddings::Owed;
-use super::rebuild::{Build, Step};
-use super::{BATCH, Indexer, PATIENCE, capabilities_of};
+use super::pending_embeddings::PendingEmbeddings;
+use super::rebuild::{IndexRebuild, RebuildStep};
+use super::{BATCH, EMBED_DEADLINE, Indexer, distinct_capabilities};
 use crate::Error;
 use crate::embed::Embedder;
-use crate::store::Seq;
-use crate::vectors::{self, Change, Identity};
+use crate::store::ChangeSeq;
+use crate::vectors::{self, IndexChange, IndexIdentity};
 
 impl Indexer {
     /// Begins to build a new index where that is called for and none is under way.
     pub(super) async fn start_build(&mut self) -> Result<(), Error> {
         if self.build.is_none()
-            && let Some(embedder) = self.find_target()
+            && let Some(embedder) = self.find_rebuild_embedder()
         {
             // Read before the documents are: what changes meanwhile is followed afterwards.
-            let outbox = self.points.store.outbox(Seq::default(), 0).await?;
-            let (name, total) = (embedder.id().to_owned(), outbox.live);
+            let outbox = self.points.store.read_outbox(ChangeSeq::default(), 0).await?;
+            let (name, total) = (embedder.id().to_owned(), outbox.live_count);
             tracing::info!(embedder = name, total, "a search index is built from the documents");
-            self.build = Some(Build::start(self.points.clone(), embedder, outbox.latest));
+            self.build = Some(IndexRebuild::start(self.points.clone(), embedder, outbox.latest));
             let building = IndexBuilding { embedder: name, done: 0, total, waiting: false };
             self.note_building(Some(building));
         }
@@ -31,48 +31,48 @@ impl Indexer {
         }
         // An index that is in the making is as new as one that would be begun now.
         if let Some(build) = &mut self.build
-            && build.embedder.id() == self.points.meaning.wanted().id()
+            && build.embedder.id() == self.points.embedding_service.configured().id()
         {
-            build.waiting.append(&mut self.asked);
+            build.waiters.append(&mut self.rebuild_waiters);
         }
         Ok(())
     }
 
     /// The embedder that a new index has to be built with, when one has to.
-    fn find_target(&self) -> Option<Arc<Embedder>> {
-        let meaning = &self.points.meaning;
-        let answers = if self.applied.is_some() { self.embedder_of_live() } else { None };
+    fn find_rebuild_embedder(&self) -> Option<Arc<Embedder>> {
+        let meaning = &self.points.embedding_service;
+        let answers = if self.applied.is_some() { self.live_embedder() } else { None };
         match answers {
             None => Some(Arc::clone(meaning.built_in())),
             Some(embedder) => {
-                let is_wanted = embedder.id() == meaning.wanted().id();
-                let is_good = is_wanted && !self.is_worn && self.asked.is_empty();
-                (!is_good).then(|| Arc::clone(meaning.wanted()))
+                let is_wanted = embedder.id() == meaning.configured().id();
+                let is_good = is_wanted && !self.needs_rebuild && self.rebuild_waiters.is_empty();
+                (!is_good).then(|| Arc::clone(meaning.configured()))
             }
         }
     }
 
     /// Takes a step in the making of the new index.
-    pub(super) async fn take(&mut self, step: Step) -> Result<(), Error> {
-        let result = self.try_take(step).await;
+    pub(super) async fn apply_step(&mut self, step: RebuildStep) -> Result<(), Error> {
+        let result = self.try_apply_step(step).await;
         if let Err(error) = &result
             && let Some(mut build) = self.build.take()
         {
-            build.fail(|| match error {
-                Error::Vectors(error) => Error::Vectors(error.again()),
+            build.notify_failure(|| match error {
+                Error::Vectors(error) => Error::Vectors(error.duplicate()),
                 _ => Error::IndexNotReady,
             });
         }
         result
     }
 
-    async fn try_take(&mut self, step: Step) -> Result<(), Error> {
+    async fn try_apply_step(&mut self, step: RebuildStep) -> Result<(), Error> {
         let Some(build) = &mut self.build else { return Ok(()) };
         match step {
-            Step::Begin { dimensions, scale } => {
-                let id = self.points.store.name_index().await?;
+            RebuildStep::Begin { dimensions, scale } => {
+                let id = self.points.store.create_index_id().await?;
                 build.id = Some(id.clone());
-                let identity = Identity {
+                let identity = IndexIdentity {
                     id,
                     store: self.identity.clone(),
                     embedder: build.embedder.id().to_owned(),
@@ -82,15 +82,15 @@ impl Indexer {
                 };
                 self.vectors.begin(identity).await?;
             }
-            Step::Points { points, read } => {
-                let changes = points.into_iter().map(Box::new).map(Change::Upsert).collect();
+            RebuildStep::Points { points, read } => {
+                let changes = points.into_iter().map(Box::new).map(IndexChange::Upsert).collect();
                 self.vectors.stage(changes, build.from).await?;
                 self.note_read(read);
             }
-            Step::Waiting(error) => {
+            RebuildStep::Waiting(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
                 tracing::warn!(%error, cause, "the new search index waits for its embedder");
-                build.fail(|| match &error {
+                build.notify_failure(|| match &error {
                     Error::Embedder(error) => Error::Embedder(error.clone()),
                     _ => Error::IndexNotReady,
                 });
@@ -100,8 +100,8 @@ impl Indexer {
                     }
                 });
             }
-            Step::Failed(error) => return Err(error),
-            Step::Done => self.finish_build().await?,
+            RebuildStep::Failed(error) => return Err(error),
+            RebuildStep::Done => self.finish_build().await?,
         }
         Ok(())
     }
@@ -112,37 +112,39 @@ impl Indexer {
         let Some(build) = &self.build else { return Ok(()) };
         let id = build.id.clone().ok_or_else(|| Error::Internal("an index has no name".into()))?;
         let (embedder, mut at) = (Arc::clone(&build.embedder), build.from);
-        let mut owed = Owed::default();
+        let mut pending = PendingEmbeddings::default();
         loop {
-            let outbox = self.points.store.outbox(at, BATCH).await?;
+            let outbox = self.points.store.read_outbox(at, BATCH).await?;
             let Some((last, _)) = outbox.changes.last().copied() else { break };
-            let capabilities = capabilities_of(&outbox.changes);
-            self.live.changed_all(&capabilities);
+            let capabilities = distinct_capabilities(&outbox.changes);
+            self.live_versions.invalidate_all(&capabilities);
             let first = outbox.changes.first().map_or(last, |(first, _)| *first);
-            let (changes, is_whole) =
-                self.points.changes_now(&capabilities, &embedder, PATIENCE).await?;
+            let (changes, is_whole) = self
+                .points
+                .build_changes_with_fallback(&capabilities, &embedder, EMBED_DEADLINE)
+                .await?;
             self.vectors.stage(changes, outbox.latest).await?;
-            owed.note(&capabilities, first, is_whole);
+            pending.note_indexed(&capabilities, first, is_whole);
             at = last;
         }
         // Noted ahead: an index that answers has all that is said of it.
-        self.points.store.advance(&id, owed.settled(at)).await?;
+        self.points.store.advance_index(&id, pending.persisted_up_to(at)).await?;
         self.vectors.commit().await?;
         // From here on the new index answers, whatever happens.
         let replaced = self.index.replace(id);
-        self.settled = Seq::default();
+        self.settled = ChangeSeq::default();
         (self.unflushed, self.unchecked, self.flush_at) = (0, 0, None);
-        (self.failures, self.is_worn, self.is_broken) = (0, false, false);
-        self.owed = owed;
+        (self.failures, self.needs_rebuild, self.is_broken) = (0, false, false);
+        self.pending = pending;
         self.note_applied(at);
         self.metrics.index_rebuilds.inc();
         let build = self.build.take();
         if let Some(replaced) = replaced {
-            self.points.store.forget_index(&replaced).await?;
+            self.points.store.delete_index(&replaced).await?;
         }
         let points = self.vectors.status().await?.points.unwrap_or(0);
         tracing::info!(points, embedder = embedder.id(), "the search index is built");
-        for waiting in build.into_iter().flat_map(|build| build.waiting) {
+        for waiting in build.into_iter().flat_map(|build| build.waiters) {
             let _ = waiting.send(Ok(points));
         }
         Ok(())

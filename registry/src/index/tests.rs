@@ -9,21 +9,23 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::*;
-use crate::documents::Facts;
-use crate::store::life::Actor;
-use crate::store::{self, NewVersion, Publication};
+use crate::documents::CapabilityFacts;
+use crate::store::lifecycle::AuditActor;
+use crate::store::{self, NewVersion, PublicationResult};
 use crate::tests::database::Folder;
 use crate::tests::embedders::until;
 use crate::tests::endpoint::{Mood, SOON, StandIn};
 use crate::tests::world::document;
-use crate::vectors::{Answering, Answers, Filter, Identity, Point, SearchQuery, Status};
+use crate::vectors::{
+    IndexIdentity, IndexPoint, IndexReader, IndexState, PointFilter, QueryResults, SearchQuery,
+};
 
 /// An index on a server.
 #[derive(Debug, Default)]
 struct Server {
-    live: Mutex<Option<Identity>>,
-    next: Mutex<Option<Identity>>,
-    points: Mutex<BTreeMap<CapabilityId, Point>>,
+    live: Mutex<Option<IndexIdentity>>,
+    next: Mutex<Option<IndexIdentity>>,
+    points: Mutex<BTreeMap<CapabilityId, IndexPoint>>,
     /// Its disk takes nothing.
     is_full: AtomicBool,
     /// How often somebody has looked which index answers.
@@ -31,19 +33,19 @@ struct Server {
 }
 
 impl Server {
-    fn put(&self, point: Point) {
+    fn put(&self, point: IndexPoint) {
         self.points.lock().unwrap().insert(point.capability, point);
     }
 
     fn check(&self) -> Result<(), vectors::Error> {
         match self.is_full.load(Ordering::SeqCst) {
-            true => Err(vectors::Error::Full("full".to_owned())),
+            true => Err(vectors::Error::DiskFull("full".to_owned())),
             false => Ok(()),
         }
     }
 
     /// The point of the capability that came last.
-    fn last(&self) -> Point {
+    fn last(&self) -> IndexPoint {
         self.points.lock().unwrap().last_key_value().unwrap().1.clone()
     }
 
@@ -59,8 +61,8 @@ impl Server {
 }
 
 #[async_trait]
-impl Vectors for Server {
-    fn answering(&self) -> Result<Arc<dyn Answering>, vectors::Error> {
+impl VectorIndex for Server {
+    fn current_reader(&self) -> Result<Arc<dyn IndexReader>, vectors::Error> {
         let identity = self.live.lock().unwrap().clone().ok_or(vectors::Error::NotReady)?;
         Ok(Arc::new(Reader(identity)))
     }
@@ -74,12 +76,12 @@ impl Vectors for Server {
         true
     }
 
-    async fn apply(&self, changes: Vec<Change>, _: Seq) -> Result<(), vectors::Error> {
+    async fn apply(&self, changes: Vec<IndexChange>, _: ChangeSeq) -> Result<(), vectors::Error> {
         self.check()?;
         for change in changes {
             match change {
-                Change::Upsert(point) => self.put(*point),
-                Change::Remove(id) => drop(self.points.lock().unwrap().remove(&id)),
+                IndexChange::Upsert(point) => self.put(*point),
+                IndexChange::Remove(id) => drop(self.points.lock().unwrap().remove(&id)),
             }
         }
         Ok(())
@@ -89,13 +91,17 @@ impl Vectors for Server {
         Ok(true)
     }
 
-    async fn begin(&self, identity: Identity) -> Result<(), vectors::Error> {
+    async fn begin(&self, identity: IndexIdentity) -> Result<(), vectors::Error> {
         self.check()?;
         *self.next.lock().unwrap() = Some(identity);
         Ok(())
     }
 
-    async fn stage(&self, changes: Vec<Change>, as_of: Seq) -> Result<(), vectors::Error> {
+    async fn stage(
+        &self,
+        changes: Vec<IndexChange>,
+        as_of: ChangeSeq,
+    ) -> Result<(), vectors::Error> {
         self.apply(changes, as_of).await
     }
 
@@ -104,9 +110,9 @@ impl Vectors for Server {
         Ok(())
     }
 
-    async fn status(&self) -> Result<Status, vectors::Error> {
+    async fn status(&self) -> Result<IndexState, vectors::Error> {
         let points = Some(self.points.lock().unwrap().len());
-        Ok(Status { points, fresh: 0, is_worn: false, as_of: None })
+        Ok(IndexState { points, fresh: 0, needs_rebuild: false, as_of: None })
     }
 
     async fn close(&self) {}
@@ -114,20 +120,20 @@ impl Vectors for Server {
 
 /// An index that nobody searches in.
 #[derive(Debug)]
-struct Reader(Identity);
+struct Reader(IndexIdentity);
 
 #[async_trait]
-impl Answering for Reader {
-    fn identity(&self) -> &Identity {
+impl IndexReader for Reader {
+    fn identity(&self) -> &IndexIdentity {
         &self.0
     }
 
     async fn query(
         &self,
         _: Vec<SearchQuery>,
-        _: Filter,
+        _: PointFilter,
         _: usize,
-    ) -> Result<Answers, vectors::Error> {
+    ) -> Result<QueryResults, vectors::Error> {
         Err(vectors::Error::NotReady)
     }
 
@@ -139,27 +145,32 @@ impl Answering for Reader {
     }
 }
 
-fn start(store: &Arc<dyn Store>, server: &Arc<Server>, embedder: Embedder) -> Index {
+fn start(
+    store: &Arc<dyn RegistryStore>,
+    server: &Arc<Server>,
+    embedder: Embedder,
+) -> IndexerHandle {
     let metrics = Metrics::register(&mut prometheus_client::registry::Registry::default());
-    let documents = Documents::new(Arc::clone(store), metrics.damaged.clone());
-    let meaning = Meaning::new(embedder, crate::QUERY_TIMEOUT, Arc::clone(store), metrics.clone());
-    Index::start(
+    let documents = DocumentReader::new(Arc::clone(store), metrics.damaged.clone());
+    let meaning =
+        EmbeddingService::new(embedder, crate::QUERY_TIMEOUT, Arc::clone(store), metrics.clone());
+    IndexerHandle::start(
         Arc::clone(store),
-        Arc::new(Live::new(Arc::clone(store))),
+        Arc::new(LiveVersionCache::new(Arc::clone(store))),
         Arc::new(documents),
-        Arc::clone(server) as Arc<dyn Vectors>,
+        Arc::clone(server) as Arc<dyn VectorIndex>,
         Arc::new(meaning),
         metrics,
         "the store".to_owned(),
     )
 }
 
-async fn publish(store: &Arc<dyn Store>, name: &str, version: &str) -> Seq {
+async fn publish(store: &Arc<dyn RegistryStore>, name: &str, version: &str) -> ChangeSeq {
     let source = document(name, version, "Walks the dog");
     let compiled = a2s::compile(source.as_bytes()).document.unwrap();
-    let facts = Facts::of(&compiled);
+    let facts = CapabilityFacts::from_document(&compiled);
     let new = NewVersion {
-        relations: facts.relations(),
+        relations: facts.to_relation_rows(),
         name: facts.name,
         version: facts.version,
         digest: compiled.digest(),
@@ -167,9 +178,9 @@ async fn publish(store: &Arc<dyn Store>, name: &str, version: &str) -> Seq {
         complexity: facts.complexity,
         permissions: 0,
     };
-    let by = Actor::of(&Caller::owner(), Timestamp::UNIX_EPOCH);
+    let by = AuditActor::from_caller(&Caller::owner(), Timestamp::UNIX_EPOCH);
     match store.publish(&new, &by).await.unwrap() {
-        Publication::Created(seq) => seq,
+        PublicationResult::Created(seq) => seq,
         other => panic!("{other:?}"),
     }
 }
@@ -181,7 +192,7 @@ async fn a_vector_that_comes_late_leaves_what_another_registry_has_done_since() 
     let (endpoint, server) = (StandIn::start().await, Arc::default());
     let index = start(&store, &server, endpoint.embedder("mini"));
     index.wait_until_built().await;
-    let id = server.answering().unwrap().identity().id.clone();
+    let id = server.current_reader().unwrap().identity().id.clone();
 
     for (name, is_followed_first) in [("WalkDog", true), ("FeedDog", false)] {
         // The embedder fails once, and does not answer the second time.
@@ -196,11 +207,14 @@ async fn a_vector_that_comes_late_leaves_what_another_registry_has_done_since() 
 
         // Another registry publishes, and its embedder answers. It says so ahead, so that nobody
         // does its work before it can.
-        let second = Seq(first.0 + 1);
-        store.advance(&id, second).await.unwrap();
+        let second = ChangeSeq(first.0 + 1);
+        store.advance_index(&id, second).await.unwrap();
         server.looked().await;
-        let newer =
-            Point { version: semver::Version::new(2, 0, 0), dense: Some(vec![1.0]), ..by_words };
+        let newer = IndexPoint {
+            version: semver::Version::new(2, 0, 0),
+            dense: Some(vec![1.0]),
+            ..by_words
+        };
         server.put(newer.clone());
         assert_eq!(publish(&store, name, "2.0.0").await, second);
         if is_followed_first {
@@ -211,7 +225,7 @@ async fn a_vector_that_comes_late_leaves_what_another_registry_has_done_since() 
         // The index counts as being on disk up to here only when nothing is late any more.
         let last = publish(&store, &format!("{name}Again"), "1.0.0").await;
         assert!(index.wait_for(last, SOON).await);
-        until(async || store.indexed(&id).await.unwrap() == Some(last)).await;
+        until(async || store.load_indexed_seq(&id).await.unwrap() == Some(last)).await;
         let points = server.points.lock().unwrap().clone();
         assert_eq!(points.get(&newer.capability), Some(&newer), "{name}");
     }
@@ -238,12 +252,12 @@ async fn an_index_on_a_full_disk_pauses_and_goes_on() {
     // Who publishes does not wait for an index that is not written.
     assert!(!index.wait_for(seq, SOON).await);
     assert!(index.is_paused() && index.is_ready());
-    let id = server.answering().unwrap().identity().id.clone();
+    let id = server.current_reader().unwrap().identity().id.clone();
     server.is_full.store(false, Ordering::SeqCst);
-    let is_level = |progress: &Progress| progress.applied >= seq && !progress.is_paused;
+    let is_level = |progress: &IndexProgress| progress.applied >= seq && !progress.is_paused;
     assert!(index.wait(SOON, is_level).await);
     // It is the same index.
-    assert_eq!(server.answering().unwrap().identity().id, id);
+    assert_eq!(server.current_reader().unwrap().identity().id, id);
     index.close().await;
 
     // A start on a full disk answers with what there is.
@@ -252,7 +266,7 @@ async fn an_index_on_a_full_disk_pauses_and_goes_on() {
     let index = start(&store, &server, Embedder::built_in());
     assert!(index.wait_until_ready(SOON).await);
     assert!(index.is_paused());
-    assert_eq!(server.answering().unwrap().identity().id, id);
+    assert_eq!(server.current_reader().unwrap().identity().id, id);
     index.close().await;
     store.close().await;
 }

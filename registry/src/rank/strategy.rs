@@ -1,12 +1,12 @@
 //! Strategies by name, by weights, and in lists.
 
-use a2s::api::{Strategy as Asked, Weights};
+use a2s::api::{SelectionStrategy as Asked, StrategyWeights};
 
 use super::{PerTerm, TERMS};
 use crate::Error;
 
 /// The most strategies in a list.
-const MOST: usize = 8;
+const MAX_STRATEGIES: usize = 8;
 
 /// The presets by name; the first one is the default. `docs/search.md` says how its weights were
 /// chosen.
@@ -22,13 +22,13 @@ const PRESETS: [(&str, PerTerm); 7] = [
 
 /// How hits are scored, and which ones at all.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Strategy {
+pub(crate) struct RankStrategy {
     name: String,
     shares: PerTerm,
     minimum: PerTerm,
 }
 
-impl Strategy {
+impl RankStrategy {
     /// The name of the preset, or `weights`; in a list, its place comes first.
     pub(crate) fn name(&self) -> &str {
         &self.name
@@ -44,7 +44,7 @@ impl Strategy {
     }
 
     /// What it asks of a hit: "`success_rate` at least 0.9".
-    pub(crate) fn demands(&self) -> String {
+    pub(crate) fn describe_minimum(&self) -> String {
         let demands = TERMS.iter().zip(&self.minimum).filter(|(_, least)| 0.0 < **least);
         let words: Vec<_> =
             demands.map(|(term, least)| format!("`{term}` at least {least}")).collect();
@@ -57,23 +57,23 @@ impl Strategy {
 /// # Errors
 /// When no preset has a name, or weights or least values are not from 0 to 1, or all weights are 0,
 /// or a list is empty, too long, or in a list.
-pub(crate) fn strategies_of(asked: Option<&Asked>) -> Result<Vec<Strategy>, Error> {
+pub(crate) fn parse_strategies(asked: Option<&Asked>) -> Result<Vec<RankStrategy>, Error> {
     let Some(asked) = asked else {
         let [(name, weights), ..] = PRESETS;
-        return Ok(vec![strategy(name.to_owned(), &weights, [0.0; TERMS.len()])]);
+        return Ok(vec![new_strategy(name.to_owned(), &weights, [0.0; TERMS.len()])]);
     };
-    let Asked::Fallback(list) = asked else { return Ok(vec![read(asked)?]) };
-    if !(1..=MOST).contains(&list.len()) {
-        return Err(refuse(format!("a list has 1 to {MOST} members")));
+    let Asked::Fallback(list) = asked else { return Ok(vec![parse_strategy(asked)?]) };
+    if !(1..=MAX_STRATEGIES).contains(&list.len()) {
+        return Err(bad_strategy(format!("a list has 1 to {MAX_STRATEGIES} members")));
     }
     let numbered = list.iter().zip(1..).map(|(asked, place)| {
-        let strategy = read(asked)?;
-        Ok(Strategy { name: format!("{place}: {}", strategy.name), ..strategy })
+        let strategy = parse_strategy(asked)?;
+        Ok(RankStrategy { name: format!("{place}: {}", strategy.name), ..strategy })
     });
     numbered.collect()
 }
 
-fn read(asked: &Asked) -> Result<Strategy, Error> {
+fn parse_strategy(asked: &Asked) -> Result<RankStrategy, Error> {
     match asked {
         Asked::Preset(name) => {
             let preset = PRESETS.iter().find(|(preset, _)| preset == name);
@@ -81,14 +81,14 @@ fn read(asked: &Asked) -> Result<Strategy, Error> {
                 given: name.chars().take(64).collect(),
                 known: PRESETS.map(|(preset, _)| format!("`{preset}`")).join(", "),
             })?;
-            Ok(strategy((*name).to_owned(), weights, [0.0; TERMS.len()]))
+            Ok(new_strategy((*name).to_owned(), weights, [0.0; TERMS.len()]))
         }
-        Asked::Weights(weights) => read_weights(weights),
-        Asked::Fallback(_) => Err(refuse("a list cannot be in a list")),
+        Asked::Weights(weights) => parse_weights(weights),
+        Asked::Fallback(_) => Err(bad_strategy("a list cannot be in a list")),
     }
 }
 
-fn read_weights(asked: &Weights) -> Result<Strategy, Error> {
+fn parse_weights(asked: &StrategyWeights) -> Result<RankStrategy, Error> {
     let weights = [
         asked.vector_similarity,
         asked.success_rate,
@@ -99,29 +99,31 @@ fn read_weights(asked: &Weights) -> Result<Strategy, Error> {
     ];
     let is_bad = |number: &f64| !(0.0..=1.0).contains(number);
     if weights.iter().any(is_bad) {
-        return Err(refuse("a weight is a number from 0 to 1"));
+        return Err(bad_strategy("a weight is a number from 0 to 1"));
     }
     if weights.iter().sum::<f64>() <= 0.0 {
-        return Err(refuse("one weight at least must be more than 0"));
+        return Err(bad_strategy("one weight at least must be more than 0"));
     }
     if asked.minimum.values().any(is_bad) {
-        return Err(refuse("`minimum`: a least value is a number from 0 to 1"));
+        return Err(bad_strategy("`minimum`: a least value is a number from 0 to 1"));
     }
     if let Some(unknown) = asked.minimum.keys().find(|name| !TERMS.contains(&name.as_str())) {
         let unknown: String = unknown.chars().take(64).collect();
         let known = TERMS.map(|term| format!("`{term}`")).join(", ");
-        return Err(refuse(format!("`minimum`: no term is called `{unknown}`; there are {known}")));
+        return Err(bad_strategy(format!(
+            "`minimum`: no term is called `{unknown}`; there are {known}"
+        )));
     }
     let minimum = TERMS.map(|term| asked.minimum.get(term).copied().unwrap_or_default());
-    Ok(strategy("weights".to_owned(), &weights, minimum))
+    Ok(new_strategy("weights".to_owned(), &weights, minimum))
 }
 
-fn strategy(name: String, weights: &PerTerm, minimum: PerTerm) -> Strategy {
+fn new_strategy(name: String, weights: &PerTerm, minimum: PerTerm) -> RankStrategy {
     let sum: f64 = weights.iter().sum();
-    Strategy { name, shares: weights.map(|weight| weight / sum), minimum }
+    RankStrategy { name, shares: weights.map(|weight| weight / sum), minimum }
 }
 
-fn refuse(what: impl std::fmt::Display) -> Error {
+fn bad_strategy(what: impl std::fmt::Display) -> Error {
     Error::BadSearch(format!("`strategy`: {what}"))
 }
 
@@ -131,8 +133,8 @@ mod tests {
 
     use super::*;
 
-    fn parse(asked: Value) -> Result<Vec<Strategy>, Error> {
-        strategies_of(Some(&serde_json::from_value(asked).unwrap()))
+    fn parse(asked: Value) -> Result<Vec<RankStrategy>, Error> {
+        parse_strategies(Some(&serde_json::from_value(asked).unwrap()))
     }
 
     #[test]
@@ -141,14 +143,14 @@ mod tests {
             assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{name}");
             assert_eq!(parse(json!(name)).unwrap()[0].name(), name);
         }
-        assert_eq!(strategies_of(None).unwrap(), parse(json!("highest_score")).unwrap());
+        assert_eq!(parse_strategies(None).unwrap(), parse(json!("highest_score")).unwrap());
     }
 
     #[test]
     fn in_a_list_each_has_its_place() {
         let list = parse(json!(["most_used", {"complexity": 1}])).unwrap();
         assert_eq!(
-            list.iter().map(Strategy::name).collect::<Vec<_>>(),
+            list.iter().map(RankStrategy::name).collect::<Vec<_>>(),
             ["1: most_used", "2: weights"]
         );
     }
@@ -168,14 +170,14 @@ mod tests {
         ] {
             assert!(parse(bad.clone()).is_err(), "{bad}");
         }
-        let nan = Weights { vector_similarity: f64::NAN, ..Weights::default() };
-        assert!(strategies_of(Some(&Asked::Weights(nan))).is_err());
+        let nan = StrategyWeights { vector_similarity: f64::NAN, ..StrategyWeights::default() };
+        assert!(parse_strategies(Some(&Asked::Weights(nan))).is_err());
     }
 
     #[test]
     fn demands_are_told_in_words() {
         let asked = json!({"successRate": 1, "minimum": {"similarity": 0.5, "success_rate": 0.9}});
-        let demands = parse(asked).unwrap()[0].demands();
+        let demands = parse(asked).unwrap()[0].describe_minimum();
         assert_eq!(demands, "`similarity` at least 0.5 and `success_rate` at least 0.9");
     }
 }

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use a2s::{CapabilityName, Domain, Format, Permission};
+use a2s::{CapabilityName, Domain, Permission, TaskFormat};
 use async_trait::async_trait;
 
-use super::{Entry, Error, VersionId};
+use super::{Error, VersionEntry, VersionId};
 
 /// The rules by which [`Relations`] are made of a document. A change raises it, and rows that were
 /// made by others are made anew at the start.
@@ -17,7 +17,7 @@ pub(crate) const RULES: i64 = 1;
 
 /// The rows of one version.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Relations {
+pub(crate) struct RelationRows {
     /// The capabilities that it uses.
     pub(crate) uses: BTreeSet<CapabilityName>,
     /// The hosts that it talks to.
@@ -25,7 +25,7 @@ pub(crate) struct Relations {
     /// What its callers must hold.
     pub(crate) permissions: BTreeSet<Permission>,
     /// The names of what it takes and gives, as [`port_name`] writes them.
-    pub(crate) ports: BTreeSet<(Side, String)>,
+    pub(crate) ports: BTreeSet<(PortDirection, String)>,
 }
 
 /// A host that a version talks to.
@@ -35,20 +35,20 @@ pub(crate) struct ServiceUse {
     /// What the description of a task calls it.
     pub(crate) title: Option<String>,
     /// The format of its own tasks there; none when only others that it uses go there.
-    pub(crate) format: Option<Format>,
+    pub(crate) format: Option<TaskFormat>,
 }
 
 /// Where a value passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Side {
+pub(crate) enum PortDirection {
     /// Into a capability.
-    Taken = 0,
+    Input = 0,
     /// Out of it.
-    Given = 1,
+    Output = 1,
 }
 
 /// The name of an input or output without case and separators: `city_name` and `cityName` are one.
-pub(crate) fn port_name(name: &str) -> String {
+pub(crate) fn normalize_port_name(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
@@ -56,54 +56,61 @@ pub(crate) fn port_name(name: &str) -> String {
 #[async_trait]
 pub(crate) trait RelationStore: Send + Sync {
     /// Puts rows in the place of those that these versions have.
-    async fn relate(&self, rows: &[(VersionId, Relations)]) -> Result<(), Error>;
+    async fn replace_relations(&self, rows: &[(VersionId, RelationRows)]) -> Result<(), Error>;
 
     /// Versions behind one, in order of id: all, or those without rows of the current rules.
-    async fn versions_behind(
+    async fn list_versions_after(
         &self,
         after: VersionId,
-        which: Which,
+        which: VersionScope,
         limit: u32,
-    ) -> Result<Vec<Entry>, Error>;
+    ) -> Result<Vec<VersionEntry>, Error>;
 
     /// At most `limit` versions that use one of these capabilities; those that are not yanked first,
     /// and newer ones before older.
-    async fn users(&self, names: &[CapabilityName], limit: u32) -> Result<Vec<Entry>, Error>;
+    async fn list_dependents(
+        &self,
+        names: &[CapabilityName],
+        limit: u32,
+    ) -> Result<Vec<VersionEntry>, Error>;
 
     /// Services of live versions in order of host, behind a host; or one host alone.
-    async fn services(&self, hosts: Hosts<'_>) -> Result<Vec<a2s::api::Service>, Error>;
+    async fn list_services(
+        &self,
+        hosts: ServiceQuery<'_>,
+    ) -> Result<Vec<a2s::api::ServiceSummary>, Error>;
 
     /// Live versions that talk to a host, in order of name, behind a name.
-    async fn heads_at(
+    async fn live_versions_of_service(
         &self,
         host: &Domain,
         after: Option<&str>,
         limit: u32,
-    ) -> Result<Vec<Entry>, Error>;
+    ) -> Result<Vec<VersionEntry>, Error>;
 
     /// At most `limit` live versions that take or give something of one of these names, in order
     /// of name.
-    async fn heads_with(
+    async fn live_versions_with_port(
         &self,
-        side: Side,
+        side: PortDirection,
         names: &[String],
         limit: u32,
-    ) -> Result<Vec<Entry>, Error>;
+    ) -> Result<Vec<VersionEntry>, Error>;
 }
 
 /// Which versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum VersionScope {
     All,
     /// Those without rows of the current rules.
-    Unrelated,
+    WithoutCurrentRows,
 }
 
 /// Which services.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Hosts<'a> {
+pub(crate) enum ServiceQuery<'a> {
     /// So many behind a host.
-    After(Option<&'a str>, u32),
+    AfterHost(Option<&'a str>, u32),
     /// These.
-    Of(&'a [Domain]),
+    ByHosts(&'a [Domain]),
 }

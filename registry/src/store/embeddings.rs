@@ -9,16 +9,16 @@ use super::Error;
 use crate::embed::Embedding;
 
 /// So many are remembered: some texts of each of 100,000 capabilities.
-pub(super) const MOST_EMBEDDINGS: i64 = 400_000;
+pub(super) const MAX_EMBEDDINGS: i64 = 400_000;
 
 /// Remembers vectors by a digest of embedder and text.
 #[async_trait]
 pub(crate) trait EmbeddingStore: Send + Sync {
     /// Those that are remembered.
-    async fn embeddings(&self, keys: &[Digest]) -> Result<BTreeMap<Digest, Embedding>, Error>;
+    async fn load_embeddings(&self, keys: &[Digest]) -> Result<BTreeMap<Digest, Embedding>, Error>;
 
     /// Remembers more, and forgets the oldest when there are too many.
-    async fn remember_embeddings(&self, new: &[(Digest, Embedding)]) -> Result<(), Error>;
+    async fn save_embeddings(&self, new: &[(Digest, Embedding)]) -> Result<(), Error>;
 }
 
 /// A vector as bytes: little-endian floats; none is empty.

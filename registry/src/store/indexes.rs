@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::{Error, Seq};
+use super::{ChangeSeq, Error};
 
 /// So many indexes are remembered. One that is forgotten is made anew at the next start.
-pub(super) const MOST_INDEXES: i64 = 1_000;
+pub(super) const MAX_INDEXES: i64 = 1_000;
 
 /// The name of a search index, which its store has given it: no two have the same, not even those of
 /// two copies of a store.
@@ -24,15 +24,15 @@ impl std::fmt::Display for IndexId {
 #[async_trait]
 pub(crate) trait IndexStore: Send + Sync {
     /// A name for a new index, which has no change yet.
-    async fn name_index(&self) -> Result<IndexId, Error>;
+    async fn create_index_id(&self) -> Result<IndexId, Error>;
 
     /// The last change that an index has on disk; none when the store does not know it.
-    async fn indexed(&self, index: &IndexId) -> Result<Option<Seq>, Error>;
+    async fn load_indexed_seq(&self, index: &IndexId) -> Result<Option<ChangeSeq>, Error>;
 
     /// Remembers that an index has everything up to `indexed` on disk, if the store knows it. Of
     /// several registries that share an index, none takes back what another has said.
-    async fn advance(&self, index: &IndexId, indexed: Seq) -> Result<(), Error>;
+    async fn advance_index(&self, index: &IndexId, indexed: ChangeSeq) -> Result<(), Error>;
 
     /// Forgets an index.
-    async fn forget_index(&self, index: &IndexId) -> Result<(), Error>;
+    async fn delete_index(&self, index: &IndexId) -> Result<(), Error>;
 }

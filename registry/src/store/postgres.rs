@@ -29,8 +29,8 @@ mod outcomes;
 // Where the engines read the same SQL, it is written once, and compiled for each.
 #[path = "sql/indexes.rs"]
 mod indexes;
-#[path = "sql/life.rs"]
-mod life;
+#[path = "sql/lifecycle.rs"]
+mod lifecycle;
 #[path = "sql/publishing.rs"]
 mod publishing;
 #[path = "sql/relations.rs"]
@@ -46,21 +46,21 @@ use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{Postgres as Backend, Transaction};
 
 use self::relations::before_nul;
-use super::life::Actor;
-use super::row_mapping::{Columns as _, concat_entry, to_entries};
+use super::lifecycle::AuditActor;
+use super::row_mapping::{RowColumns as _, concat_entry, to_entries};
 use super::{
-    CapabilityId, Entry, Error, Heads, NewVersion, Outbox, Outcome, Publication, Record, Recorded,
-    Seq, Store, VersionId,
+    CapabilityId, ChangeOutbox, ChangeSeq, Error, LiveVersionQuery, NewVersion, PublicationResult,
+    RecordResult, RegistryStore, RunDetails, RunOutcome, VersionEntry, VersionId,
 };
 
 #[derive(Debug)]
-pub(crate) struct Postgres {
+pub(crate) struct PostgresStore {
     pool: PgPool,
 }
 
-type Engine = Postgres;
+type Engine = PostgresStore;
 
-impl Postgres {
+impl PostgresStore {
     fn readers(&self) -> &PgPool {
         &self.pool
     }
@@ -91,12 +91,12 @@ impl Postgres {
 }
 
 #[async_trait]
-impl Store for Postgres {
-    async fn publish(&self, new: &NewVersion, by: &Actor) -> Result<Publication, Error> {
+impl RegistryStore for PostgresStore {
+    async fn publish(&self, new: &NewVersion, by: &AuditActor) -> Result<PublicationResult, Error> {
         self.publish(new, by).await
     }
 
-    async fn versions(&self, name: &CapabilityName) -> Result<Vec<Entry>, Error> {
+    async fn list_versions(&self, name: &CapabilityName) -> Result<Vec<VersionEntry>, Error> {
         let rows = sqlx::query(concat_entry!("WHERE capability.name = $1"))
             .bind(name.as_str())
             .fetch_all(&self.pool)
@@ -106,9 +106,9 @@ impl Store for Postgres {
         Ok(entries)
     }
 
-    async fn heads(&self, which: Heads<'_>) -> Result<Vec<Entry>, Error> {
+    async fn live_versions(&self, which: LiveVersionQuery<'_>) -> Result<Vec<VersionEntry>, Error> {
         let rows = match which {
-            Heads::Of(ids) => {
+            LiveVersionQuery::ByIds(ids) => {
                 sqlx::query(concat_entry!(
                     "WHERE version.id = capability.head AND capability.id = ANY($1) \
                      ORDER BY capability.name"
@@ -117,7 +117,7 @@ impl Store for Postgres {
                 .fetch_all(&self.pool)
                 .await?
             }
-            Heads::After(name, limit) => {
+            LiveVersionQuery::AfterName(name, limit) => {
                 sqlx::query(concat_entry!(
                     "WHERE version.id = capability.head AND capability.name > $1 \
                      ORDER BY capability.name LIMIT $2"
@@ -131,7 +131,7 @@ impl Store for Postgres {
         Ok(to_entries(&rows))
     }
 
-    async fn sources(&self, ids: &[VersionId]) -> Result<BTreeMap<VersionId, Vec<u8>>, Error> {
+    async fn load_sources(&self, ids: &[VersionId]) -> Result<BTreeMap<VersionId, Vec<u8>>, Error> {
         let to_source =
             |row: PgRow| Ok((VersionId(row.number("version")?), row.text("source")?.into_bytes()));
         sqlx::query("SELECT version, source FROM document WHERE version = ANY($1)")
@@ -143,19 +143,19 @@ impl Store for Postgres {
             .collect()
     }
 
-    async fn record(&self, outcome: &Outcome) -> Result<Recorded, Error> {
-        self.record(outcome).await
+    async fn record_outcome(&self, outcome: &RunOutcome) -> Result<RecordResult, Error> {
+        self.record_outcome(outcome).await
     }
 
-    async fn record_of(&self, version: VersionId) -> Result<Record, Error> {
-        self.record_of(version).await
+    async fn load_run_details(&self, version: VersionId) -> Result<RunDetails, Error> {
+        self.load_run_details(version).await
     }
 
-    async fn reported(&self, after: i64) -> Result<(i64, Vec<CapabilityId>), Error> {
-        self.reported(after).await
+    async fn list_reported(&self, after: i64) -> Result<(i64, Vec<CapabilityId>), Error> {
+        self.list_reported(after).await
     }
 
-    async fn outbox(&self, after: Seq, limit: u32) -> Result<Outbox, Error> {
+    async fn read_outbox(&self, after: ChangeSeq, limit: u32) -> Result<ChangeOutbox, Error> {
         // The parts must be of one moment.
         let mut transaction = self.snapshot().await?;
         let row = sqlx::query(
@@ -171,12 +171,14 @@ impl Store for Postgres {
                 .fetch_all(&mut *transaction)
                 .await?
                 .iter()
-                .map(|row| Ok((Seq(row.number("seq")?), CapabilityId(row.number("capability")?))))
+                .map(|row| {
+                    Ok((ChangeSeq(row.number("seq")?), CapabilityId(row.number("capability")?)))
+                })
                 .collect::<Result<_, Error>>()?;
-        Ok(Outbox {
+        Ok(ChangeOutbox {
             identity: row.text("identity")?,
-            latest: Seq(row.number("latest")?),
-            live: row.count("live")?,
+            latest: ChangeSeq(row.number("latest")?),
+            live_count: row.count("live")?,
             changes,
         })
     }

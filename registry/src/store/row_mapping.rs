@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use a2s::api::{Action, AuditEntry, FailureClass, FailureCount, FaultAttribution, Service};
-use a2s::{CapabilityName, Complexity, Domain, Format, Permission, Scope, Subject};
+use a2s::api::{
+    AuditEntry, FailureClass, FailureCount, FaultAttribution, RegistryAction, ServiceSummary,
+};
+use a2s::{CapabilityName, Complexity, Domain, Permission, TaskFormat, TokenScope, TokenSubject};
 use jiff::Timestamp;
 use semver::Version;
 use serde::de::DeserializeOwned;
@@ -12,12 +14,12 @@ use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
 
 use super::tokens::TokenRow;
-use super::{CapabilityId, Entry, Error, Outcome, Stats, VersionId};
-use crate::outcome_weighting::{Reporter, Weight, sum};
+use super::{CapabilityId, Error, RunOutcome, RunStats, VersionEntry, VersionId};
+use crate::outcome_weighting::{ReporterWeights, RunWeight, sum_reporters};
 
 /// Titles and permissions that are told of a service.
-const MOST_TITLES: usize = 5;
-const MOST_PERMISSIONS: usize = 50;
+const MAX_TITLES: usize = 5;
+const MAX_PERMISSIONS: usize = 50;
 
 /// The columns of an [`Entry`]; the text of a query must be constant.
 macro_rules! concat_entry {
@@ -36,7 +38,7 @@ pub(super) use concat_entry;
 
 /// A row, whichever engine gave it. What is absent in an `optional_` column is none; other columns
 /// fail on it.
-pub(super) trait Columns {
+pub(super) trait RowColumns {
     fn number(&self, column: &str) -> Result<i64, Error>;
     fn optional_number(&self, column: &str) -> Result<Option<i64>, Error>;
     fn real(&self, column: &str) -> Result<f64, Error>;
@@ -57,7 +59,7 @@ pub(super) trait Columns {
 
 macro_rules! columns_of {
     ($row:ty) => {
-        impl Columns for $row {
+        impl RowColumns for $row {
             fn number(&self, column: &str) -> Result<i64, Error> {
                 Ok(self.try_get(column)?)
             }
@@ -83,19 +85,19 @@ columns_of!(SqliteRow);
 columns_of!(PgRow);
 
 /// One row that was broken by hand must not hide the others.
-fn readable<R, T>(rows: &[R], what: &str, read: impl Fn(&R) -> Result<T, Error>) -> Vec<T> {
+fn map_readable<R, T>(rows: &[R], what: &str, read: impl Fn(&R) -> Result<T, Error>) -> Vec<T> {
     let read = |row| {
         read(row).inspect_err(|error| tracing::error!(%error, "{what} cannot be read; left out"))
     };
     rows.iter().filter_map(|row| read(row).ok()).collect()
 }
 
-pub(super) fn to_entries(rows: &[impl Columns]) -> Vec<Entry> {
-    readable(rows, "a version", to_entry)
+pub(super) fn to_entries(rows: &[impl RowColumns]) -> Vec<VersionEntry> {
+    map_readable(rows, "a version", to_entry)
 }
 
-pub(super) fn to_entry(row: &impl Columns) -> Result<Entry, Error> {
-    Ok(Entry {
+pub(super) fn to_entry(row: &impl RowColumns) -> Result<VersionEntry, Error> {
+    Ok(VersionEntry {
         capability: CapabilityId(row.number("capability")?),
         id: VersionId(row.number("id")?),
         name: CapabilityName::new(&row.text("name")?).map_err(Error::unavailable)?,
@@ -113,11 +115,11 @@ pub(super) fn to_entry(row: &impl Columns) -> Result<Entry, Error> {
         deprecated: row
             .optional_text("deprecated")?
             .map(|words| serde_json::from_str(&words).unwrap_or_default()),
-        stats: Stats {
+        stats: RunStats {
             runs: row.count("runs")?,
             successes: row.count("successes")?,
             faults: row.count("faults")?,
-            weight: Weight {
+            weight: RunWeight {
                 good: row.real("good")?,
                 bad: row.real("bad")?,
                 runs: row.real("used")?,
@@ -127,7 +129,7 @@ pub(super) fn to_entry(row: &impl Columns) -> Result<Entry, Error> {
     })
 }
 
-pub(super) fn number_of(complexity: Complexity) -> i64 {
+pub(super) fn complexity_to_number(complexity: Complexity) -> i64 {
     match complexity {
         Complexity::Low => 0,
         Complexity::Medium => 1,
@@ -137,7 +139,7 @@ pub(super) fn number_of(complexity: Complexity) -> i64 {
 
 /// The version that a user gets who asks for none, of those that are not yanked: the newest stable
 /// one; when there is none, the newest pre-release. Rows have `id` and `version`.
-pub(super) fn newest(rows: &[impl Columns]) -> Result<Option<i64>, Error> {
+pub(super) fn find_newest_version(rows: &[impl RowColumns]) -> Result<Option<i64>, Error> {
     let mut newest: Option<(bool, Version, i64)> = None;
     for row in rows {
         let Ok(version) = Version::parse(&row.text("version")?) else { continue };
@@ -149,11 +151,11 @@ pub(super) fn newest(rows: &[impl Columns]) -> Result<Option<i64>, Error> {
     Ok(newest.map(|(_, _, id)| id))
 }
 
-pub(super) fn to_events(rows: &[impl Columns]) -> Vec<AuditEntry> {
-    readable(rows, "an event", to_event)
+pub(super) fn to_events(rows: &[impl RowColumns]) -> Vec<AuditEntry> {
+    map_readable(rows, "an event", to_event)
 }
 
-fn to_event(row: &impl Columns) -> Result<AuditEntry, Error> {
+fn to_event(row: &impl RowColumns) -> Result<AuditEntry, Error> {
     let action = row.text("action")?;
     let detail =
         row.optional_text("detail")?.map(|detail| serde_json::from_str(&detail)).transpose();
@@ -164,7 +166,7 @@ fn to_event(row: &impl Columns) -> Result<AuditEntry, Error> {
         seq: row.count("seq")?,
         at: row.time("at")?,
         actor: row.optional_text("actor")?.as_deref().map(to_subject).transpose()?,
-        action: Action::named(&action)
+        action: RegistryAction::from_name(&action)
             .ok_or_else(|| Error::unavailable(format!("nobody knows the action `{action}`")))?,
         name: name.map_err(Error::unavailable)?,
         version: version.map_err(Error::unavailable)?,
@@ -174,17 +176,18 @@ fn to_event(row: &impl Columns) -> Result<AuditEntry, Error> {
     })
 }
 
-fn to_subject(text: &str) -> Result<Subject, Error> {
-    Subject::new(text).map_err(Error::unavailable)
+fn to_subject(text: &str) -> Result<TokenSubject, Error> {
+    TokenSubject::new(text).map_err(Error::unavailable)
 }
 
-pub(super) fn to_subjects(texts: &[String]) -> Result<Vec<Subject>, Error> {
+pub(super) fn to_subjects(texts: &[String]) -> Result<Vec<TokenSubject>, Error> {
     texts.iter().map(|text| to_subject(text)).collect()
 }
 
-pub(super) fn to_token(row: &impl Columns) -> Result<TokenRow, Error> {
+pub(super) fn to_token(row: &impl RowColumns) -> Result<TokenRow, Error> {
     let (name, scopes) = (row.text("name")?, row.text("scopes")?);
-    let scopes: Result<BTreeSet<Scope>, _> = scopes.split_whitespace().map(str::parse).collect();
+    let scopes: Result<BTreeSet<TokenScope>, _> =
+        scopes.split_whitespace().map(str::parse).collect();
     let expires_at = row.optional_number("expires_at")?.map(Timestamp::from_millisecond);
     Ok(TokenRow {
         name: to_subject(&name)?,
@@ -194,7 +197,7 @@ pub(super) fn to_token(row: &impl Columns) -> Result<TokenRow, Error> {
     })
 }
 
-pub(super) fn to_failure(row: &impl Columns) -> Result<FailureCount, Error> {
+pub(super) fn to_failure(row: &impl RowColumns) -> Result<FailureCount, Error> {
     let text = |column| Ok::<_, Error>(Some(row.text(column)?).filter(|text| !text.is_empty()));
     let (class, blame) = (text("class")?, text("blame")?);
     Ok(FailureCount {
@@ -210,35 +213,40 @@ pub(super) fn to_failure(row: &impl Columns) -> Result<FailureCount, Error> {
 
 /// Adds a run to what its executor has told, and gives that with what all of them tell now. Rows are
 /// those of the version, with `reporter`, `sessions` and `at`.
-pub(super) fn weigh(rows: &[impl Columns], outcome: &Outcome) -> Result<(Reporter, Weight), Error> {
+pub(super) fn add_run(
+    rows: &[impl RowColumns],
+    outcome: &RunOutcome,
+) -> Result<(ReporterWeights, RunWeight), Error> {
     let now = outcome.at.as_millisecond();
-    let mut own = Reporter::default();
+    let mut own = ReporterWeights::default();
     let mut weights = Vec::with_capacity(rows.len() + 1);
     for row in rows {
         let sessions = parse(&row.text("sessions")?)?;
-        let mut reporter = Reporter { sessions, at: row.number("at")? };
-        if row.number("reporter")? == i64::from(outcome.voice.reporter) {
+        let mut reporter = ReporterWeights { sessions, at: row.number("at")? };
+        if row.number("reporter")? == i64::from(outcome.reporter_key.reporter) {
             own = reporter;
         } else {
-            reporter.bring_to(now);
+            reporter.decay_to(now);
             weights.push(reporter.weight());
         }
     }
-    let session = usize::from(outcome.voice.session);
-    own.count(session, outcome.end(), outcome.ended_at.as_millisecond(), now);
+    let session = usize::from(outcome.reporter_key.session);
+    own.count(session, outcome.run_end(), outcome.ended_at.as_millisecond(), now);
     weights.push(own.weight());
-    let weight = sum(&weights);
+    let weight = sum_reporters(&weights);
     Ok((own, weight))
 }
 
 /// Services of their hosts with how many talk to them (`host`, `capabilities`), by host.
-pub(super) fn to_services(rows: &[impl Columns]) -> Result<BTreeMap<String, Service>, Error> {
+pub(super) fn to_services(
+    rows: &[impl RowColumns],
+) -> Result<BTreeMap<String, ServiceSummary>, Error> {
     let to_service = |row| {
-        let host = Columns::text(row, "host")?;
-        let service = Service {
+        let host = RowColumns::text(row, "host")?;
+        let service = ServiceSummary {
             host: Domain::new(&host).map_err(Error::unavailable)?,
             titles: Vec::new(),
-            capabilities: Columns::count(row, "capabilities")?,
+            capabilities: RowColumns::count(row, "capabilities")?,
             formats: Vec::new(),
             permissions: Vec::new(),
         };
@@ -249,18 +257,18 @@ pub(super) fn to_services(rows: &[impl Columns]) -> Result<BTreeMap<String, Serv
 
 /// Adds titles and formats (`host`, `title`, `format`), those first that most use.
 pub(super) fn add_titles(
-    services: &mut BTreeMap<String, Service>,
-    rows: &[impl Columns],
+    services: &mut BTreeMap<String, ServiceSummary>,
+    rows: &[impl RowColumns],
 ) -> Result<(), Error> {
     for row in rows {
         let Some(service) = services.get_mut(&row.text("host")?) else { continue };
         if let Some(title) = row.optional_text("title")?
-            && service.titles.len() < MOST_TITLES
+            && service.titles.len() < MAX_TITLES
             && !service.titles.contains(&title)
         {
             service.titles.push(title);
         }
-        let format = row.optional_text("format")?.and_then(|format| Format::named(&format));
+        let format = row.optional_text("format")?.and_then(|format| TaskFormat::from_name(&format));
         service.formats.extend(format);
         service.formats.sort_unstable();
         service.formats.dedup();
@@ -270,12 +278,12 @@ pub(super) fn add_titles(
 
 /// Adds permissions (`host`, `permission`) in the order that they come in.
 pub(super) fn add_permissions(
-    services: &mut BTreeMap<String, Service>,
-    rows: &[impl Columns],
+    services: &mut BTreeMap<String, ServiceSummary>,
+    rows: &[impl RowColumns],
 ) -> Result<(), Error> {
     for row in rows {
         if let Some(service) = services.get_mut(&row.text("host")?)
-            && service.permissions.len() < MOST_PERMISSIONS
+            && service.permissions.len() < MAX_PERMISSIONS
             && let Ok(permission) = Permission::new(&row.text("permission")?)
         {
             service.permissions.push(permission);

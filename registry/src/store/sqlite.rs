@@ -23,8 +23,8 @@ mod outcomes;
 // Where the engines read the same SQL, it is written once, and compiled for each.
 #[path = "sql/indexes.rs"]
 mod indexes;
-#[path = "sql/life.rs"]
-mod life;
+#[path = "sql/lifecycle.rs"]
+mod lifecycle;
 #[path = "sql/publishing.rs"]
 mod publishing;
 #[path = "sql/relations.rs"]
@@ -40,7 +40,7 @@ use std::time::Duration;
 
 use a2s::CapabilityName;
 use async_trait::async_trait;
-use database::{DatabaseLock, Loss, create_private};
+use database::{DatabaseLock, DatabaseLoss, create_private};
 use futures::future::BoxFuture;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::pool::PoolConnectionMetadata;
@@ -50,23 +50,23 @@ use sqlx::sqlite::{
 };
 use sqlx::{ConnectOptions as _, Connection as _, Row as _, Sqlite as Backend, Transaction};
 
-use super::life::Actor;
+use super::lifecycle::AuditActor;
 use super::row_mapping::{concat_entry, to_entries};
 use super::{
-    CapabilityId, Entry, Error, Heads, NewVersion, Outbox, Outcome, Publication, Record, Recorded,
-    Seq, Store, VersionId,
+    CapabilityId, ChangeOutbox, ChangeSeq, Error, LiveVersionQuery, NewVersion, PublicationResult,
+    RecordResult, RegistryStore, RunDetails, RunOutcome, VersionEntry, VersionId,
 };
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
 
-const READERS: u32 = 4;
+const MAX_READERS: u32 = 4;
 /// How long a request waits for its turn.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long it waits for another program that has the file open.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
-pub(crate) struct Sqlite {
+pub(crate) struct SqliteStore {
     /// Held for as long as this process uses the file. It goes before the connections do.
     lock: Mutex<Option<DatabaseLock>>,
     writer: SqlitePool,
@@ -75,17 +75,17 @@ pub(crate) struct Sqlite {
     has_failed: Arc<AtomicBool>,
 }
 
-type Engine = Sqlite;
+type Engine = SqliteStore;
 
-impl Sqlite {
+impl SqliteStore {
     /// Opens or makes the file, and brings its schema up to date.
     pub(crate) async fn open(path: &Path) -> Result<Self, Error> {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(Error::unusable)?;
         }
         let mut lock = DatabaseLock::open(path).map_err(Error::unusable)?;
-        if let Some(loss) = lock.loss() {
-            return Err(lost(&lock, loss));
+        if let Some(loss) = lock.find_loss() {
+            return Err(to_lost_error(&lock, loss));
         }
         let (_, was_shared) = create_private(path).map_err(Error::unusable)?;
         if was_shared {
@@ -123,11 +123,11 @@ impl Sqlite {
             .await
             .map_err(Error::unusable)?;
         if lock.identity().is_some_and(|known| known != identity) {
-            return Err(lost(&lock, Loss::Identity));
+            return Err(to_lost_error(&lock, DatabaseLoss::Identity));
         }
         first.close().await.map_err(Error::unusable)?;
         let readers = SqlitePoolOptions::new()
-            .max_connections(READERS)
+            .max_connections(MAX_READERS)
             // While one is open, SQLite keeps the log beside the file.
             .min_connections(1)
             // A database in this process does not hang up.
@@ -190,17 +190,17 @@ fn replace_failed(
     }
 }
 
-fn lost(lock: &DatabaseLock, loss: Loss) -> Error {
+fn to_lost_error(lock: &DatabaseLock, loss: DatabaseLoss) -> Error {
     Error::lost(lock.describe_loss(loss, "database", "documents"))
 }
 
 #[async_trait]
-impl Store for Sqlite {
-    async fn publish(&self, new: &NewVersion, by: &Actor) -> Result<Publication, Error> {
+impl RegistryStore for SqliteStore {
+    async fn publish(&self, new: &NewVersion, by: &AuditActor) -> Result<PublicationResult, Error> {
         self.publish(new, by).await
     }
 
-    async fn versions(&self, name: &CapabilityName) -> Result<Vec<Entry>, Error> {
+    async fn list_versions(&self, name: &CapabilityName) -> Result<Vec<VersionEntry>, Error> {
         let rows = sqlx::query(concat_entry!("WHERE capability.name = ?"))
             .bind(name.as_str())
             .fetch_all(&self.readers)
@@ -210,9 +210,9 @@ impl Store for Sqlite {
         Ok(entries)
     }
 
-    async fn heads(&self, which: Heads<'_>) -> Result<Vec<Entry>, Error> {
+    async fn live_versions(&self, which: LiveVersionQuery<'_>) -> Result<Vec<VersionEntry>, Error> {
         let rows = match which {
-            Heads::Of(ids) => {
+            LiveVersionQuery::ByIds(ids) => {
                 sqlx::query(concat_entry!(
                     "WHERE version.id = capability.head \
                      AND capability.id IN (SELECT value FROM json_each(?)) \
@@ -222,7 +222,7 @@ impl Store for Sqlite {
                 .fetch_all(&self.readers)
                 .await?
             }
-            Heads::After(name, limit) => {
+            LiveVersionQuery::AfterName(name, limit) => {
                 sqlx::query(concat_entry!(
                     "WHERE version.id = capability.head AND capability.name > ? \
                      ORDER BY capability.name LIMIT ?"
@@ -236,7 +236,7 @@ impl Store for Sqlite {
         Ok(to_entries(&rows))
     }
 
-    async fn sources(&self, ids: &[VersionId]) -> Result<BTreeMap<VersionId, Vec<u8>>, Error> {
+    async fn load_sources(&self, ids: &[VersionId]) -> Result<BTreeMap<VersionId, Vec<u8>>, Error> {
         // As bytes, because text that was changed by hand need not be UTF-8 any more.
         sqlx::query(
             "SELECT version, CAST(source AS BLOB) AS source FROM document \
@@ -250,15 +250,15 @@ impl Store for Sqlite {
         .collect()
     }
 
-    async fn record(&self, outcome: &Outcome) -> Result<Recorded, Error> {
-        self.record(outcome).await
+    async fn record_outcome(&self, outcome: &RunOutcome) -> Result<RecordResult, Error> {
+        self.record_outcome(outcome).await
     }
 
-    async fn record_of(&self, version: VersionId) -> Result<Record, Error> {
-        self.record_of(version).await
+    async fn load_run_details(&self, version: VersionId) -> Result<RunDetails, Error> {
+        self.load_run_details(version).await
     }
 
-    async fn outbox(&self, after: Seq, limit: u32) -> Result<Outbox, Error> {
+    async fn read_outbox(&self, after: ChangeSeq, limit: u32) -> Result<ChangeOutbox, Error> {
         // The parts must be of one moment.
         let mut transaction = self.snapshot().await?;
         let row = sqlx::query(
@@ -274,12 +274,14 @@ impl Store for Sqlite {
                 .fetch_all(&mut *transaction)
                 .await?
                 .iter()
-                .map(|row| Ok((Seq(row.try_get("seq")?), CapabilityId(row.try_get("capability")?))))
+                .map(|row| {
+                    Ok((ChangeSeq(row.try_get("seq")?), CapabilityId(row.try_get("capability")?)))
+                })
                 .collect::<Result<_, Error>>()?;
-        Ok(Outbox {
+        Ok(ChangeOutbox {
             identity: row.try_get("identity")?,
-            latest: Seq(row.try_get("latest")?),
-            live: row.try_get::<i64, _>("live")?.unsigned_abs(),
+            latest: ChangeSeq(row.try_get("latest")?),
+            live_count: row.try_get::<i64, _>("live")?.unsigned_abs(),
             changes,
         })
     }
@@ -334,13 +336,13 @@ mod tests {
             let file = format!("{}{suffix}", path.display());
             std::fs::metadata(file).unwrap().permissions().mode() & 0o777
         };
-        let store = Sqlite::open(&path).await.unwrap();
+        let store = SqliteStore::open(&path).await.unwrap();
         assert_eq!(["", "-wal", "-shm"].map(mode), [0o600; 3]);
         for suffix in ["", "-wal", "-shm"] {
             let file = format!("{}{suffix}", path.display());
             std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o644)).unwrap();
         }
-        let _again = Sqlite::open(&path).await.unwrap();
+        let _again = SqliteStore::open(&path).await.unwrap();
         assert_eq!(["", "-wal", "-shm"].map(mode), [0o600; 3]);
         drop(store);
     }

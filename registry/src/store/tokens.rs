@@ -2,21 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use a2s::{Digest, Scope, Subject};
+use a2s::{Digest, TokenScope, TokenSubject};
 use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::Error;
-use super::life::Actor;
+use super::lifecycle::AuditActor;
 
 /// The most tokens there are at once.
-pub(crate) const MOST_TOKENS: u32 = 1_000;
+pub(crate) const MAX_TOKENS: u32 = 1_000;
 
 /// A token without what its holder shows.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TokenRow {
-    pub(crate) name: Subject,
-    pub(crate) scopes: BTreeSet<Scope>,
+    pub(crate) name: TokenSubject,
+    pub(crate) scopes: BTreeSet<TokenScope>,
     pub(crate) created_at: Timestamp,
     pub(crate) expires_at: Option<Timestamp>,
 }
@@ -40,8 +40,8 @@ impl TokenRow {
 
 /// What came of making a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Made {
-    New,
+pub(crate) enum TokenResult {
+    Created,
     /// There is one of this name; nothing changed.
     NameTaken,
     /// There are [`MOST_TOKENS`]; nothing changed.
@@ -52,15 +52,19 @@ pub(crate) enum Made {
 #[async_trait]
 pub(crate) trait TokenStore: Send + Sync {
     /// Keeps a token by the SHA-256 of what its holder shows.
-    async fn make_token(&self, token: &TokenRow, digest: Digest, by: &Actor)
-    -> Result<Made, Error>;
+    async fn insert_token(
+        &self,
+        token: &TokenRow,
+        digest: Digest,
+        by: &AuditActor,
+    ) -> Result<TokenResult, Error>;
 
     /// Forgets a token; false when there is none of this name.
-    async fn revoke_token(&self, name: &Subject, by: &Actor) -> Result<bool, Error>;
+    async fn revoke_token(&self, name: &TokenSubject, by: &AuditActor) -> Result<bool, Error>;
 
     /// The token with this digest.
-    async fn token(&self, digest: Digest) -> Result<Option<TokenRow>, Error>;
+    async fn find_token(&self, digest: Digest) -> Result<Option<TokenRow>, Error>;
 
     /// All tokens, in order of name.
-    async fn tokens(&self) -> Result<Vec<TokenRow>, Error>;
+    async fn list_tokens(&self) -> Result<Vec<TokenRow>, Error>;
 }

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::database::{Behind, Folder};
 use super::world::{TOKEN, World, clock, document};
-use crate::store::Seq;
+use crate::store::ChangeSeq;
 use crate::store::indexes::IndexId;
 use crate::{App, Config, IndexLocation};
 
@@ -170,16 +170,20 @@ async fn an_index_that_was_away_while_another_followed_catches_up() {
 async fn a_store_knows_the_indexes_that_it_has_named() {
     let world = World::new().await;
     let store = &world.app.shared.catalog.store;
-    let (one, other) = (store.name_index().await.unwrap(), store.name_index().await.unwrap());
+    let (one, other) =
+        (store.create_index_id().await.unwrap(), store.create_index_id().await.unwrap());
     assert_ne!(one, other);
-    store.advance(&one, Seq(7)).await.unwrap();
+    store.advance_index(&one, ChangeSeq(7)).await.unwrap();
     // Somebody who is behind takes nothing back.
-    store.advance(&one, Seq(3)).await.unwrap();
-    let indexed = async |index: &IndexId| store.indexed(index).await.unwrap();
-    assert_eq!((indexed(&one).await, indexed(&other).await), (Some(Seq(7)), Some(Seq(0))));
-    store.forget_index(&one).await.unwrap();
-    store.advance(&one, Seq(9)).await.unwrap();
-    assert_eq!((indexed(&one).await, indexed(&other).await), (None, Some(Seq(0))));
+    store.advance_index(&one, ChangeSeq(3)).await.unwrap();
+    let indexed = async |index: &IndexId| store.load_indexed_seq(index).await.unwrap();
+    assert_eq!(
+        (indexed(&one).await, indexed(&other).await),
+        (Some(ChangeSeq(7)), Some(ChangeSeq(0)))
+    );
+    store.delete_index(&one).await.unwrap();
+    store.advance_index(&one, ChangeSeq(9)).await.unwrap();
+    assert_eq!((indexed(&one).await, indexed(&other).await), (None, Some(ChangeSeq(0))));
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::database::Folder;
 use super::endpoint::{DIMENSIONS, KEY, Mood, SOON, StandIn};
 use super::world::{Answer, World, document, document_for};
-use crate::embed::{EmbedDeadline, Embedder, Encoding, Error, PromptPrefixes, Purpose};
+use crate::embed::{EmbedDeadline, EmbedPurpose, Embedder, Error, PromptPrefixes, VectorEncoding};
 
 fn shelf() -> Vec<String> {
     vec![
@@ -82,8 +82,8 @@ pub(crate) async fn until(what: impl AsyncFn() -> bool) {
 }
 
 fn ids(world: &World) -> [String; 2] {
-    let meaning = &world.app.shared.catalog.meaning;
-    [meaning.wanted().id().to_owned(), meaning.built_in().id().to_owned()]
+    let meaning = &world.app.shared.catalog.embedding_service;
+    [meaning.configured().id().to_owned(), meaning.built_in().id().to_owned()]
 }
 
 #[tokio::test]
@@ -348,7 +348,7 @@ async fn requests_are_bounded_repeated_and_spaced_as_asked() {
     let texts: Vec<_> = (0..150).map(|number| format!("dog number {number}")).collect();
     // It fails twice, and asks for a pause of no time; then it is good.
     endpoint.set_next(&[Mood::Says(429, Some(0)), Mood::Body("{}"), Mood::Good]);
-    let vectors = embedder.embed(texts, Purpose::Document, EmbedDeadline::Long).await.unwrap();
+    let vectors = embedder.embed(texts, EmbedPurpose::Document, EmbedDeadline::Long).await.unwrap();
     assert!(vectors.len() == 150 && vectors.iter().all(Option::is_some));
     let sizes: Vec<_> =
         endpoint.requests().iter().map(|r| r["input"].as_array().unwrap().len()).collect();
@@ -357,7 +357,7 @@ async fn requests_are_bounded_repeated_and_spaced_as_asked() {
     // Large texts go in smaller requests, and only their beginning.
     let before = endpoint.requests().len();
     let large = vec!["dog ".repeat(100_000); 40];
-    embedder.embed(large, Purpose::Document, EmbedDeadline::Long).await.unwrap();
+    embedder.embed(large, EmbedPurpose::Document, EmbedDeadline::Long).await.unwrap();
     for request in &endpoint.requests()[before..] {
         assert!(request.to_string().len() < 140_000);
     }
@@ -366,14 +366,14 @@ async fn requests_are_bounded_repeated_and_spaced_as_asked() {
     // Empty texts are not sent, and come back in their places.
     let before = endpoint.texts().len();
     let texts = ["", "dog", "  \n"].map(str::to_owned).to_vec();
-    let vectors = embedder.embed(texts, Purpose::Document, EmbedDeadline::Long).await.unwrap();
+    let vectors = embedder.embed(texts, EmbedPurpose::Document, EmbedDeadline::Long).await.unwrap();
     let present: Vec<_> = vectors.iter().map(Option::is_some).collect();
     assert_eq!(present, [false, true, false]);
     assert_eq!(endpoint.texts()[before..], ["dog"]);
 
     // Prefixes, Base64 and the length of vectors are sent as configured.
     let embedder = config(&|config| {
-        config.encoding = Encoding::Base64;
+        config.encoding = VectorEncoding::Base64;
         config.dimensions = Some(DIMENSIONS);
         config.prefixes = PromptPrefixes {
             query: Some("query: ".to_owned()),
@@ -381,7 +381,9 @@ async fn requests_are_bounded_repeated_and_spaced_as_asked() {
         };
     });
     assert_eq!(embedder.dimensions().await, Ok(DIMENSIONS));
-    for (purpose, sent) in [(Purpose::Query, "query: dog"), (Purpose::Document, "passage: dog")] {
+    for (purpose, sent) in
+        [(EmbedPurpose::Query, "query: dog"), (EmbedPurpose::Document, "passage: dog")]
+    {
         let vectors =
             embedder.embed(vec!["dog".to_owned()], purpose, EmbedDeadline::Long).await.unwrap();
         assert!(vectors[0].as_ref().unwrap()[0] > 0.99);
@@ -398,7 +400,7 @@ async fn neither_a_redirect_nor_an_endless_answer_is_followed() {
     let embedder = endpoint.embedder("mini");
     let refused = async || {
         let asked = vec!["dog".to_owned()];
-        let answer = embedder.embed(asked, Purpose::Query, EmbedDeadline::Short(SOON)).await;
+        let answer = embedder.embed(asked, EmbedPurpose::Query, EmbedDeadline::Short(SOON)).await;
         answer.unwrap_err().to_string()
     };
     endpoint.set_next(&[Mood::Moved]);
@@ -434,14 +436,14 @@ async fn one_text_that_is_refused_costs_no_other_its_vector() {
     texts[13] = "a secret dog".to_owned();
     // Shortened, this one is taken.
     texts[17] = format!("{} secret", "dog ".repeat(500));
-    let vectors = embedder.embed(texts, Purpose::Document, EmbedDeadline::Long).await.unwrap();
+    let vectors = embedder.embed(texts, EmbedPurpose::Document, EmbedDeadline::Long).await.unwrap();
     let missing: Vec<_> = (0..20).filter(|place| vectors[*place].is_none()).collect();
     assert_eq!(missing, [13]);
 
     // When it never took any text, it is not the text.
     let fresh = endpoint.embedder("fresh");
     let refused = fresh
-        .embed(vec!["a secret dog".to_owned()], Purpose::Document, EmbedDeadline::Long)
+        .embed(vec!["a secret dog".to_owned()], EmbedPurpose::Document, EmbedDeadline::Long)
         .await
         .unwrap_err();
     assert!(matches!(refused, Error::Unavailable(_)), "{refused}");
@@ -455,7 +457,7 @@ async fn nothing_that_is_told_has_the_key_in_it() {
     for mood in [Mood::Says(403, None), Mood::Body("the key of the endpoint")] {
         endpoint.set(mood);
         let refused = embedder
-            .embed(vec!["dog".to_owned()], Purpose::Query, EmbedDeadline::Short(SOON))
+            .embed(vec!["dog".to_owned()], EmbedPurpose::Query, EmbedDeadline::Short(SOON))
             .await
             .unwrap_err();
         assert!(!refused.to_string().contains(KEY), "{refused}");

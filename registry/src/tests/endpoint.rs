@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::Secret;
-use crate::embed::{Embedder, Encoding, EndpointConfig, PromptPrefixes};
+use crate::embed::{Embedder, EndpointConfig, PromptPrefixes, VectorEncoding};
 
 pub(crate) const DIMENSIONS: usize = 8;
 pub(crate) const KEY: &str = "the key of the endpoint";
@@ -87,7 +87,7 @@ impl StandIn {
             model: model.to_owned(),
             key: Some(Secret::new(KEY)),
             dimensions: None,
-            encoding: Encoding::Float,
+            encoding: VectorEncoding::Float,
             prefixes: PromptPrefixes::default(),
         }
     }

@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 use super::world::{World, document, document_of, graphql_step, http_step, tool_step, use_step};
 use crate::bm25::document_vector;
 use crate::embed::BuiltIn;
-use crate::store::{Heads, Seq};
-use crate::vectors::{Change, Point};
+use crate::store::{ChangeSeq, LiveVersionQuery};
+use crate::vectors::{IndexChange, IndexPoint};
 
 /// One capability for each thing that is filtered by; all of them fit the same intent.
 fn shelf() -> Vec<String> {
@@ -175,10 +175,11 @@ async fn an_index_that_is_behind_offers_nothing_that_does_not_pass() {
     let world = World::new().await;
     world.publish_all(shelf()).await;
     let catalog = &world.app.shared.catalog;
-    let entries = catalog.store.heads(Heads::After(None, 100)).await.unwrap();
+    let entries =
+        catalog.store.live_versions(LiveVersionQuery::AfterName(None, 100)).await.unwrap();
     let entry = entries.iter().find(|entry| entry.name.as_str() == "Writes").unwrap();
     let about = "Weather forecast for a city";
-    let behind = Point {
+    let behind = IndexPoint {
         capability: entry.capability,
         dense: BuiltIn::new().embed(about),
         sparse: document_vector(about),
@@ -191,7 +192,11 @@ async fn an_index_that_is_behind_offers_nothing_that_does_not_pass() {
         version: entry.version.clone(),
         card: None,
     };
-    catalog.vectors.apply(vec![Change::Upsert(Box::new(behind))], Seq(1_000)).await.unwrap();
+    catalog
+        .vectors
+        .apply(vec![IndexChange::Upsert(Box::new(behind))], ChangeSeq(1_000))
+        .await
+        .unwrap();
     for (filters, is_offered) in [
         (json!({}), true),
         (json!({"read_only": true}), false),

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use a2s::{Document, Listing, Shelf};
+use a2s::{DependencyIndex, Document, VersionInfo};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -271,18 +271,18 @@ async fn publish(world: &World, plan: &[Vec<Uses>]) -> Vec<String> {
 }
 
 /// Everything on one shelf, without asking what leads where.
-fn shelf_of(documents: &[Document], yanked: &BTreeSet<a2s::Digest>) -> Shelf {
-    let mut shelf = Shelf::default();
+fn shelf_of(documents: &[Document], yanked: &BTreeSet<a2s::Digest>) -> DependencyIndex {
+    let mut shelf = DependencyIndex::default();
     for document in documents {
-        shelf.add(document);
+        shelf.add_document(document);
         let capability = document.capability();
-        let listing = Listing {
+        let listing = VersionInfo {
             version: capability.version.clone(),
             checksum: document.digest(),
             yanked: yanked.contains(&document.digest()),
             deprecated: None,
         };
-        shelf.list(&capability.name, [listing]);
+        shelf.add_versions(&capability.name, [listing]);
     }
     shelf
 }
@@ -301,15 +301,16 @@ fn impact_by_force(
     for document in documents {
         let capability = document.capability();
         let id = format!("{}@{}", capability.name, capability.version);
-        let leads = |shelf: &Shelf| {
+        let leads = |shelf: &DependencyIndex| {
             let mut pins = shelf.closure(&capability.dependencies).into_iter();
             pins.any(|pin| pin.checksum == target.digest())
         };
         if yanked.contains(&document.digest()) || !leads(&before) {
             continue;
         }
-        let errors = |shelf: &Shelf| {
-            let errors = shelf.link(capability).into_iter().filter(a2s::Diagnostic::is_error);
+        let errors = |shelf: &DependencyIndex| {
+            let errors =
+                shelf.check_dependencies(capability).into_iter().filter(a2s::Diagnostic::is_error);
             errors.filter(|error| error.code != "A2S065").count()
         };
         if errors(&after) > errors(&before) {

@@ -8,7 +8,7 @@ use semver::Version;
 use serde_json::{Value, json};
 
 use super::world::{TOKEN, World, chain, document, seal};
-use crate::store::Seq;
+use crate::store::ChangeSeq;
 
 async fn deprecate(world: &World, target: &str, words: &Value) -> super::world::Answer {
     world.post(&format!("/v1/capabilities/{target}/deprecate"), words).await
@@ -279,13 +279,13 @@ async fn another_process_learns_of_a_yank_by_the_outbox() {
         ])
         .await;
     let store = &world.app.shared.catalog.store;
-    let before = store.outbox(Seq::default(), 0).await.unwrap().latest;
+    let before = store.read_outbox(ChangeSeq::default(), 0).await.unwrap().latest;
     world.turn("Base/1.0.0", "yank").await;
-    let changes = store.outbox(before, 10).await.unwrap().changes;
+    let changes = store.read_outbox(before, 10).await.unwrap().changes;
     let mut touched: Vec<_> = changes.iter().map(|(_, capability)| capability.0).collect();
     touched.sort_unstable();
     assert_eq!(touched, [1, 2], "the capability, and the one that leads to it");
     let path = "/v1/capabilities/Base/1.0.0/yank";
     assert_eq!(world.ask(Some(TOKEN), "POST", path, None).await.json()["changed"], false);
-    assert_eq!(store.outbox(before, 10).await.unwrap().changes, changes);
+    assert_eq!(store.read_outbox(before, 10).await.unwrap().changes, changes);
 }

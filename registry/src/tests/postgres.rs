@@ -13,9 +13,11 @@ use serde_json::json;
 
 use super::database::{Folder, Made, server};
 use super::world::{TOKEN, World, clock, document};
-use crate::store::dependency_rows::Relations;
-use crate::store::life::{Actor, History};
-use crate::store::{self, Database, ErrorKind, NewVersion, Publication, Seq, Store};
+use crate::store::dependency_rows::RelationRows;
+use crate::store::lifecycle::{AuditActor, HistoryQuery};
+use crate::store::{
+    self, ChangeSeq, DatabaseAddress, ErrorKind, NewVersion, PublicationResult, RegistryStore,
+};
 use crate::{App, IndexLocation};
 
 /// The server that tests are told, or nothing, said aloud.
@@ -27,7 +29,7 @@ fn told() -> Option<String> {
     server
 }
 
-async fn open(made: &Made) -> Arc<dyn Store> {
+async fn open(made: &Made) -> Arc<dyn RegistryStore> {
     store::open(&made.address().into()).await.unwrap()
 }
 
@@ -39,12 +41,12 @@ fn version(name: &str, version: &str, content: &str) -> NewVersion {
         source: content.to_owned(),
         complexity: Complexity::Low,
         permissions: 0,
-        relations: Relations::default(),
+        relations: RelationRows::default(),
     }
 }
 
-fn owner() -> Actor {
-    Actor::of(&Caller::owner(), Timestamp::UNIX_EPOCH)
+fn owner() -> AuditActor {
+    AuditActor::from_caller(&Caller::owner(), Timestamp::UNIX_EPOCH)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -58,25 +60,25 @@ async fn of_many_that_publish_one_version_through_two_registries_one_wins() {
         let attempts = (0..8).map(|attempt| {
             let store = Arc::clone(&stores[attempt % 2]);
             let new = version(&name, "1.0.0", &format!("content {attempt}"));
-            let actor = Actor { is_admin: false, ..owner() };
+            let actor = AuditActor { is_admin: false, ..owner() };
             async move { (new.digest, store.publish(&new, &actor).await.unwrap()) }
         });
         let results = join_all(attempts.map(tokio::spawn)).await;
         let results: Vec<_> = results.into_iter().map(Result::unwrap).collect();
         let created: Vec<_> = results
             .iter()
-            .filter(|(_, result)| matches!(result, Publication::Created(_)))
+            .filter(|(_, result)| matches!(result, PublicationResult::Created(_)))
             .map(|(digest, _)| *digest)
             .collect();
         assert_eq!(created.len(), 1, "{results:?}");
         for (digest, result) in &results {
             match result {
-                Publication::Created(_) => {}
-                Publication::Conflict(published) => assert_eq!(*published, created[0]),
+                PublicationResult::Created(_) => {}
+                PublicationResult::Conflict(published) => assert_eq!(*published, created[0]),
                 other => panic!("{digest}: {other:?}"),
             }
         }
-        let stored = stores[1].versions(&name.parse().unwrap()).await.unwrap();
+        let stored = stores[1].list_versions(&name.parse().unwrap()).await.unwrap();
         assert_eq!(stored.iter().map(|entry| entry.digest).collect::<Vec<_>>(), created);
     }
 }
@@ -94,8 +96,8 @@ async fn one_of_two_names_with_one_id_is_taken() {
             tokio::spawn(async move { store.publish(&new, &owner()).await.unwrap() })
         });
         let results: Vec<_> = join_all(attempts).await.into_iter().map(Result::unwrap).collect();
-        let taken = |result: &Publication| matches!(result, Publication::NameTaken(by) if names.contains(by));
-        let created = |result: &Publication| matches!(result, Publication::Created(_));
+        let taken = |result: &PublicationResult| matches!(result, PublicationResult::NameTaken(by) if names.contains(by));
+        let created = |result: &PublicationResult| matches!(result, PublicationResult::Created(_));
         assert_eq!(results.iter().filter(|result| taken(result)).count(), 1, "{results:?}");
         assert_eq!(results.iter().filter(|result| created(result)).count(), 1, "{results:?}");
     }
@@ -118,7 +120,7 @@ async fn changes_and_events_are_seen_in_the_order_of_their_numbers() {
                     let content = "x".repeat(if writer < 4 { 200_000 } else { 10 });
                     let new = version(&format!("Tool{writer}"), &number, &content);
                     let published = store.publish(&new, &owner()).await.unwrap();
-                    assert!(matches!(published, Publication::Created(_)));
+                    assert!(matches!(published, PublicationResult::Created(_)));
                 }
             })
         })
@@ -126,10 +128,11 @@ async fn changes_and_events_are_seen_in_the_order_of_their_numbers() {
     let (mut changes, mut events) = (Vec::new(), Vec::new());
     loop {
         let is_over = writers.iter().all(tokio::task::JoinHandle::is_finished);
-        let after = changes.last().map_or(Seq(0), |(seq, _)| *seq);
-        changes.extend(stores[0].outbox(after, 1000).await.unwrap().changes);
-        let after = events.last().map_or(Seq(0), |seq: &u64| Seq(i64::try_from(*seq).unwrap()));
-        let read = stores[1].history(History::FeedAfter(after), 1000).await.unwrap();
+        let after = changes.last().map_or(ChangeSeq(0), |(seq, _)| *seq);
+        changes.extend(stores[0].read_outbox(after, 1000).await.unwrap().changes);
+        let after =
+            events.last().map_or(ChangeSeq(0), |seq: &u64| ChangeSeq(i64::try_from(*seq).unwrap()));
+        let read = stores[1].list_history(HistoryQuery::FeedAfter(after), 1000).await.unwrap();
         events.extend(read.iter().map(|event| event.seq));
         if is_over {
             break;
@@ -139,7 +142,7 @@ async fn changes_and_events_are_seen_in_the_order_of_their_numbers() {
         writer.await.unwrap();
     }
     // Nothing came behind the reader's back.
-    assert_eq!(changes, stores[0].outbox(Seq(0), 1000).await.unwrap().changes);
+    assert_eq!(changes, stores[0].read_outbox(ChangeSeq(0), 1000).await.unwrap().changes);
     assert_eq!((changes.len(), events.len()), (200, 200));
 }
 
@@ -150,7 +153,7 @@ async fn a_new_database_is_made_once_by_many() {
     let opened = join_all((0..6).map(|_| open(&made))).await;
     let mut identities = Vec::new();
     for store in &opened {
-        identities.push(store.outbox(Seq(0), 0).await.unwrap().identity);
+        identities.push(store.read_outbox(ChangeSeq(0), 0).await.unwrap().identity);
     }
     identities.dedup();
     assert_eq!(identities.len(), 1, "{identities:?}");
@@ -167,9 +170,10 @@ async fn names_are_in_the_order_of_their_bytes_whatever_the_server_speaks() {
     for name in ["Aa", "Ba", "AB", "B", "ABc"] {
         store.publish(&version(name, "1.0.0", name), &owner()).await.unwrap();
     }
-    let all = store.heads(store::Heads::After(None, 10)).await.unwrap();
+    let all = store.live_versions(store::LiveVersionQuery::AfterName(None, 10)).await.unwrap();
     assert_eq!(all.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), names);
-    let rest = store.heads(store::Heads::After(Some("ABc"), 10)).await.unwrap();
+    let rest =
+        store.live_versions(store::LiveVersionQuery::AfterName(Some("ABc"), 10)).await.unwrap();
     assert_eq!(rest.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), names[2..]);
 }
 
@@ -179,7 +183,7 @@ async fn runs_that_come_again_push_nothing_out() {
     let made = Made::on(&server).await;
     let store = open(&made).await;
     store.publish(&version("Tool", "1.0.0", "a"), &owner()).await.unwrap();
-    let outcome = |run| store::Outcome {
+    let outcome = |run| store::RunOutcome {
         run: uuid::Uuid::from_u128(run),
         name: "Tool".parse().unwrap(),
         version: "1.0.0".parse().unwrap(),
@@ -190,19 +194,21 @@ async fn runs_that_come_again_push_nothing_out() {
         blame: None,
         duration_ms: 1,
         ended_at: Timestamp::UNIX_EPOCH,
-        voice: store::Voice { reporter: 1, session: 1 },
+        reporter_key: store::ReporterKey { reporter: 1, session: 1 },
         at: Timestamp::UNIX_EPOCH,
         forget_before: Timestamp::UNIX_EPOCH,
     };
     for _ in 0..5 {
-        store.record(&outcome(1)).await.unwrap();
+        store.record_outcome(&outcome(1)).await.unwrap();
     }
     // Many at once count once each.
     let again =
-        join_all((0..8).map(|run| store.record(Box::leak(Box::new(outcome(run % 4)))))).await;
-    let new = again.iter().filter(|told| *told.as_ref().unwrap() == store::Recorded::New).count();
+        join_all((0..8).map(|run| store.record_outcome(Box::leak(Box::new(outcome(run % 4))))))
+            .await;
+    let new =
+        again.iter().filter(|told| *told.as_ref().unwrap() == store::RecordResult::New).count();
     assert_eq!(new, 3);
-    let entry = &store.versions(&"Tool".parse().unwrap()).await.unwrap()[0];
+    let entry = &store.list_versions(&"Tool".parse().unwrap()).await.unwrap()[0];
     assert_eq!((entry.stats.runs, entry.stats.successes), (4, 4));
     let folder = Folder::over(made);
     let database = folder.database().await;
@@ -271,7 +277,7 @@ async fn nul_in_titles_and_pages_and_long_versions_do_no_harm() {
 async fn what_cannot_be_a_registry_is_refused_and_says_so() {
     let Some(server) = told() else { return };
     let kind = async |address: String| {
-        let error = store::open(&Database::from(address)).await.unwrap_err();
+        let error = store::open(&DatabaseAddress::from(address)).await.unwrap_err();
         (error.kind(), error.to_string())
     };
     let made = Made::on(&server).await;
@@ -382,11 +388,11 @@ async fn a_server_that_goes_and_comes_back_is_missed_and_found_again() {
     for (round, mode) in ["fast", "immediate"].into_iter().enumerate() {
         let number = format!("1.{round}.0");
         let published = store.publish(&version("Tool", &number, &number), &owner()).await.unwrap();
-        assert!(matches!(published, Publication::Created(_)));
+        assert!(matches!(published, PublicationResult::Created(_)));
 
         cluster.control(&["stop", "--mode", mode]);
         let lost = version("Tool", "9.9.9", "lost");
-        let reads = async { store.versions(&tool).await.map(drop) };
+        let reads = async { store.list_versions(&tool).await.map(drop) };
         let writes = async { store.publish(&lost, &owner()).await.map(drop) };
         let opens = async { store::open(&cluster.address.as_str().into()).await.map(drop) };
         let (reads, writes, opens) = tokio::join!(reads, writes, opens);
@@ -397,7 +403,7 @@ async fn a_server_that_goes_and_comes_back_is_missed_and_found_again() {
 
         cluster.control(&["start"]);
         // What was acknowledged is there, and nothing else.
-        let versions = store.versions(&tool).await.unwrap();
+        let versions = store.list_versions(&tool).await.unwrap();
         assert_eq!(versions.len(), round + 1);
         assert_eq!(versions[0].version.to_string(), number);
     }

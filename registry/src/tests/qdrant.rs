@@ -15,9 +15,10 @@ use crate::bm25::document_vector;
 use crate::embed::{BuiltIn, CAPABILITIES, Embedder, EmbeddingSource, index_text};
 use crate::retrieval::to_probes;
 use crate::store::indexes::IndexId;
-use crate::store::{CapabilityId, Seq};
+use crate::store::{CapabilityId, ChangeSeq};
 use crate::vectors::{
-    self, Answering, Change, Filter, Found, Identity, IndexLocation, Point, QdrantConfig, Vectors,
+    self, IndexChange, IndexIdentity, IndexLocation, IndexPoint, IndexReader, PointFilter,
+    QdrantConfig, VectorHit, VectorIndex,
 };
 use crate::{App, Secret};
 
@@ -62,15 +63,15 @@ async fn without_its_index_a_registry_keeps_everything_and_finds_it_later() {
 }
 
 /// A point that means nothing.
-fn point(id: i64) -> Point {
-    Point {
+fn point(id: i64) -> IndexPoint {
+    IndexPoint {
         capability: CapabilityId(id),
         dense: None,
         sparse: document_vector(""),
         domains: vec![format!("api{}.example.com", id % 3)],
         permissions: (0..id % 3).map(|number| format!("may:{number}")).collect(),
         read_only: id % 2 == 0,
-        formats: a2s::Format::ALL[..usize::try_from(id % 2).unwrap() + 1].to_vec(),
+        formats: a2s::TaskFormat::ALL[..usize::try_from(id % 2).unwrap() + 1].to_vec(),
         complexity: u8::try_from(id % 3).unwrap(),
         authors: vec![format!("Author {}", id % 4)],
         version: semver::Version::new(1, id.unsigned_abs() % 5, 0),
@@ -79,9 +80,9 @@ fn point(id: i64) -> Point {
 }
 
 /// An index of this store with the built-in embedder, over the capabilities of the embedder's tests.
-async fn filled(place: IndexLocation, store: &str, id: &str) -> Arc<dyn Vectors> {
+async fn filled(place: IndexLocation, store: &str, id: &str) -> Arc<dyn VectorIndex> {
     let embedder = BuiltIn::new();
-    let identity = Identity {
+    let identity = IndexIdentity {
         id: IndexId(id.to_owned()),
         store: store.to_owned(),
         embedder: Embedder::built_in().id().to_owned(),
@@ -95,10 +96,10 @@ async fn filled(place: IndexLocation, store: &str, id: &str) -> Arc<dyn Vectors>
     let points = (1..).zip(CAPABILITIES).map(|(id, (name, description))| {
         let text = index_text(&EmbeddingSource { name, description, ..EmbeddingSource::default() });
         let dense = embedder.embed_parts(&text.dense);
-        let point = Point { dense, sparse: document_vector(&text.sparse), ..point(id) };
-        Change::Upsert(Box::new(point))
+        let point = IndexPoint { dense, sparse: document_vector(&text.sparse), ..point(id) };
+        IndexChange::Upsert(Box::new(point))
     });
-    vectors.stage(points.collect(), Seq(1)).await.unwrap();
+    vectors.stage(points.collect(), ChangeSeq(1)).await.unwrap();
     vectors.commit().await.unwrap();
     vectors
 }
@@ -118,23 +119,23 @@ async fn a_server_finds_what_the_engine_in_the_process_finds() {
     let server = filled(IndexLocation::Qdrant(config), &store, "server").await;
     let held = |held: &[&str]| Some(held.iter().map(|text| (*text).to_owned()).collect());
     let filters = [
-        Filter::default(),
-        Filter { domains: vec!["api1.example.com".to_owned()], ..Filter::default() },
-        Filter { held: held(&["may:0"]), ..Filter::default() },
-        Filter { held: held(&[]), read_only: true, ..Filter::default() },
-        Filter { formats: vec![a2s::Format::ALL[1]], ..Filter::default() },
-        Filter { max_complexity: Some(1), ..Filter::default() },
-        Filter { author: Some("Author 2".to_owned()), ..Filter::default() },
-        Filter { version: Some("^1.2".parse().unwrap()), ..Filter::default() },
-        Filter { version: Some("^9".parse().unwrap()), ..Filter::default() },
+        PointFilter::default(),
+        PointFilter { domains: vec!["api1.example.com".to_owned()], ..PointFilter::default() },
+        PointFilter { held_permissions: held(&["may:0"]), ..PointFilter::default() },
+        PointFilter { held_permissions: held(&[]), read_only: true, ..PointFilter::default() },
+        PointFilter { formats: vec![a2s::TaskFormat::ALL[1]], ..PointFilter::default() },
+        PointFilter { max_complexity: Some(1), ..PointFilter::default() },
+        PointFilter { author: Some("Author 2".to_owned()), ..PointFilter::default() },
+        PointFilter { version: Some("^1.2".parse().unwrap()), ..PointFilter::default() },
+        PointFilter { version: Some("^9".parse().unwrap()), ..PointFilter::default() },
     ];
     let embedder = BuiltIn::new();
-    let (edge, server) = (edge.answering().unwrap(), server.answering().unwrap());
+    let (edge, server) = (edge.current_reader().unwrap(), server.current_reader().unwrap());
     let intents =
         ["pooch kinds", "Convert 20 dollars to yen, and then send a message", "xkcd 中文", "…"];
     for (intent, filter) in intents.iter().flat_map(|i| filters.iter().map(move |f| (i, f))) {
         for limit in [3, 100] {
-            let ask = async |index: &Arc<dyn Answering>| {
+            let ask = async |index: &Arc<dyn IndexReader>| {
                 let probes = to_probes(intent, &embedder);
                 let mut answers = index.query(probes, filter.clone(), limit).await.unwrap();
                 for found in &mut answers.found {
@@ -143,16 +144,18 @@ async fn a_server_finds_what_the_engine_in_the_process_finds() {
                 answers
             };
             let (one, other) = (ask(&edge).await, ask(&server).await);
-            let alike = |(a, b): (&Found, &Found)| {
+            let alike = |(a, b): (&VectorHit, &VectorHit)| {
                 a.capability == b.capability
                     && (a.cosine - b.cosine).abs() < 1e-4
                     && (a.bm25 - b.bm25).abs() < 1e-3
             };
-            let of = |a: &[Found], b: &[Found]| a.len() == b.len() && a.iter().zip(b).all(alike);
+            let of =
+                |a: &[VectorHit], b: &[VectorHit]| a.len() == b.len() && a.iter().zip(b).all(alike);
             let same = one.found.iter().zip(&other.found).all(|(a, b)| of(a, b));
             // Both estimate it where there is a filter; its logarithm is what counts, so twice as many
             // are about as many.
-            let about = one.among <= 2 * other.among && other.among <= 2 * one.among;
+            let about = one.matching_points <= 2 * other.matching_points
+                && other.matching_points <= 2 * one.matching_points;
             assert!(same && about, "{intent} {filter:?} {limit}: {one:#?} {other:#?}");
         }
     }
@@ -166,13 +169,13 @@ async fn a_change_that_comes_late_leaves_what_is_as_of_a_later_one() {
     let vectors = filled(IndexLocation::Qdrant(config), &fresh(), "late").await;
     let cards = async || {
         let ids = vec![CapabilityId(1), CapabilityId(2)];
-        let cards = vectors.answering().unwrap().cards(ids).await.unwrap();
+        let cards = vectors.current_reader().unwrap().cards(ids).await.unwrap();
         cards.into_values().collect::<Vec<_>>()
     };
     let put = |id, card: &str| {
-        Change::Upsert(Box::new(Point { card: Some(card.to_owned()), ..point(id) }))
+        IndexChange::Upsert(Box::new(IndexPoint { card: Some(card.to_owned()), ..point(id) }))
     };
-    let remove = Change::Remove(CapabilityId(1));
+    let remove = IndexChange::Remove(CapabilityId(1));
     for (changes, as_of, expected) in [
         (vec![put(1, "newer")], 6, &["newer", "card 2"][..]),
         (vec![put(1, "older"), put(2, "older")], 5, &["newer", "older"]),
@@ -180,10 +183,10 @@ async fn a_change_that_comes_late_leaves_what_is_as_of_a_later_one() {
         (vec![put(1, "the same time")], 6, &["the same time", "older"]),
         (vec![remove], 6, &["older"]),
     ] {
-        vectors.apply(changes, Seq(as_of)).await.unwrap();
+        vectors.apply(changes, ChangeSeq(as_of)).await.unwrap();
         assert_eq!(cards().await, expected);
     }
-    assert_eq!(vectors.status().await.unwrap().as_of, Some(Seq(5)));
+    assert_eq!(vectors.status().await.unwrap().as_of, Some(ChangeSeq(5)));
 }
 
 #[tokio::test]
@@ -195,8 +198,8 @@ async fn an_index_that_knows_of_more_than_its_database_is_replaced() {
     world.publish_all([document("FeedCat", "1.0.0", "Gives food to the cat")]).await;
     let vectors = Arc::clone(&world.app.shared.catalog.vectors);
     // As it is when the database is restored from a backup, and the index is not.
-    let ahead = Change::Upsert(Box::new(point(1)));
-    vectors.apply(vec![ahead], Seq(1_000)).await.unwrap();
+    let ahead = IndexChange::Upsert(Box::new(point(1)));
+    vectors.apply(vec![ahead], ChangeSeq(1_000)).await.unwrap();
     let world = World::open(world.close().await).await;
     world.app.shared.catalog.index.wait_until_built().await;
     assert_eq!(world.metric("index_rebuilds_total"), "1");
@@ -209,11 +212,11 @@ async fn a_collection_of_other_dimensions_is_no_index_and_is_replaced() {
     let Some(config) = told() else { return };
     let world = World::new().await;
     world.publish_all([document("FeedCat", "1.0.0", "Gives food to the cat")]).await;
-    let identity = world.app.shared.catalog.vectors.answering().unwrap().identity().clone();
+    let identity = world.app.shared.catalog.vectors.current_reader().unwrap().identity().clone();
     let folder = world.close().await;
     // Something puts a collection with longer vectors, which says what the old one said, in its place.
     let embedders = vec![identity.embedder.clone()];
-    let other = Identity {
+    let other = IndexIdentity {
         id: IndexId("other".to_owned()),
         dimensions: identity.dimensions + 1,
         ..identity.clone()

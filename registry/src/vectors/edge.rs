@@ -29,18 +29,19 @@ use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::sync::oneshot;
 
-use self::filter::Conditions;
-use self::hnsw_rebuild::Habits;
-use self::index_dir::Folder;
-pub(super) use self::index_dir::store_of;
-use self::space::Disk;
-use self::writer_thread::{Order, Owner};
+use self::filter::EngineFilter;
+use self::hnsw_rebuild::GraphPolicy;
+use self::index_dir::IndexDir;
+pub(super) use self::index_dir::read_store_identity;
+use self::space::IndexDisk;
+use self::writer_thread::{WriterCommand, WriterHandle};
 use super::filter::CARD;
 use super::{
-    Answers, Change, Error, Filter, Found, Identity, Point, SearchQuery, Status, Vectors, merge,
+    Error, IndexChange, IndexIdentity, IndexPoint, IndexState, PointFilter, QueryResults,
+    SearchQuery, VectorHit, VectorIndex, merge_hits,
 };
 use crate::bm25::SparseVector;
-use crate::store::{CapabilityId, Seq};
+use crate::store::{CapabilityId, ChangeSeq};
 
 const DENSE: &str = "dense";
 const SPARSE: &str = "sparse";
@@ -48,53 +49,54 @@ const SPARSE: &str = "sparse";
 /// One index with its files. What it was made with is bound to it, so that no query can meet vectors
 /// of another embedder.
 #[derive(Debug)]
-struct Generation {
+struct IndexGeneration {
     number: u64,
-    identity: Identity,
+    identity: IndexIdentity,
     shard: EdgeShard,
 }
 
 /// The generation that queries are answered from; nothing until the first one is built.
 #[derive(Debug, Clone, Default)]
-struct Current(Arc<RwLock<Option<Arc<Generation>>>>);
+struct CurrentGeneration(Arc<RwLock<Option<Arc<IndexGeneration>>>>);
 
-impl Current {
-    fn get(&self) -> Option<Arc<Generation>> {
+impl CurrentGeneration {
+    fn get(&self) -> Option<Arc<IndexGeneration>> {
         // An `Option` is replaced whole or not at all, so a panic elsewhere harms nothing.
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn replace(&self, generation: Option<Arc<Generation>>) -> Option<Arc<Generation>> {
+    fn replace(&self, generation: Option<Arc<IndexGeneration>>) -> Option<Arc<IndexGeneration>> {
         let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *current, generation)
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct Edge {
-    current: Current,
-    owner: Owner,
+pub(crate) struct EdgeIndex {
+    current: CurrentGeneration,
+    writer: WriterHandle,
     readers: Arc<ThreadPool>,
 }
 
-impl Edge {
+impl EdgeIndex {
     /// Opens what is in `path`; what cannot be used there is as good as nothing.
     pub(super) async fn open(path: PathBuf, store: String) -> Result<Self, Error> {
-        let disk = Disk::of(&path);
-        Self::open_with(path, store, Habits::default(), disk).await
+        let disk = IndexDisk::for_path(&path);
+        Self::open_with(path, store, GraphPolicy::default(), disk).await
     }
 
     async fn open_with(
         path: PathBuf,
         store: String,
-        habits: Habits,
-        disk: Disk,
+        habits: GraphPolicy,
+        disk: IndexDisk,
     ) -> Result<Self, Error> {
-        let current = Current::default();
+        let current = CurrentGeneration::default();
         let owner = {
             let current = current.clone();
-            let start =
-                move || Ok(Owner::start(Folder::open(&path, &store)?, current, habits, disk));
+            let start = move || {
+                Ok(WriterHandle::start(IndexDir::open(&path, &store)?, current, habits, disk))
+            };
             run_blocking(start).await?
         };
         // As many as there are processors: the engine computes, and does not wait.
@@ -104,15 +106,15 @@ impl Edge {
             .panic_handler(|_| tracing::error!("a query of the search index panicked"))
             .build()
             .map_err(failed)?;
-        Ok(Self { current, owner, readers: Arc::new(readers) })
+        Ok(Self { current, writer: owner, readers: Arc::new(readers) })
     }
 }
 
 #[async_trait]
-impl Vectors for Edge {
-    fn answering(&self) -> Result<Arc<dyn super::Answering>, Error> {
+impl VectorIndex for EdgeIndex {
+    fn current_reader(&self) -> Result<Arc<dyn super::IndexReader>, Error> {
         let generation = self.current.get().ok_or(Error::NotReady)?;
-        Ok(Arc::new(Reader { generation, readers: Arc::clone(&self.readers) }))
+        Ok(Arc::new(EdgeReader { generation, readers: Arc::clone(&self.readers) }))
     }
 
     async fn refresh(&self) -> Result<(), Error> {
@@ -124,32 +126,32 @@ impl Vectors for Edge {
         false
     }
 
-    async fn apply(&self, changes: Vec<Change>, as_of: Seq) -> Result<(), Error> {
-        self.owner.tell(|reply| Order::Apply(changes, as_of, reply)).await
+    async fn apply(&self, changes: Vec<IndexChange>, as_of: ChangeSeq) -> Result<(), Error> {
+        self.writer.send(|reply| WriterCommand::Apply(changes, as_of, reply)).await
     }
 
     async fn flush(&self) -> Result<bool, Error> {
-        self.owner.tell(Order::Flush).await
+        self.writer.send(WriterCommand::Flush).await
     }
 
-    async fn begin(&self, identity: Identity) -> Result<(), Error> {
-        self.owner.tell(|reply| Order::Begin(identity, reply)).await
+    async fn begin(&self, identity: IndexIdentity) -> Result<(), Error> {
+        self.writer.send(|reply| WriterCommand::Begin(identity, reply)).await
     }
 
-    async fn stage(&self, changes: Vec<Change>, as_of: Seq) -> Result<(), Error> {
-        self.owner.tell(|reply| Order::Stage(changes, as_of, reply)).await
+    async fn stage(&self, changes: Vec<IndexChange>, as_of: ChangeSeq) -> Result<(), Error> {
+        self.writer.send(|reply| WriterCommand::Stage(changes, as_of, reply)).await
     }
 
     async fn commit(&self) -> Result<(), Error> {
-        self.owner.tell(Order::Commit).await
+        self.writer.send(WriterCommand::Commit).await
     }
 
-    async fn status(&self) -> Result<Status, Error> {
-        self.owner.tell(Order::Status).await
+    async fn status(&self) -> Result<IndexState, Error> {
+        self.writer.send(WriterCommand::Status).await
     }
 
     async fn close(&self) {
-        if let Err(error) = self.owner.tell(Order::Close).await {
+        if let Err(error) = self.writer.send(WriterCommand::Close).await {
             tracing::error!(%error, "the search index was not closed cleanly");
         }
     }
@@ -157,32 +159,35 @@ impl Vectors for Edge {
 
 /// A generation as queries meet it.
 #[derive(Debug)]
-struct Reader {
-    generation: Arc<Generation>,
+struct EdgeReader {
+    generation: Arc<IndexGeneration>,
     readers: Arc<ThreadPool>,
 }
 
 #[async_trait]
-impl super::Answering for Reader {
-    fn identity(&self) -> &Identity {
+impl super::IndexReader for EdgeReader {
+    fn identity(&self) -> &IndexIdentity {
         &self.generation.identity
     }
 
     async fn query(
         &self,
         probes: Vec<SearchQuery>,
-        filter: Filter,
+        filter: PointFilter,
         limit: usize,
-    ) -> Result<Answers, Error> {
-        let filter = match filter == Filter::default() {
-            true => Conditions::None,
-            false => self.read(move |shard| filter::to_conditions(shard, &filter)).await?,
+    ) -> Result<QueryResults, Error> {
+        let filter = match filter == PointFilter::default() {
+            true => EngineFilter::None,
+            false => self.read(move |shard| filter::to_engine_filter(shard, &filter)).await?,
         };
         let filter = match filter {
-            Conditions::None => None,
-            Conditions::Must(filter) => Some(filter),
-            Conditions::Never => {
-                return Ok(Answers { found: vec![Vec::new(); probes.len()], among: 0 });
+            EngineFilter::None => None,
+            EngineFilter::Must(filter) => Some(filter),
+            EngineFilter::Never => {
+                return Ok(QueryResults {
+                    found: vec![Vec::new(); probes.len()],
+                    matching_points: 0,
+                });
             }
         };
         self.read(move |shard| {
@@ -195,8 +200,8 @@ impl super::Answering for Reader {
                 with_cosines(shard, probe.dense, nearest?, best?)
             };
             let found = probes.into_par_iter().map(find).collect::<Result<_, _>>()?;
-            let among = guard(|| shard.count(CountRequest { filter, exact: false }))?;
-            Ok(Answers { found, among })
+            let matching_points = guard(|| shard.count(CountRequest { filter, exact: false }))?;
+            Ok(QueryResults { found, matching_points })
         })
         .await
     }
@@ -223,7 +228,7 @@ impl super::Answering for Reader {
     }
 }
 
-impl Reader {
+impl EdgeReader {
     /// Asks the engine on a thread that may wait, when it is this job's turn.
     async fn read<T: Send + 'static>(
         &self,
@@ -271,7 +276,7 @@ fn with_cosines(
     probe: Option<Vec<f32>>,
     nearest: Vec<ScoredPoint>,
     best: Vec<ScoredPoint>,
-) -> Result<Vec<Found>, Error> {
+) -> Result<Vec<VectorHit>, Error> {
     let near: BTreeSet<_> = nearest.iter().map(|point| point.id).collect();
     let others: Vec<_> =
         best.iter().map(|point| point.id).filter(|id| !near.contains(id)).collect();
@@ -283,7 +288,7 @@ fn with_cosines(
         }
     };
     let to_pair = |point: ScoredPoint| Ok((to_capability(point.id)?, point.score));
-    merge(nearest.into_iter().chain(far).map(to_pair), best.into_iter().map(to_pair))
+    merge_hits(nearest.into_iter().chain(far).map(to_pair), best.into_iter().map(to_pair))
 }
 
 fn search(

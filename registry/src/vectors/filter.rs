@@ -6,25 +6,25 @@
 use semver::Version;
 use serde_json::{Value, json};
 
-use super::{Filter, Point};
+use super::{IndexPoint, PointFilter};
 
 /// The type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PayloadType {
     Keyword,
     Bool,
     Integer,
 }
 
 /// What points are chosen by, and its type; each has an index of its own.
-pub(super) const FIELDS: [(&str, Kind); 7] = [
-    (DOMAINS, Kind::Keyword),
-    (PERMISSIONS, Kind::Keyword),
-    (READ_ONLY, Kind::Bool),
-    (FORMATS, Kind::Keyword),
-    (COMPLEXITY, Kind::Integer),
-    (AUTHORS, Kind::Keyword),
-    (VERSION, Kind::Keyword),
+pub(super) const FIELDS: [(&str, PayloadType); 7] = [
+    (DOMAINS, PayloadType::Keyword),
+    (PERMISSIONS, PayloadType::Keyword),
+    (READ_ONLY, PayloadType::Bool),
+    (FORMATS, PayloadType::Keyword),
+    (COMPLEXITY, PayloadType::Integer),
+    (AUTHORS, PayloadType::Keyword),
+    (VERSION, PayloadType::Keyword),
 ];
 
 const DOMAINS: &str = "domains";
@@ -36,13 +36,13 @@ const AUTHORS: &str = "authors";
 const VERSION: &str = "version";
 
 /// The most values of a field that are chosen among; there is one for each point at most.
-pub(super) const MOST_VALUES: usize = 1_000_000;
+pub(super) const MAX_VALUES: usize = 1_000_000;
 
 /// What a point brings along for searches to tell.
 pub(super) const CARD: &str = "card";
 
 /// What a point carries.
-pub(super) fn payload(point: &Point) -> Value {
+pub(super) fn payload(point: &IndexPoint) -> Value {
     json!({
         DOMAINS: point.domains,
         // The whole set is one value.
@@ -57,10 +57,10 @@ pub(super) fn payload(point: &Point) -> Value {
 }
 
 /// Whether a value of a field will do.
-pub(super) type Passes<'f> = Box<dyn Fn(&str) -> bool + Send + Sync + 'f>;
+pub(super) type FieldTest<'f> = Box<dyn Fn(&str) -> bool + Send + Sync + 'f>;
 
 /// What must hold of a field.
-pub(super) enum Demand<'f> {
+pub(super) enum FieldCondition<'f> {
     /// It has one of these values.
     AnyOf(&'static str, Vec<String>),
     /// It is this.
@@ -70,38 +70,38 @@ pub(super) enum Demand<'f> {
     /// It has a value that passes. The engine tells which values there are, and we choose: what lies
     /// in a range is for [`semver`] to say, and what a caller may run is a question of sets, for
     /// which no engine has words. Where no value passes, no point will do.
-    Passing(&'static str, Passes<'f>),
+    Matching(&'static str, FieldTest<'f>),
 }
 
 /// What a filter asks for; all of it must hold.
-pub(super) fn demands(filter: &Filter) -> Vec<Demand<'_>> {
+pub(super) fn to_field_conditions(filter: &PointFilter) -> Vec<FieldCondition<'_>> {
     let mut demands = Vec::new();
     if !filter.domains.is_empty() {
-        demands.push(Demand::AnyOf(DOMAINS, filter.domains.clone()));
+        demands.push(FieldCondition::AnyOf(DOMAINS, filter.domains.clone()));
     }
-    if let Some(held) = &filter.held {
+    if let Some(held) = &filter.held_permissions {
         let may_run = |set: &str| {
             let needed = serde_json::from_str::<Vec<String>>(set);
             needed.is_ok_and(|needed| needed.iter().all(|needed| held.contains(needed)))
         };
-        demands.push(Demand::Passing(PERMISSIONS, Box::new(may_run)));
+        demands.push(FieldCondition::Matching(PERMISSIONS, Box::new(may_run)));
     }
     if filter.read_only {
-        demands.push(Demand::Is(READ_ONLY, true));
+        demands.push(FieldCondition::Is(READ_ONLY, true));
     }
     if !filter.formats.is_empty() {
         let formats = filter.formats.iter().map(|format| format.as_str().to_owned());
-        demands.push(Demand::AnyOf(FORMATS, formats.collect()));
+        demands.push(FieldCondition::AnyOf(FORMATS, formats.collect()));
     }
     if let Some(most) = filter.max_complexity {
-        demands.push(Demand::AtMost(COMPLEXITY, most));
+        demands.push(FieldCondition::AtMost(COMPLEXITY, most));
     }
     if let Some(author) = &filter.author {
-        demands.push(Demand::AnyOf(AUTHORS, vec![author.clone()]));
+        demands.push(FieldCondition::AnyOf(AUTHORS, vec![author.clone()]));
     }
     if let Some(range) = &filter.version {
         let lies_within = |text: &str| Version::parse(text).is_ok_and(|v| range.matches(&v));
-        demands.push(Demand::Passing(VERSION, Box::new(lies_within)));
+        demands.push(FieldCondition::Matching(VERSION, Box::new(lies_within)));
     }
     demands
 }

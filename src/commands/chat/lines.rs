@@ -8,14 +8,14 @@ use rustyline::{Config, DefaultEditor};
 use serde_json::{Map, Value};
 use tokio::task::spawn_blocking;
 
-use crate::cli_error::{Exit, FILE, Failure};
+use crate::cli_error::{CliError, CliExitCode, FILE};
 
 /// The most lines that are kept of earlier sessions.
 const MAX_HISTORY: usize = 1_000;
 
 /// What comes next.
 #[derive(Debug)]
-pub(super) enum Line {
+pub(super) enum InputLine {
     Text(String),
     /// Ctrl-C.
     Interrupted,
@@ -24,50 +24,51 @@ pub(super) enum Line {
 }
 
 /// The source of lines.
-pub(super) enum Lines {
+pub(super) enum LineSource {
     Edited { editor: Box<DefaultEditor>, history: PathBuf },
     Piped,
 }
 
-impl Lines {
-    pub(super) fn open(history: PathBuf) -> Result<Self, Failure> {
+impl LineSource {
+    pub(super) fn open(history: PathBuf) -> Result<Self, CliError> {
         if !io::stdin().is_terminal() {
             return Ok(Self::Piped);
         }
-        let config =
-            Config::builder().max_history_size(MAX_HISTORY).map_err(|error| broken(&error))?;
+        let config = Config::builder()
+            .max_history_size(MAX_HISTORY)
+            .map_err(|error| terminal_error(&error))?;
         let config = config.auto_add_history(true).build();
         let mut editor =
-            Box::new(DefaultEditor::with_config(config).map_err(|error| broken(&error))?);
+            Box::new(DefaultEditor::with_config(config).map_err(|error| terminal_error(&error))?);
         // There is none yet, or it cannot be read: then it begins now.
         let _ = editor.load_history(&history);
         Ok(Self::Edited { editor, history })
     }
 
     /// Whether a person sees what they write.
-    pub(super) fn is_edited(&self) -> bool {
+    pub(super) fn is_interactive(&self) -> bool {
         matches!(self, Self::Edited { .. })
     }
 
     /// The next line, behind `prompt` where somebody writes it.
-    pub(super) async fn next(&mut self, prompt: &str) -> Result<Line, Failure> {
+    pub(super) async fn next_line(&mut self, prompt: &str) -> Result<InputLine, CliError> {
         let lines = std::mem::replace(self, Self::Piped);
         let prompt = prompt.to_owned();
         let read = spawn_blocking(move || lines.read(&prompt)).await;
-        let (lines, line) = read.map_err(|error| Failure::argument(error.to_string()))?;
+        let (lines, line) = read.map_err(|error| CliError::invalid_argument(error.to_string()))?;
         *self = lines;
         line
     }
 
-    fn read(self, prompt: &str) -> (Self, Result<Line, Failure>) {
+    fn read(self, prompt: &str) -> (Self, Result<InputLine, CliError>) {
         match self {
             Self::Piped => (Self::Piped, read_piped()),
             Self::Edited { mut editor, history } => {
                 let line = match editor.readline(prompt) {
-                    Ok(text) => Ok(Line::Text(text)),
-                    Err(ReadlineError::Interrupted) => Ok(Line::Interrupted),
-                    Err(ReadlineError::Eof) => Ok(Line::End),
-                    Err(error) => Err(broken(&error)),
+                    Ok(text) => Ok(InputLine::Text(text)),
+                    Err(ReadlineError::Interrupted) => Ok(InputLine::Interrupted),
+                    Err(ReadlineError::Eof) => Ok(InputLine::End),
+                    Err(error) => Err(terminal_error(&error)),
                 };
                 // A conversation does not end because its history cannot be kept.
                 let _ = editor.save_history(&history);
@@ -78,17 +79,24 @@ impl Lines {
 
     /// Asks for secrets, which nobody sees and no history keeps. A pipe has none: they are left
     /// out, and the agent says that they are missing.
-    pub(super) async fn secrets(&self, names: &[String]) -> Result<Map<String, Value>, Failure> {
+    pub(super) async fn read_secrets(
+        &self,
+        names: &[String],
+    ) -> Result<Map<String, Value>, CliError> {
         let mut secrets = Map::new();
-        if !self.is_edited() {
+        if !self.is_interactive() {
             return Ok(secrets);
         }
         for name in names {
-            let prompt = format!("{} (not shown): ", crate::output::plain(name));
+            let prompt = format!("{} (not shown): ", crate::output::sanitize(name));
             let asked = spawn_blocking(move || rpassword::prompt_password(prompt)).await;
-            let asked = asked.map_err(|error| Failure::argument(error.to_string()))?;
+            let asked = asked.map_err(|error| CliError::invalid_argument(error.to_string()))?;
             let secret = asked.map_err(|error| {
-                Failure::new(Exit::Bad, FILE, format!("the terminal: {}", agent::in_words(&error)))
+                CliError::new(
+                    CliExitCode::Bad,
+                    FILE,
+                    format!("the terminal: {}", agent::describe_os_error(&error)),
+                )
             })?;
             secrets.insert(name.clone(), secret.into());
         }
@@ -96,18 +104,18 @@ impl Lines {
     }
 }
 
-fn read_piped() -> Result<Line, Failure> {
+fn read_piped() -> Result<InputLine, CliError> {
     let mut text = String::new();
     match io::stdin().lock().read_line(&mut text) {
-        Ok(0) => Ok(Line::End),
-        Ok(_) => Ok(Line::Text(text.trim_end_matches(['\r', '\n']).to_owned())),
+        Ok(0) => Ok(InputLine::End),
+        Ok(_) => Ok(InputLine::Text(text.trim_end_matches(['\r', '\n']).to_owned())),
         Err(error) => {
-            let message = format!("standard input: {}", agent::in_words(&error));
-            Err(Failure::new(Exit::Bad, FILE, message))
+            let message = format!("standard input: {}", agent::describe_os_error(&error));
+            Err(CliError::new(CliExitCode::Bad, FILE, message))
         }
     }
 }
 
-fn broken(error: &ReadlineError) -> Failure {
-    Failure::new(Exit::Bad, FILE, format!("the terminal: {error}"))
+fn terminal_error(error: &ReadlineError) -> CliError {
+    CliError::new(CliExitCode::Bad, FILE, format!("the terminal: {error}"))
 }

@@ -3,24 +3,25 @@
 use std::collections::BTreeMap;
 
 use a2s::api::{
-    AgentEvent, AgentResponse, AgentStatus, CapabilityRef, Consent, Decision, Event, EventKind,
-    GuardianDecision, PlanResponse, PlannedStep, PlannedStepKind, SkippedCandidate,
+    AgentEvent, AgentResponse, AgentStatus, CapabilityRef, ConsentSource, DecisionRecord,
+    EventKind, GuardianDecision, PlanResponse, PlannedStep, PlannedStepKind, RunEvent,
+    SkippedCandidate,
 };
 
-use crate::commands::run::{approve, shown};
-use crate::output::{BAD, BOLD, DIM, GOOD, NAME, WARN, plain, shorten};
+use crate::commands::run::{approve_command, format_value};
+use crate::output::{BAD, BOLD, DIM, GOOD, NAME, WARN, sanitize, shorten};
 
 /// How wide the frame of a session is, in columns.
 const WIDTH: usize = 76;
 /// Below the speaker.
-const BELOW: &str = "            ";
+const INDENT: &str = "            ";
 /// The most lines of an answer.
 const MAX_LINES: usize = 60;
 /// The most steps of a plan that are listed.
 const MAX_STEPS: usize = 20;
 
 /// The frame above.
-pub(super) fn open() -> Vec<String> {
+pub(super) fn frame_top() -> Vec<String> {
     let title = " A2S Chat Session ";
     let left = (WIDTH - 2 - title.len()) / 2;
     let right = WIDTH - 2 - title.len() - left;
@@ -37,7 +38,7 @@ pub(super) fn open() -> Vec<String> {
 }
 
 /// The frame below.
-pub(super) fn close() -> String {
+pub(super) fn frame_bottom() -> String {
     format!("{DIM}└{}┘{DIM:#}", "─".repeat(WIDTH - 2))
 }
 
@@ -47,55 +48,62 @@ pub(super) fn prompt() -> String {
 }
 
 /// What a person has said, where they have not seen it yet.
-pub(super) fn said(message: &str) -> String {
-    format!("👤 {BOLD}[USER]{BOLD:#} > {}", plain(message))
+pub(super) fn user_line(message: &str) -> String {
+    format!("👤 {BOLD}[USER]{BOLD:#} > {}", sanitize(message))
 }
 
 /// One turn, as it goes.
 #[derive(Debug, Default)]
-pub(super) struct View {
+pub(super) struct ChatView {
     /// Whether the agent has said something in this turn.
-    spoke: bool,
+    has_spoken: bool,
     /// What is told of steps that have not ended yet, by their paths.
     steps: BTreeMap<String, Vec<String>>,
 }
 
-impl View {
+impl ChatView {
     /// What an event adds.
-    pub(super) fn lines(&mut self, event: &AgentEvent) -> Vec<String> {
+    pub(super) fn event_lines(&mut self, event: &AgentEvent) -> Vec<String> {
         match event {
-            AgentEvent::Heard { decisions, .. } => self.hooks("your message", decisions),
+            AgentEvent::Heard { decisions, .. } => self.decision_lines("your message", decisions),
             AgentEvent::Understood { intents, interpreter: by } => {
                 let mut lines = Vec::new();
                 if let Some(parts) = intents.get(1..).filter(|parts| !parts.is_empty()) {
-                    lines.push(
-                        self.say(&format!("{} {DIM}(read by {by}){DIM:#}", system("You want:"))),
-                    );
-                    lines.extend(tree(parts.iter().map(|part| plain(part).into_owned()).collect()));
+                    lines.push(self.agent_line(&format!(
+                        "{} {DIM}(read by {by}){DIM:#}",
+                        system_line("You want:")
+                    )));
+                    lines.extend(tree_lines(
+                        parts.iter().map(|part| sanitize(part).into_owned()).collect(),
+                    ));
                 }
-                lines.push(self.say(&system("Searching for matching capabilities…")));
+                lines.push(self.agent_line(&system_line("Searching for matching capabilities…")));
                 lines
             }
             AgentEvent::Degraded { message } => {
-                vec![self.say(&format!("{WARN}[SYSTEM]{WARN:#} {}", plain(message)))]
+                vec![self.agent_line(&format!("{WARN}[SYSTEM]{WARN:#} {}", sanitize(message)))]
             }
-            AgentEvent::Found { decisions, .. } => self.hooks("what was found", decisions),
+            AgentEvent::Found { decisions, .. } => self.decision_lines("what was found", decisions),
             AgentEvent::Proposed(proposal) => {
                 let CapabilityRef { name, .. } = &proposal.capability;
-                let mut lines =
-                    vec![self.say(&format!("{GOOD}[PROPOSAL]{GOOD:#} {NAME}{name}{NAME:#}:"))];
+                let mut lines = vec![
+                    self.agent_line(&format!("{GOOD}[PROPOSAL]{GOOD:#} {NAME}{name}{NAME:#}:")),
+                ];
                 let document = proposal.document.lines();
-                lines.extend(document.map(|line| format!("{BELOW}{DIM}│{DIM:#} {}", plain(line))));
+                lines.extend(
+                    document.map(|line| format!("{INDENT}{DIM}│{DIM:#} {}", sanitize(line))),
+                );
                 lines
             }
             AgentEvent::Chosen { description, plan, inputs } => {
-                let mut lines = self.chosen(description, plan);
+                let mut lines = self.plan_lines(description, plan);
                 if !inputs.is_empty() {
-                    lines.push(self.say("Known so far:"));
+                    lines.push(self.agent_line("Known so far:"));
                     let each = inputs.iter();
-                    let each =
-                        each.map(|(name, value)| format!("{} = {}", plain(name), shown(value)));
-                    lines.extend(tree(each.collect()));
+                    let each = each.map(|(name, value)| {
+                        format!("{} = {}", sanitize(name), format_value(value))
+                    });
+                    lines.extend(tree_lines(each.collect()));
                 }
                 lines
             }
@@ -103,30 +111,30 @@ impl View {
                 let CapabilityRef { name, .. } = capability;
                 let text =
                     format!("{GOOD}[EXEC]{GOOD:#} Running {NAME}{name}{NAME:#} {DIM}{run}{DIM:#}");
-                vec![self.say(&text)]
+                vec![self.agent_line(&text)]
             }
-            AgentEvent::Step { event } => self.step(event),
+            AgentEvent::Step { event } => self.step_lines(event),
             AgentEvent::Delegated { agent, url, skill } => {
                 let text = format!(
                     "{GOOD}[PEER]{GOOD:#} Asking {NAME}{}{NAME:#}, which offers {} {DIM}{}{DIM:#}",
-                    plain(agent),
-                    plain(skill),
-                    plain(url)
+                    sanitize(agent),
+                    sanitize(skill),
+                    sanitize(url)
                 );
-                vec![self.say(&text)]
+                vec![self.agent_line(&text)]
             }
             AgentEvent::Unconfirmed { consent, capabilities, delegation } => {
                 let why = match consent {
-                    Consent::Given => "consent was given in advance (--yes)",
-                    Consent::Off => "the configuration asks for no consent",
+                    ConsentSource::Given => "consent was given in advance (--yes)",
+                    ConsentSource::Off => "the configuration asks for no consent",
                 };
                 let names: Vec<_> = capabilities.iter().map(|pin| pin.name.to_string()).collect();
                 let what = match delegation {
-                    Some(delegation) => format!("{} is asked", plain(&delegation.agent)),
+                    Some(delegation) => format!("{} is asked", sanitize(&delegation.agent)),
                     None => format!("{} runs", names.join(", ")),
                 };
                 let text = format!("{WARN}[UNCONFIRMED]{WARN:#} {what} without your yes: {why}");
-                vec![self.say(&text)]
+                vec![self.agent_line(&text)]
             }
             AgentEvent::CandidateSkipped(SkippedCandidate {
                 capability, code, message, ..
@@ -135,31 +143,31 @@ impl View {
                 let text = format!(
                     "{WARN}[SKIP]{WARN:#} {NAME}{}{NAME:#}: {WARN}{code}{WARN:#}{}",
                     capability.name,
-                    plain(message)
+                    sanitize(message)
                 );
-                vec![self.say(&text)]
+                vec![self.agent_line(&text)]
             }
-            AgentEvent::Response(answer) => self.answer(answer),
+            AgentEvent::Response(answer) => self.response_lines(answer),
         }
     }
 
     /// That somebody stopped the turn.
-    pub(super) fn interrupted(&mut self) -> String {
-        self.say(&format!("{WARN}[STOP]{WARN:#} What runs is stopped."))
+    pub(super) fn interrupted_line(&mut self) -> String {
+        self.agent_line(&format!("{WARN}[STOP]{WARN:#} What runs is stopped."))
     }
 
     /// A line of the agent; the first of a turn has its face.
-    fn say(&mut self, text: &str) -> String {
-        let face = if std::mem::replace(&mut self.spoke, true) { "  " } else { "🤖" };
+    fn agent_line(&mut self, text: &str) -> String {
+        let face = if std::mem::replace(&mut self.has_spoken, true) { "  " } else { "🤖" };
         format!("{face} {BOLD}[AGENT]{BOLD:#} > {text}")
     }
 
-    fn chosen(&mut self, description: &str, plan: &PlanResponse) -> Vec<String> {
+    fn plan_lines(&mut self, description: &str, plan: &PlanResponse) -> Vec<String> {
         let CapabilityRef { name, version, checksum } = &plan.capability;
-        let hosts: Vec<_> = plan.hosts.keys().map(|host| plain(host).into_owned()).collect();
-        let mut lines = vec![self.say(&format!(
+        let hosts: Vec<_> = plan.hosts.keys().map(|host| sanitize(host).into_owned()).collect();
+        let mut lines = vec![self.agent_line(&format!(
             "Found capability: {NAME}{name}{NAME:#} {version}, {}",
-            plain(description)
+            sanitize(description)
         ))];
         let digest = checksum.to_string();
         let mut about = vec![format!("{DIM}verified: {}{DIM:#}", shorten(&digest, 26))];
@@ -167,10 +175,10 @@ impl View {
             about.insert(0, format!("Compatible with: {}", hosts.join(", ")));
         }
         about.extend(plan.guardians.is_empty().then(|| format!("{WARN}unguarded{WARN:#}")));
-        lines.extend(tree(about));
+        lines.extend(tree_lines(about));
         let mut steps = Vec::new();
         list_steps(&plan.steps, &mut steps);
-        lines.push(self.say("Task breakdown:"));
+        lines.push(self.agent_line("Task breakdown:"));
         let more = steps.len().saturating_sub(MAX_STEPS);
         let mut listed: Vec<_> = steps
             .into_iter()
@@ -179,110 +187,123 @@ impl View {
             .map(|(at, step)| format!("{}. {step}", at + 1))
             .collect();
         listed.extend((more > 0).then(|| format!("… and {more} more")));
-        lines.extend(tree(listed));
+        lines.extend(tree_lines(listed));
         lines
     }
 
     /// What a guardian said, when it is more than a plain yes.
-    fn hooks(&mut self, what: &str, decisions: &[GuardianDecision]) -> Vec<String> {
+    fn decision_lines(&mut self, what: &str, decisions: &[GuardianDecision]) -> Vec<String> {
         let told = decisions.iter().filter(|decision| decision.decision != "allow");
         let told: Vec<_> = told
             .map(|decision| {
                 let (name, words) = (decision.guardian.as_deref(), decision.message.as_str());
-                format!("{} {what}{}", verdict(name, &decision.decision), said_why(words))
+                format!(
+                    "{} {what}{}",
+                    format_verdict(name, &decision.decision),
+                    format_reason(words)
+                )
             })
             .collect();
-        told.into_iter().map(|text| self.say(&text)).collect()
+        told.into_iter().map(|text| self.agent_line(&text)).collect()
     }
 
     /// What an event of a run adds: the story of a task step, when it ends.
-    fn step(&mut self, event: &Event) -> Vec<String> {
+    fn step_lines(&mut self, event: &RunEvent) -> Vec<String> {
         match &event.kind {
             EventKind::Decided { step, decision, .. } => {
-                let Decision { guardian, decision: word, message, .. } = decision;
+                let DecisionRecord { guardian, decision: word, message, .. } = decision;
                 // A plain yes behind a step adds nothing to the one before it.
                 if word != "allow" || decision.phase == a2s::api::GuardianPhase::Request {
-                    let why = if word == "allow" { String::new() } else { said_why(message) };
-                    self.note(step, format!("{}{why}", verdict(guardian.as_deref(), word)));
+                    let why = if word == "allow" { String::new() } else { format_reason(message) };
+                    self.add_step_line(
+                        step,
+                        format!("{}{why}", format_verdict(guardian.as_deref(), word)),
+                    );
                 }
                 for change in &decision.changes {
-                    let (name, to) = (plain(&change.name), shown(&change.to));
-                    self.note(step, format!("{name} is now {to}"));
+                    let (name, to) = (sanitize(&change.name), format_value(&change.to));
+                    self.add_step_line(step, format!("{name} is now {to}"));
                 }
                 Vec::new()
             }
             EventKind::Sending { step, method, url, redirect: Some(number), .. } => {
-                self.note(step, format!("→ {method} {} (redirect {number})", plain(url)));
+                self.add_step_line(
+                    step,
+                    format!("→ {method} {} (redirect {number})", sanitize(url)),
+                );
                 Vec::new()
             }
             EventKind::Sending { step, method, url, attempt, .. } => {
                 let again =
                     if *attempt > 1 { format!(" (attempt {attempt})") } else { String::new() };
-                self.note(step, format!("→ {method} {}{again}", plain(url)));
+                self.add_step_line(step, format!("→ {method} {}{again}", sanitize(url)));
                 Vec::new()
             }
             EventKind::Received { step, status, duration_ms, .. } => {
-                self.note(step, format!("← {status} {DIM}in {duration_ms} ms{DIM:#}"));
+                self.add_step_line(step, format!("← {status} {DIM}in {duration_ms} ms{DIM:#}"));
                 Vec::new()
             }
             EventKind::Warned { step, warning } => {
-                let text = format!("{WARN}! {}{WARN:#} {}", warning.code, plain(&warning.message));
-                self.note(step, text);
+                let text =
+                    format!("{WARN}! {}{WARN:#} {}", warning.code, sanitize(&warning.message));
+                self.add_step_line(step, text);
                 Vec::new()
             }
             EventKind::Retrying { step, reason, pause_ms, .. } => {
-                let text = format!("{WARN}again in {pause_ms} ms{WARN:#}: {}", plain(reason));
-                self.note(step, text);
+                let text = format!("{WARN}again in {pause_ms} ms{WARN:#}: {}", sanitize(reason));
+                self.add_step_line(step, text);
                 Vec::new()
             }
             EventKind::ApprovalRequested { step, about, id, expires_at, .. } => {
-                let command = approve(id, *expires_at);
+                let command = approve_command(id, *expires_at);
                 let text = format!(
                     "{WARN}[APPROVAL]{WARN:#} {BOLD}{}{BOLD:#} waits for approval{}: {command}",
-                    plain(step),
-                    about.words()
+                    sanitize(step),
+                    about.describe()
                 );
-                vec![self.say(&text)]
+                vec![self.agent_line(&text)]
             }
             EventKind::StepFinished { step, outputs, duration_ms } => {
                 let Some(mut told) = self.steps.remove(step) else { return Vec::new() };
                 let outputs = outputs.iter();
                 told.extend(
-                    outputs.map(|(name, value)| format!("{} = {}", plain(name), shown(value))),
+                    outputs.map(|(name, value)| {
+                        format!("{} = {}", sanitize(name), format_value(value))
+                    }),
                 );
                 told.push(format!("status={GOOD}SUCCESS{GOOD:#} {DIM}in {duration_ms} ms{DIM:#}"));
-                self.story(step, told)
+                self.step_summary(step, told)
             }
             EventKind::StepFailed { step, error, .. } => {
                 let mut told = self.steps.remove(step).unwrap_or_default();
                 told.push(format!(
                     "status={BAD}FAILED{BAD:#} {BAD}{}{BAD:#} {}",
                     error.code,
-                    plain(&error.message)
+                    sanitize(&error.message)
                 ));
-                self.story(step, told)
+                self.step_summary(step, told)
             }
             _ => Vec::new(),
         }
     }
 
-    fn note(&mut self, step: &str, text: String) {
+    fn add_step_line(&mut self, step: &str, text: String) {
         self.steps.entry(step.to_owned()).or_default().push(text);
     }
 
-    fn story(&mut self, step: &str, told: Vec<String>) -> Vec<String> {
+    fn step_summary(&mut self, step: &str, told: Vec<String>) -> Vec<String> {
         let mut lines =
-            vec![self.say(&format!("{DIM}[STEP]{DIM:#} {BOLD}{}{BOLD:#}:", plain(step)))];
+            vec![self.agent_line(&format!("{DIM}[STEP]{DIM:#} {BOLD}{}{BOLD:#}:", sanitize(step)))];
         let last = told.len().saturating_sub(1);
         lines.extend(told.into_iter().enumerate().map(|(at, text)| {
             let edge = if at == last { "└" } else { "│" };
-            format!("{BELOW}{DIM}{edge}{DIM:#} {text}")
+            format!("{INDENT}{DIM}{edge}{DIM:#} {text}")
         }));
         lines
     }
 
-    fn answer(&mut self, answer: &AgentResponse) -> Vec<String> {
-        let mut lines = self.hooks("my answer", &answer.decisions);
+    fn response_lines(&mut self, answer: &AgentResponse) -> Vec<String> {
+        let mut lines = self.decision_lines("my answer", &answer.decisions);
         let (tag, style) = match answer.status {
             AgentStatus::Completed => ("[OUTPUT] ", GOOD),
             AgentStatus::InputRequired | AgentStatus::Cancelled => ("", BOLD),
@@ -291,40 +312,40 @@ impl View {
         };
         let mut told = answer.message.lines();
         if let Some(first) = told.next() {
-            lines.push(self.say(&format!("{style}{tag}{}{style:#}", plain(first))));
+            lines.push(self.agent_line(&format!("{style}{tag}{}{style:#}", sanitize(first))));
         }
         let more = told.clone().count().saturating_sub(MAX_LINES);
-        lines.extend(told.take(MAX_LINES).map(|text| format!("{BELOW}{}", plain(text))));
-        lines.extend((more > 0).then(|| format!("{BELOW}{DIM}… and {more} more lines{DIM:#}")));
+        lines.extend(told.take(MAX_LINES).map(|text| format!("{INDENT}{}", sanitize(text))));
+        lines.extend((more > 0).then(|| format!("{INDENT}{DIM}… and {more} more lines{DIM:#}")));
         lines.push(String::new());
         lines
     }
 }
 
-fn system(text: &str) -> String {
+fn system_line(text: &str) -> String {
     format!("{DIM}[SYSTEM]{DIM:#} {text}")
 }
 
-fn verdict(guardian: Option<&str>, word: &str) -> String {
+fn format_verdict(guardian: Option<&str>, word: &str) -> String {
     let style = match word {
         "allow" => GOOD,
         "deny" => BAD,
         _ => WARN,
     };
-    let name = guardian.map_or_else(String::new, |name| format!(" {}", plain(name)));
+    let name = guardian.map_or_else(String::new, |name| format!(" {}", sanitize(name)));
     format!("guardian{name}: {style}{word}{style:#}")
 }
 
-fn said_why(words: &str) -> String {
-    if words.is_empty() { String::new() } else { format!(" {DIM}({}){DIM:#}", plain(words)) }
+fn format_reason(words: &str) -> String {
+    if words.is_empty() { String::new() } else { format!(" {DIM}({}){DIM:#}", sanitize(words)) }
 }
 
 /// Items below a line.
-fn tree(items: Vec<String>) -> Vec<String> {
+fn tree_lines(items: Vec<String>) -> Vec<String> {
     let last = items.len().saturating_sub(1);
     let line = |(at, item): (usize, String)| {
         let edge = if at == last { "└─" } else { "├─" };
-        format!("{BELOW}{DIM}{edge}{DIM:#} {item}")
+        format!("{INDENT}{DIM}{edge}{DIM:#} {item}")
     };
     items.into_iter().enumerate().map(line).collect()
 }
@@ -334,14 +355,14 @@ fn list_steps(steps: &[PlannedStep], listed: &mut Vec<String>) {
     for step in steps {
         match &step.kind {
             PlannedStepKind::Task { .. } => {
-                let request = step.kind.request().unwrap_or_default();
-                listed.push(format!("{} {DIM}{}{DIM:#}", plain(&step.step), plain(&request)));
+                let request = step.kind.request_line().unwrap_or_default();
+                listed.push(format!("{} {DIM}{}{DIM:#}", sanitize(&step.step), sanitize(&request)));
             }
             PlannedStepKind::Capability { steps, .. }
             | PlannedStepKind::Sequence { steps }
             | PlannedStepKind::Parallel { steps } => list_steps(steps, listed),
             PlannedStepKind::Condition { condition, if_true, if_false } => {
-                listed.push(format!("if {}", plain(condition)));
+                listed.push(format!("if {}", sanitize(condition)));
                 list_steps(if_true, listed);
                 list_steps(if_false, listed);
             }

@@ -6,15 +6,15 @@ use a2s::api::{CapabilityGraph, GraphEdge};
 
 /// What becomes of a node when the root is yanked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum YankEffect {
     Breaks,
     Moves,
 }
 
-fn fates(graph: &CapabilityGraph) -> BTreeMap<&str, Fate> {
+fn yank_effects(graph: &CapabilityGraph) -> BTreeMap<&str, YankEffect> {
     let Some(impact) = &graph.impact else { return BTreeMap::new() };
-    let breaks = impact.broken.iter().map(|broken| (broken.id.as_str(), Fate::Breaks));
-    let moves = impact.changed.iter().map(|moved| (moved.id.as_str(), Fate::Moves));
+    let breaks = impact.broken.iter().map(|broken| (broken.id.as_str(), YankEffect::Breaks));
+    let moves = impact.changed.iter().map(|moved| (moved.id.as_str(), YankEffect::Moves));
     breaks.chain(moves).collect()
 }
 
@@ -25,7 +25,7 @@ fn label(edge: &GraphEdge) -> String {
 /// The graph in DOT.
 pub(super) fn dot(graph: &CapabilityGraph) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
-    let fates = fates(graph);
+    let fates = yank_effects(graph);
     let mut lines = vec![
         format!("digraph {} {{", quoted(&graph.root)),
         "  rankdir=LR;".to_owned(),
@@ -40,8 +40,8 @@ pub(super) fn dot(graph: &CapabilityGraph) -> String {
             styles.push("style=dashed".to_owned());
         }
         match fates.get(node.id.as_str()) {
-            Some(Fate::Breaks) => styles.push("color=red".to_owned()),
-            Some(Fate::Moves) => styles.push("color=orange".to_owned()),
+            Some(YankEffect::Breaks) => styles.push("color=red".to_owned()),
+            Some(YankEffect::Moves) => styles.push("color=orange".to_owned()),
             None => {}
         }
         lines.push(format!("  {} [{}];", quoted(&node.id), styles.join(", ")));
@@ -77,7 +77,7 @@ pub(super) fn mermaid(graph: &CapabilityGraph) -> String {
     };
     let mut numbers = BTreeMap::new();
     let mut lines = vec!["flowchart LR".to_owned()];
-    let fates = fates(graph);
+    let fates = yank_effects(graph);
     let (mut breaks, mut moves) = (Vec::new(), Vec::new());
     for (number, node) in graph.nodes.iter().enumerate() {
         numbers.insert(node.id.as_str(), number);
@@ -88,8 +88,8 @@ pub(super) fn mermaid(graph: &CapabilityGraph) -> String {
         };
         lines.push(format!("  n{number}[{}]{class}", quoted(&node.id)));
         match fates.get(node.id.as_str()) {
-            Some(Fate::Breaks) => breaks.push(format!("n{number}")),
-            Some(Fate::Moves) => moves.push(format!("n{number}")),
+            Some(YankEffect::Breaks) => breaks.push(format!("n{number}")),
+            Some(YankEffect::Moves) => moves.push(format!("n{number}")),
             None => {}
         }
     }

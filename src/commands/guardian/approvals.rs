@@ -8,26 +8,26 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::cli::SettleArgs;
-use crate::cli_error::{Exit, Failure, NOT_REACHABLE};
-use crate::client::{Client, check_private};
-use crate::output::{BAD, DIM, GOOD, NAME, Output, WARN, plain, shorten};
+use crate::cli_error::{CliError, CliExitCode, NOT_REACHABLE};
+use crate::client::{ServiceClient, require_private_connection};
+use crate::output::{BAD, CommandOutput, DIM, GOOD, NAME, WARN, sanitize, shorten};
 
 /// The longest value that is shown of an input, in characters.
 const MAX_VALUE: usize = 200;
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Approvals {
+struct ApprovalsResponse {
     approvals: Vec<Approval>,
 }
 
 pub(super) async fn list(
     status: Option<&str>,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let request = client.request(Method::GET, &["v1", "approvals"]);
     let request = request.query(&status.map(|status| [("status", status)]));
-    let list: Approvals = client.json(request).await?;
+    let list: ApprovalsResponse = client.json(request).await?;
     if output.is_json() {
         output.json_line(&list);
         return Ok(());
@@ -42,13 +42,20 @@ pub(super) async fn list(
 }
 
 /// Shows what waits and each change, until the guardian or the reader of the output is gone.
-pub(super) async fn watch(client: &Client, output: &mut Output) -> Result<(), Failure> {
+pub(super) async fn watch(
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let request = client.request(Method::GET, &["v1", "approvals"]).query(&[("follow", "")]);
     let response = client.send(request.header(ACCEPT, "text/event-stream")).await?;
     let (mut stream, mut text) = (response.bytes_stream(), Vec::new());
     while let Some(chunk) = stream.next().await {
         let chunk = chunk.map_err(|error| {
-            Failure::new(Exit::Unreachable, NOT_REACHABLE, format!("the guardian is gone: {error}"))
+            CliError::new(
+                CliExitCode::Unreachable,
+                NOT_REACHABLE,
+                format!("the guardian is gone: {error}"),
+            )
         })?;
         text.extend_from_slice(&chunk);
         while let Some(end) = text.iter().position(|&byte| byte == b'\n') {
@@ -60,21 +67,21 @@ pub(super) async fn watch(client: &Client, output: &mut Output) -> Result<(), Fa
                 false => print(&approval, output),
             }
         }
-        if output.is_gone() {
+        if output.is_closed() {
             return Ok(());
         }
     }
     let message = "the guardian has ended the feed of approvals; watch again";
-    Err(Failure::new(Exit::Unreachable, NOT_REACHABLE, message))
+    Err(CliError::new(CliExitCode::Unreachable, NOT_REACHABLE, message))
 }
 
 pub(super) async fn settle(
     arguments: &SettleArgs,
     word: &str,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    check_private(client)?;
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
+    require_private_connection(client)?;
     let words = json!({ "decided_by": arguments.by, "reason": arguments.reason });
     let path = ["v1", "approvals", arguments.id.as_str(), word];
     let approval: Approval = client.json(client.request(Method::POST, &path).json(&words)).await?;
@@ -86,7 +93,7 @@ pub(super) async fn settle(
     Ok(())
 }
 
-fn print(approval: &Approval, output: &mut Output) {
+fn print(approval: &Approval, output: &mut CommandOutput) {
     let Approval { id, rule, requested_at: asked, expires_at: until, subject, .. } = approval;
     let (style, word) = match approval.state {
         ApprovalState::Waiting => (WARN, "waits"),
@@ -95,14 +102,14 @@ fn print(approval: &Approval, output: &mut Output) {
         ApprovalState::Used => (DIM, "used"),
         ApprovalState::Expired => (DIM, "expired"),
     };
-    let text = |value: &Value| plain(value.as_str().unwrap_or_default()).into_owned();
+    let text = |value: &Value| sanitize(value.as_str().unwrap_or_default()).into_owned();
     let tool = subject.get("tool").or_else(|| subject.get("method")).map(text).unwrap_or_default();
     output.line(format_args!(
         "{NAME}{id}{NAME:#}  {style}{word}{style:#}  {tool}  {DIM}rule {rule}, since {asked:.0}, until {until:.0}{DIM:#}"
     ));
     if let Some(by) = &approval.decided_by {
         let reason = approval.reason.as_deref().map_or_else(String::new, |r| format!(": {r}"));
-        output.line(format_args!("  by {}{}", plain(by), plain(&reason)));
+        output.line(format_args!("  by {}{}", sanitize(by), sanitize(&reason)));
     }
     for (label, pointer) in [
         ("agent", "/agent/name"),
@@ -126,13 +133,13 @@ fn print(approval: &Approval, output: &mut Output) {
                 output.line(format_args!(
                     "  {} = {}",
                     text(&input["name"]),
-                    plain(&shorten(&value, MAX_VALUE))
+                    sanitize(&shorten(&value, MAX_VALUE))
                 ));
             }
         }
         None => {
             let content = subject["content"].to_string();
-            output.line(format_args!("  {}", plain(&shorten(&content, MAX_VALUE))));
+            output.line(format_args!("  {}", sanitize(&shorten(&content, MAX_VALUE))));
         }
     }
 }

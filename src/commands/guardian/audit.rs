@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
-use agent::in_words;
-use guardian::audit::{LogCorruption, RecordReader, Start};
+use agent::describe_os_error;
+use guardian::audit::{LogCorruption, LogStart, RecordReader};
 use serde_json::{Value, json};
 
 use crate::cli::ShowAuditArgs;
-use crate::cli_error::{AUDIT, Exit, Failure};
-use crate::output::{BAD, DIM, GOOD, NAME, Output, WARN, count, plain, shorten};
+use crate::cli_error::{AUDIT, CliError, CliExitCode};
+use crate::output::{BAD, CommandOutput, DIM, GOOD, NAME, WARN, count, sanitize, shorten};
 
 /// The longest message that is shown, in characters.
 const MAX_MESSAGE: usize = 160;
@@ -25,19 +25,19 @@ pub(super) fn verify(
     path: &Path,
     head: Option<&str>,
     after: Option<String>,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    let mut records = open(path, &after.map_or(Start::First, Start::After))?;
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
+    let mut records = open(path, &after.map_or(LogStart::First, LogStart::After))?;
     let mut has_head = head.is_none();
     for record in records.by_ref() {
-        let record = record.map_err(|broken| told(path, &broken))?;
+        let record = record.map_err(|broken| log_error(path, &broken))?;
         has_head |= record["digest"].as_str() == head;
     }
     let verified = records.verified();
     if !has_head {
         let message = format!("{} does not have the digest that it had", path.display());
         let hint = "Its end was cut off, or it is another log.";
-        return Err(Failure::new(Exit::Bad, AUDIT, message).with_hint(hint));
+        return Err(CliError::new(CliExitCode::Bad, AUDIT, message).with_hint(hint));
     }
     if output.is_json() {
         output.json_line(&json!({
@@ -61,15 +61,15 @@ pub(super) fn verify(
 pub(super) fn show(
     path: &Path,
     arguments: &ShowAuditArgs,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let mut kept = VecDeque::new();
     let mut ended = Ok(());
-    for record in open(path, &Start::Oldest)? {
+    for record in open(path, &LogStart::Oldest)? {
         let record = match record {
             Ok(record) => record,
             Err(broken) => {
-                ended = Err(told(path, &broken));
+                ended = Err(log_error(path, &broken));
                 break;
             }
         };
@@ -85,7 +85,7 @@ pub(super) fn show(
             }
             None => print(&record, output),
         }
-        if output.is_gone() {
+        if output.is_closed() {
             return Ok(());
         }
     }
@@ -93,24 +93,24 @@ pub(super) fn show(
     ended
 }
 
-fn open(path: &Path, start: &Start) -> Result<RecordReader, Failure> {
-    RecordReader::open(path, start).map_err(|broken| told(path, &broken))
+fn open(path: &Path, start: &LogStart) -> Result<RecordReader, CliError> {
+    RecordReader::open(path, start).map_err(|broken| log_error(path, &broken))
 }
 
-fn told(path: &Path, broken: &LogCorruption) -> Failure {
+fn log_error(path: &Path, broken: &LogCorruption) -> CliError {
     match broken {
         LogCorruption::Unreadable(error) => {
-            let message = format!("{}: {}", path.display(), in_words(error));
-            Failure::new(Exit::Bad, AUDIT, message)
+            let message = format!("{}: {}", path.display(), describe_os_error(error));
+            CliError::new(CliExitCode::Bad, AUDIT, message)
                 .with_hint("Give the log, or the data folder of the guardian with --data-dir.")
         }
         LogCorruption::Line { .. } => {
             let message = format!("{}: {broken}", path.display());
-            Failure::new(Exit::Bad, AUDIT, message)
+            CliError::new(CliExitCode::Bad, AUDIT, message)
         }
         LogCorruption::Missing { .. } => {
             let message = format!("{}: {broken}", path.display());
-            Failure::new(Exit::Bad, AUDIT, message).with_hint(
+            CliError::new(CliExitCode::Bad, AUDIT, message).with_hint(
                 "Bring it back from the archive, or give the head of the last archived segment \
                  with --after.",
             )
@@ -143,12 +143,12 @@ fn is_wanted(record: &Value, arguments: &ShowAuditArgs) -> bool {
         && (!arguments.differs || record["shadow"]["differs"] == true)
 }
 
-fn print(record: &Value, output: &mut Output) {
+fn print(record: &Value, output: &mut CommandOutput) {
     if output.is_json() {
         output.json_line(record);
         return;
     }
-    let text = |value: &Value| plain(value.as_str().unwrap_or_default()).into_owned();
+    let text = |value: &Value| sanitize(value.as_str().unwrap_or_default()).into_owned();
     let time = text(&record["time"]);
     let event = text(&record["event"]);
     match event.as_str() {
@@ -166,7 +166,7 @@ fn print(record: &Value, output: &mut Output) {
                 Some("steps/toolCallResult") => "after ",
                 _ => "",
             };
-            let who = asker(record);
+            let who = describe_requester(record);
             output.line(format_args!(
                 "{DIM}{time}{DIM:#}  {style}{decision:6}{style:#}  {when}{NAME}{}{NAME:#}{who}  {}",
                 text(about),
@@ -190,7 +190,7 @@ fn print(record: &Value, output: &mut Output) {
             let approval = &record["approval"];
             // Records of older guardians have `by`.
             let by = approval["decided_by"].as_str().or_else(|| approval["by"].as_str());
-            let by = by.map_or_else(String::new, |by| format!(" by {}", plain(by)));
+            let by = by.map_or_else(String::new, |by| format!(" by {}", sanitize(by)));
             output.line(format_args!(
                 "{DIM}{time}{DIM:#}  {}  approval {NAME}{}{NAME:#}{by}",
                 text(&approval["state"]),
@@ -205,9 +205,10 @@ fn print(record: &Value, output: &mut Output) {
 }
 
 /// For whom a decision was: the user, and the token that acts for them.
-fn asker(record: &Value) -> String {
-    let text =
-        |name: &str| record[name].as_str().map(|text| shorten(&plain(text), MAX_NAME).into_owned());
+fn describe_requester(record: &Value) -> String {
+    let text = |name: &str| {
+        record[name].as_str().map(|text| shorten(&sanitize(text), MAX_NAME).into_owned())
+    };
     match (text("user"), text("caller")) {
         (None, None) => String::new(),
         (user, caller) => {

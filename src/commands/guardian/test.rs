@@ -2,22 +2,22 @@
 
 use std::path::Path;
 
-use guardian::policy_tests::{Difference, MAX_BYTES, Outcome, PolicyTestSuite};
+use guardian::policy_tests::{CaseResult, ExpectationMismatch, MAX_BYTES, PolicyTestSuite};
 use guardian::{Policy, PolicyErrors};
 use serde_json::json;
 
 use crate::cli::TestPolicyArgs;
-use crate::cli_error::{Exit, Failure};
-use crate::output::{BAD, DIM, GOOD, NAME, Output, WARN, count, plain, shorten};
+use crate::cli_error::{CliError, CliExitCode};
+use crate::output::{BAD, CommandOutput, DIM, GOOD, NAME, WARN, count, sanitize, shorten};
 use crate::serve::policy_failure;
 
 /// The longest value that is shown of a difference, in characters.
 const MAX_VALUE: usize = 120;
 
-pub(super) fn test(arguments: &TestPolicyArgs, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn test(arguments: &TestPolicyArgs, output: &mut CommandOutput) -> Result<(), CliError> {
     let policy = read(&arguments.policy, Policy::parse)?;
     let cases = read(&arguments.cases, PolicyTestSuite::parse)?;
-    if !cases.have_user()
+    if !cases.has_user()
         && let Some(rule) = policy.rules_by_user().next()
         && !output.is_json()
     {
@@ -28,7 +28,7 @@ pub(super) fn test(arguments: &TestPolicyArgs, output: &mut Output) -> Result<()
     }
     let (mut passed, mut failed) = (0_usize, 0_usize);
     for outcome in cases.run(&policy, arguments.filter.as_deref()) {
-        *(if outcome.passed() { &mut passed } else { &mut failed }) += 1;
+        *(if outcome.has_passed() { &mut passed } else { &mut failed }) += 1;
         if output.is_json() {
             output.json_line(&to_json(&outcome));
         } else {
@@ -48,40 +48,40 @@ pub(super) fn test(arguments: &TestPolicyArgs, output: &mut Output) -> Result<()
         output
             .line(format_args!("{style}{word}{style:#}    {passed} passed, {failed} failed{left}"));
     }
-    if failed == 0 { Ok(()) } else { Err(Failure::told(Exit::Bad)) }
+    if failed == 0 { Ok(()) } else { Err(CliError::already_printed(CliExitCode::Bad)) }
 }
 
 /// Reads a file, no more of it than it may have, and what is in it.
-fn read<T>(path: &Path, parse: fn(&str) -> Result<T, PolicyErrors>) -> Result<T, Failure> {
+fn read<T>(path: &Path, parse: fn(&str) -> Result<T, PolicyErrors>) -> Result<T, CliError> {
     use std::io::Read as _;
     let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(|error| Failure::file(path, &error))?;
+    let file = std::fs::File::open(path).map_err(|error| CliError::file_error(path, &error))?;
     let read = file.take(MAX_BYTES as u64 + 1).read_to_string(&mut text);
-    read.map_err(|error| Failure::file(path, &error))?;
+    read.map_err(|error| CliError::file_error(path, &error))?;
     parse(&text).map_err(|faults| policy_failure(path, &faults))
 }
 
-fn print(outcome: &Outcome, output: &mut Output) {
-    let (style, word) = if outcome.passed() { (GOOD, "ok    ") } else { (BAD, "FAILED") };
-    output.line(format_args!("{style}{word}{style:#}  {NAME}{}{NAME:#}", plain(&outcome.name)));
+fn print(outcome: &CaseResult, output: &mut CommandOutput) {
+    let (style, word) = if outcome.has_passed() { (GOOD, "ok    ") } else { (BAD, "FAILED") };
+    output.line(format_args!("{style}{word}{style:#}  {NAME}{}{NAME:#}", sanitize(&outcome.name)));
     for one in &outcome.differences {
-        let Difference { step, what, expected, found, message } = one;
+        let ExpectationMismatch { step, what, expected, found, message } = one;
         let (expected, found) = (expected.to_string(), found.to_string());
         output.line(format_args!(
             "        step {step}: {what} is {}, expected {}",
-            plain(&shorten(&found, MAX_VALUE)),
-            plain(&shorten(&expected, MAX_VALUE))
+            sanitize(&shorten(&found, MAX_VALUE)),
+            sanitize(&shorten(&expected, MAX_VALUE))
         ));
         if *what == "decision" && !message.is_empty() {
             output.line(format_args!(
                 "          {DIM}{}{DIM:#}",
-                plain(&shorten(message, MAX_VALUE))
+                sanitize(&shorten(message, MAX_VALUE))
             ));
         }
     }
 }
 
-fn to_json(outcome: &Outcome) -> serde_json::Value {
+fn to_json(outcome: &CaseResult) -> serde_json::Value {
     let differences = outcome.differences.iter().map(|one| {
         json!({
             "step": one.step, "what": one.what, "expected": one.expected, "found": one.found,
@@ -90,7 +90,7 @@ fn to_json(outcome: &Outcome) -> serde_json::Value {
     });
     json!({
         "case": outcome.name,
-        "passed": outcome.passed(),
+        "passed": outcome.has_passed(),
         "differences": differences.collect::<Vec<_>>(),
     })
 }

@@ -4,33 +4,37 @@ use std::collections::BTreeMap;
 
 use a2s::authoring::{ArazzoOptions, ArazzoSource, arazzo_sources, import_arazzo};
 
-use super::fetch::{Place, fetch_description};
-use super::{author_of, refused, report};
+use super::fetch::{SpecLocation, fetch_description};
+use super::{find_author, import_failed, report};
 use crate::cli::ImportArazzoArgs;
-use crate::cli_error::Failure;
-use crate::output::{Output, WARN};
+use crate::cli_error::CliError;
+use crate::output::{CommandOutput, WARN};
 
 pub(super) async fn import(
     arguments: ImportArazzoArgs,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    let ImportArazzoArgs { file, sources: told, server, common } = arguments;
-    let place = Place::of(&file)?;
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
+    let ImportArazzoArgs { file, sources: given, server, common } = arguments;
+    let place = SpecLocation::parse(&file)?;
     let (document, _) = fetch_description(&place).await?;
-    let named = arazzo_sources(&document).map_err(|error| refused(&file, &error))?;
-    if let Some((unknown, _)) = told.iter().find(|(name, _)| !named.iter().any(|s| s.name == *name))
+    let named = arazzo_sources(&document).map_err(|error| import_failed(&file, &error))?;
+    if let Some((unknown, _)) =
+        given.iter().find(|(name, _)| !named.iter().any(|s| s.name == *name))
     {
         let known: Vec<_> = named.iter().map(|source| source.name.as_str()).collect();
         let message = format!("the document has no source `{unknown}`");
         let hint = format!("It has {}.", known.join(", "));
-        return Err(Failure::argument(message).with_hint(hint));
+        return Err(CliError::invalid_argument(message).with_hint(hint));
     }
     let mut sources = BTreeMap::new();
     for source in named {
-        let found = match told.iter().find(|(name, _)| *name == source.name) {
-            Some((_, spec)) => Place::of(spec),
-            None => place.join(&source.url).map_err(|reason| {
-                Failure::argument(format!("the source `{}` is not read: {reason}", source.name))
+        let found = match given.iter().find(|(name, _)| *name == source.name) {
+            Some((_, spec)) => SpecLocation::parse(spec),
+            None => place.resolve(&source.url).map_err(|reason| {
+                CliError::invalid_argument(format!(
+                    "the source `{}` is not read: {reason}",
+                    source.name
+                ))
             }),
         };
         let read = match found {
@@ -50,10 +54,10 @@ pub(super) async fn import(
     }
     let options = ArazzoOptions {
         prefix: common.prefix.clone(),
-        author: author_of(common.author.as_deref()),
+        author: find_author(common.author.as_deref()),
         server,
     };
-    let imported =
-        import_arazzo(&document, &sources, &options).map_err(|error| refused(&file, &error))?;
+    let imported = import_arazzo(&document, &sources, &options)
+        .map_err(|error| import_failed(&file, &error))?;
     report::write_all(&imported, &common, output)
 }

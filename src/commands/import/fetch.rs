@@ -11,7 +11,7 @@ use reqwest::redirect::Policy;
 use serde_json::Value;
 use url::Url;
 
-use crate::cli_error::{BAD_ARGUMENT, Exit, FILE, Failure, NOT_REACHABLE};
+use crate::cli_error::{BAD_ARGUMENT, CliError, CliExitCode, FILE, NOT_REACHABLE};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Silence after which an answer is given up.
@@ -22,25 +22,26 @@ const MAX_REDIRECTS: usize = 5;
 
 /// Where a description is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum SpecLocation {
     File(PathBuf),
     Address(Url),
 }
 
-impl Place {
+impl SpecLocation {
     /// A file, or an address when it begins like one.
-    pub(super) fn of(text: &str) -> Result<Self, Failure> {
+    pub(super) fn parse(text: &str) -> Result<Self, CliError> {
         if !text.starts_with("http://") && !text.starts_with("https://") {
             return Ok(Self::File(PathBuf::from(text)));
         }
-        let url = Url::parse(text)
-            .map_err(|error| Failure::argument(format!("`{text}` is no address: {error}")))?;
+        let url = Url::parse(text).map_err(|error| {
+            CliError::invalid_argument(format!("`{text}` is no address: {error}"))
+        })?;
         Ok(Self::Address(url))
     }
 
     /// What `reference` means inside what is here: an address, or a file beside this one. A
     /// description from elsewhere names no files of this machine.
-    pub(super) fn join(&self, reference: &str) -> Result<Self, String> {
+    pub(super) fn resolve(&self, reference: &str) -> Result<Self, String> {
         if reference.starts_with("http://") || reference.starts_with("https://") {
             let url = Url::parse(reference);
             return url.map(Self::Address).map_err(|error| error.to_string());
@@ -65,7 +66,7 @@ impl Place {
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for SpecLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::File(path) => path.display().fmt(f),
@@ -76,39 +77,41 @@ impl std::fmt::Display for Place {
 
 /// Text, and the address that it came from when it came from one.
 #[derive(Debug)]
-pub(super) struct Fetched {
+pub(super) struct FetchedText {
     pub(super) bytes: Vec<u8>,
     pub(super) base: Option<Url>,
 }
 
 /// Reads a place; `-` is standard input.
-pub(super) async fn fetch(place: &Place) -> Result<Fetched, Failure> {
+pub(super) async fn fetch(place: &SpecLocation) -> Result<FetchedText, CliError> {
     match place {
-        Place::File(path) => {
+        SpecLocation::File(path) => {
             let bytes = read(path).map_err(|failure| match path.exists() {
                 true => failure,
                 false => {
                     failure.with_hint("Name a file, or an address that begins with `https://`.")
                 }
             })?;
-            Ok(Fetched { bytes, base: None })
+            Ok(FetchedText { bytes, base: None })
         }
-        Place::Address(url) => get(url).await,
+        SpecLocation::Address(url) => download(url).await,
     }
 }
 
 /// Reads a description at a place, and where it came from.
-pub(super) async fn fetch_description(place: &Place) -> Result<(Value, Option<Url>), Failure> {
-    let Fetched { bytes, base } = fetch(place).await?;
+pub(super) async fn fetch_description(
+    place: &SpecLocation,
+) -> Result<(Value, Option<Url>), CliError> {
+    let FetchedText { bytes, base } = fetch(place).await?;
     let value = read_description(&bytes).map_err(|error| {
-        Failure::new(Exit::Bad, BAD_ARGUMENT, format!("{place} is no description: {error}"))
+        CliError::new(CliExitCode::Bad, BAD_ARGUMENT, format!("{place} is no description: {error}"))
             .with_hint("Name a description in JSON or YAML.")
     })?;
     Ok((value, base))
 }
 
 /// Reads a file.
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, CliError> {
     let mut bytes = Vec::new();
     // One byte more than may be there, so that too many are noticed.
     let most = MAX_DESCRIPTION_BYTES as u64 + 1;
@@ -117,17 +120,17 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     } else {
         std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes))
     };
-    read.map_err(|error| Failure::file(path, &error))?;
+    read.map_err(|error| CliError::file_error(path, &error))?;
     if bytes.len() > MAX_DESCRIPTION_BYTES {
         return Err(too_large(&path.display().to_string()));
     }
     Ok(bytes)
 }
 
-async fn get(url: &Url) -> Result<Fetched, Failure> {
+async fn download(url: &Url) -> Result<FetchedText, CliError> {
     let unreachable = |error: &reqwest::Error| {
         let message = format!("{url} does not answer: {}", root_cause(error));
-        Failure::new(Exit::Unreachable, NOT_REACHABLE, message)
+        CliError::new(CliExitCode::Unreachable, NOT_REACHABLE, message)
             .with_hint("Check the address, or get the file yourself and name it.")
     };
     let client = reqwest::Client::builder()
@@ -142,7 +145,7 @@ async fn get(url: &Url) -> Result<Fetched, Failure> {
     let (status, base) = (response.status(), response.url().clone());
     if !status.is_success() {
         let message = format!("{url} answered {status}");
-        return Err(Failure::new(Exit::Bad, FILE, message)
+        return Err(CliError::new(CliExitCode::Bad, FILE, message)
             .with_hint("Check the address, or get the file yourself and name it."));
     }
     let mut bytes = Vec::new();
@@ -153,12 +156,12 @@ async fn get(url: &Url) -> Result<Fetched, Failure> {
             return Err(too_large(url.as_str()));
         }
     }
-    Ok(Fetched { bytes, base: Some(base) })
+    Ok(FetchedText { bytes, base: Some(base) })
 }
 
-fn too_large(name: &str) -> Failure {
+fn too_large(name: &str) -> CliError {
     let most = MAX_DESCRIPTION_BYTES >> 20;
-    Failure::new(Exit::Bad, FILE, format!("{name} has more than {most} MiB"))
+    CliError::new(CliExitCode::Bad, FILE, format!("{name} has more than {most} MiB"))
         .with_hint("Cut it down to the operations that are wanted.")
 }
 
@@ -168,17 +171,17 @@ mod tests {
 
     #[test]
     fn descriptions_name_others_beside_them_or_by_address() {
-        let file = Place::of("specs/flow.yaml").unwrap();
-        assert_eq!(file.join("./api.json"), Ok(Place::File("specs/./api.json".into())));
-        assert!(matches!(file.join("https://x.example/a"), Ok(Place::Address(_))));
+        let file = SpecLocation::parse("specs/flow.yaml").unwrap();
+        assert_eq!(file.resolve("./api.json"), Ok(SpecLocation::File("specs/./api.json".into())));
+        assert!(matches!(file.resolve("https://x.example/a"), Ok(SpecLocation::Address(_))));
         for foreign in ["/etc/passwd", "file:///etc/passwd"] {
-            assert!(file.join(foreign).is_err(), "{foreign}");
+            assert!(file.resolve(foreign).is_err(), "{foreign}");
         }
-        let address = Place::of("https://x.example/specs/flow.yaml").unwrap();
-        let joined = address.join("api.json").unwrap();
+        let address = SpecLocation::parse("https://x.example/specs/flow.yaml").unwrap();
+        let joined = address.resolve("api.json").unwrap();
         assert_eq!(joined.to_string(), "https://x.example/specs/api.json");
-        assert!(address.join("file:///etc/passwd").is_err());
+        assert!(address.resolve("file:///etc/passwd").is_err());
         // A path of an address is no path of this machine.
-        assert!(matches!(address.join("/etc/passwd"), Ok(Place::Address(_))));
+        assert!(matches!(address.resolve("/etc/passwd"), Ok(SpecLocation::Address(_))));
     }
 }

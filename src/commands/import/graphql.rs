@@ -2,21 +2,22 @@
 
 use a2s::authoring::{GraphqlOptions, import_graphql};
 
-use super::fetch::{Place, fetch, read};
-use super::{author_of, refused, report};
+use super::fetch::{SpecLocation, fetch, read};
+use super::{find_author, import_failed, report};
 use crate::cli::ImportGraphqlArgs;
-use crate::cli_error::{BAD_ARGUMENT, Exit, Failure};
-use crate::output::Output;
+use crate::cli_error::{BAD_ARGUMENT, CliError, CliExitCode};
+use crate::output::CommandOutput;
 
 pub(super) async fn import(
     arguments: ImportGraphqlArgs,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let ImportGraphqlArgs { schema: origin, operation, endpoint, common } = arguments;
-    let schema = fetch(&Place::of(&origin)?).await?.bytes;
+    let schema = fetch(&SpecLocation::parse(&origin)?).await?.bytes;
     let text = |bytes: Vec<u8>, name: &str| {
-        String::from_utf8(bytes)
-            .map_err(|_| Failure::new(Exit::Bad, BAD_ARGUMENT, format!("{name} is not UTF-8")))
+        String::from_utf8(bytes).map_err(|_| {
+            CliError::new(CliExitCode::Bad, BAD_ARGUMENT, format!("{name} is not UTF-8"))
+        })
     };
     let schema = text(schema, &origin)?;
     let operations = match &operation {
@@ -26,9 +27,9 @@ pub(super) async fn import(
     let options = GraphqlOptions {
         endpoint,
         prefix: common.prefix.clone(),
-        author: author_of(common.author.as_deref()),
+        author: find_author(common.author.as_deref()),
     };
     let imported = import_graphql(&schema, operations.as_deref(), &options)
-        .map_err(|error| refused(&origin, &error))?;
+        .map_err(|error| import_failed(&origin, &error))?;
     report::write_all(&imported, &common, output)
 }

@@ -3,29 +3,29 @@
 use a2s::authoring::{OpenApiOptions, import_openapi, list_openapi};
 use serde_json::json;
 
-use super::fetch::{Place, fetch_description};
-use super::{author_of, refused, report};
+use super::fetch::{SpecLocation, fetch_description};
+use super::{find_author, import_failed, report};
 use crate::cli::ImportOpenapiArgs;
-use crate::cli_error::Failure;
-use crate::output::{DIM, NAME, Output};
+use crate::cli_error::CliError;
+use crate::output::{CommandOutput, DIM, NAME};
 
 pub(super) async fn import(
     arguments: ImportOpenapiArgs,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let ImportOpenapiArgs { spec, operations, list, server, common } = arguments;
-    let place = Place::of(&spec)?;
+    let place = SpecLocation::parse(&spec)?;
     let (description, base) = fetch_description(&place).await?;
     let options = OpenApiOptions {
         operations,
         prefix: common.prefix.clone(),
         server,
         base,
-        author: author_of(common.author.as_deref()),
+        author: find_author(common.author.as_deref()),
     };
     if list {
         let operations =
-            list_openapi(&description, &options).map_err(|error| refused(&spec, &error))?;
+            list_openapi(&description, &options).map_err(|error| import_failed(&spec, &error))?;
         if output.is_json() {
             output.json_line(&json!({ "operations": operations }));
             return Ok(());
@@ -39,6 +39,6 @@ pub(super) async fn import(
         return Ok(());
     }
     let imported =
-        import_openapi(&description, &options).map_err(|error| refused(&spec, &error))?;
+        import_openapi(&description, &options).map_err(|error| import_failed(&spec, &error))?;
     report::write_all(&imported, &common, output)
 }

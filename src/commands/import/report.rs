@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use a2s::authoring::{Imported, ImportedDocument, Refusal};
+use a2s::authoring::{ImportRejection, ImportResult, ImportedDocument};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cli::ImportArgs;
-use crate::cli_error::{Exit, Failure};
+use crate::cli_error::{CliError, CliExitCode};
 use crate::commands::document;
-use crate::output::{BAD, DIM, GOOD, NAME, Output, WARN, count};
+use crate::output::{BAD, CommandOutput, DIM, GOOD, NAME, WARN, count};
 
 /// The most operations that one line names. What is remarked about more of them is told once, at
 /// the end.
@@ -19,7 +19,7 @@ const MAX_SOURCES: usize = 3;
 /// What became of the file of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Written {
+enum WriteOutcome {
     /// It was not there.
     New,
     /// It was there with this content.
@@ -33,15 +33,15 @@ enum Written {
 /// Writes the documents into the folder and reports. Good when everything that was wanted is
 /// there.
 pub(super) fn write_all(
-    imported: &Imported,
+    imported: &ImportResult,
     arguments: &ImportArgs,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let folder = &arguments.out;
     if !imported.documents.is_empty() {
-        std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, &error))?;
+        std::fs::create_dir_all(folder).map_err(|error| CliError::file_error(folder, &error))?;
     }
-    let common = common_remarks(&imported.documents);
+    let common = find_common_warnings(&imported.documents);
     let mut all = Vec::new();
     for document in &imported.documents {
         // A capability name is letters and digits: it leads to no other folder.
@@ -52,11 +52,12 @@ pub(super) fn write_all(
         }
         all.push((document, file, written));
     }
-    let number = |wanted: Written| all.iter().filter(|(_, _, written)| *written == wanted).count();
+    let number =
+        |wanted: WriteOutcome| all.iter().filter(|(_, _, written)| *written == wanted).count();
     let counts = [
-        ("written", number(Written::New) + number(Written::Replaced)),
-        ("unchanged", number(Written::Unchanged)),
-        ("kept", number(Written::Kept)),
+        ("written", number(WriteOutcome::New) + number(WriteOutcome::Replaced)),
+        ("unchanged", number(WriteOutcome::Unchanged)),
+        ("kept", number(WriteOutcome::Kept)),
         ("refused", imported.refused.len()),
         ("cannot_work", all.iter().filter(|(document, _, _)| !document.can_work).count()),
     ];
@@ -68,26 +69,26 @@ pub(super) fn write_all(
         output
             .json_line(&json!({ "documents": documents, "refused": refused, "summary": summary }));
     } else {
-        print_common(&common, output);
+        print_common_warnings(&common, output);
         print_end(imported, folder, &counts, output);
     }
-    let failed = number(Written::Kept) + imported.refused.len();
-    if failed > 0 { Err(Failure::told(Exit::Bad)) } else { Ok(()) }
+    let failed = number(WriteOutcome::Kept) + imported.refused.len();
+    if failed > 0 { Err(CliError::already_printed(CliExitCode::Bad)) } else { Ok(()) }
 }
 
-fn write(file: &Path, document: &ImportedDocument, force: bool) -> Result<Written, Failure> {
+fn write(file: &Path, document: &ImportedDocument, force: bool) -> Result<WriteOutcome, CliError> {
     let written = match std::fs::read(file) {
-        Ok(known) if known == document.text.as_bytes() => return Ok(Written::Unchanged),
-        Ok(_) if !force => return Ok(Written::Kept),
-        Ok(_) => Written::Replaced,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Written::New,
-        Err(error) => return Err(Failure::file(file, &error)),
+        Ok(known) if known == document.text.as_bytes() => return Ok(WriteOutcome::Unchanged),
+        Ok(_) if !force => return Ok(WriteOutcome::Kept),
+        Ok(_) => WriteOutcome::Replaced,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => WriteOutcome::New,
+        Err(error) => return Err(CliError::file_error(file, &error)),
     };
     document::write(file, document.text.as_bytes())?;
     Ok(written)
 }
 
-fn to_json((document, file, written): &(&ImportedDocument, PathBuf, Written)) -> Value {
+fn to_json((document, file, written): &(&ImportedDocument, PathBuf, WriteOutcome)) -> Value {
     json!({
         "name": document.name,
         "source": document.source,
@@ -100,7 +101,7 @@ fn to_json((document, file, written): &(&ImportedDocument, PathBuf, Written)) ->
 }
 
 /// The documents that each remark is about, where they are many.
-fn common_remarks(documents: &[ImportedDocument]) -> BTreeMap<&str, Vec<&str>> {
+fn find_common_warnings(documents: &[ImportedDocument]) -> BTreeMap<&str, Vec<&str>> {
     let mut about = BTreeMap::<&str, Vec<&str>>::new();
     for document in documents {
         let mut reasons: Vec<&str> = document.remarks.iter().map(|r| r.reason.as_str()).collect();
@@ -114,16 +115,16 @@ fn common_remarks(documents: &[ImportedDocument]) -> BTreeMap<&str, Vec<&str>> {
     about
 }
 
-fn print_common(common: &BTreeMap<&str, Vec<&str>>, output: &mut Output) {
+fn print_common_warnings(common: &BTreeMap<&str, Vec<&str>>, output: &mut CommandOutput) {
     for (reason, documents) in common {
-        let (shown, more) = some_of(documents);
+        let (shown, more) = shorten_list(documents);
         output.line(format_args!("{WARN}note{WARN:#}  {reason}"));
         output.line(format_args!("      {DIM}{shown}{more}{DIM:#}"));
     }
 }
 
 /// The first names of a list, and how many follow.
-fn some_of(names: &[&str]) -> (String, String) {
+fn shorten_list(names: &[&str]) -> (String, String) {
     let shown = names.iter().take(MAX_SOURCES).copied().collect::<Vec<_>>().join(", ");
     let more = match names.len().saturating_sub(MAX_SOURCES) {
         0 => String::new(),
@@ -135,19 +136,19 @@ fn some_of(names: &[&str]) -> (String, String) {
 fn print(
     document: &ImportedDocument,
     file: &Path,
-    written: Written,
+    written: WriteOutcome,
     common: &BTreeMap<&str, Vec<&str>>,
-    output: &mut Output,
+    output: &mut CommandOutput,
 ) {
     let (style, word) = match written {
-        Written::New => (GOOD, "new "),
-        Written::Replaced => (GOOD, "over"),
-        Written::Unchanged => (DIM, "same"),
-        Written::Kept => (BAD, "kept"),
+        WriteOutcome::New => (GOOD, "new "),
+        WriteOutcome::Replaced => (GOOD, "over"),
+        WriteOutcome::Unchanged => (DIM, "same"),
+        WriteOutcome::Kept => (BAD, "kept"),
     };
     let (file, source) = (file.display(), &document.source);
     output.line(format_args!("{style}{word}{style:#}  {file}  {DIM}{source}{DIM:#}"));
-    if written == Written::Kept {
+    if written == WriteOutcome::Kept {
         output.line(format_args!("      it has other content; --force replaces it"));
     }
     if !document.can_work {
@@ -163,9 +164,14 @@ fn print(
     }
 }
 
-fn print_end(imported: &Imported, folder: &Path, counts: &[(&str, usize)], output: &mut Output) {
+fn print_end(
+    imported: &ImportResult,
+    folder: &Path,
+    counts: &[(&str, usize)],
+    output: &mut CommandOutput,
+) {
     // What is wrong with the whole description stands in the way of every operation: told once.
-    let mut groups: Vec<(&Refusal, Vec<&str>)> = Vec::new();
+    let mut groups: Vec<(&ImportRejection, Vec<&str>)> = Vec::new();
     for refusal in &imported.refused {
         match groups.iter_mut().find(|(known, _)| known.reason == refusal.reason) {
             Some((_, sources)) => sources.push(&refusal.source),
@@ -173,7 +179,7 @@ fn print_end(imported: &Imported, folder: &Path, counts: &[(&str, usize)], outpu
         }
     }
     for (refusal, sources) in groups {
-        let (shown, more) = some_of(&sources);
+        let (shown, more) = shorten_list(&sources);
         output.line(format_args!("{BAD}bad {BAD:#}  {NAME}{shown}{NAME:#}{more}"));
         let place =
             if refusal.place.is_empty() { String::new() } else { format!("{}: ", refusal.place) };

@@ -6,10 +6,10 @@ use a2s::api::RegistryChange;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
-use crate::output::{BAD, DIM, GOOD, NAME, Output, WARN, plain};
+use crate::output::{BAD, CommandOutput, DIM, GOOD, NAME, WARN, sanitize};
 
 /// What became of a change.
-pub(super) enum Outcome {
+pub(super) enum ChangeOutcome {
     /// It was made.
     Made,
     /// It was so already.
@@ -19,8 +19,8 @@ pub(super) enum Outcome {
 }
 
 /// Counts what became of changes, and tells it.
-pub(super) struct Report<'o> {
-    output: &'o mut Output,
+pub(super) struct MirrorReport<'o> {
+    output: &'o mut CommandOutput,
     bar: ProgressBar,
     /// Whether each change gets a line: who copies a whole registry is told of what was refused.
     is_brief: bool,
@@ -29,8 +29,8 @@ pub(super) struct Report<'o> {
     refused: u64,
 }
 
-impl<'o> Report<'o> {
-    pub(super) fn new(is_brief: bool, output: &'o mut Output) -> Self {
+impl<'o> MirrorReport<'o> {
+    pub(super) fn new(is_brief: bool, output: &'o mut CommandOutput) -> Self {
         // It hides itself where nobody watches.
         let bar =
             if output.is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
@@ -41,24 +41,24 @@ impl<'o> Report<'o> {
         Self { output, bar, is_brief, made: 0, same: 0, refused: 0 }
     }
 
-    pub(super) fn tell(&mut self, change: &RegistryChange, outcome: &Outcome) {
+    pub(super) fn add_change(&mut self, change: &RegistryChange, outcome: &ChangeOutcome) {
         let RegistryChange { seq, action, name, version, .. } = change;
         let (word, style, why) = match outcome {
-            Outcome::Made => (action.as_str(), GOOD, None),
-            Outcome::Same => ("unchanged", DIM, None),
-            Outcome::Refused(why) => ("refused", BAD, Some(why)),
+            ChangeOutcome::Made => (action.as_str(), GOOD, None),
+            ChangeOutcome::Same => ("unchanged", DIM, None),
+            ChangeOutcome::Refused(why) => ("refused", BAD, Some(why)),
         };
         *match outcome {
-            Outcome::Made => &mut self.made,
-            Outcome::Same => &mut self.same,
-            Outcome::Refused(_) => &mut self.refused,
+            ChangeOutcome::Made => &mut self.made,
+            ChangeOutcome::Same => &mut self.same,
+            ChangeOutcome::Refused(_) => &mut self.refused,
         } += 1;
         self.bar.inc(1);
         self.bar.set_message(format!("{name} {version}"));
         let result = match outcome {
-            Outcome::Made => "made",
-            Outcome::Same => "unchanged",
-            Outcome::Refused(_) => "refused",
+            ChangeOutcome::Made => "made",
+            ChangeOutcome::Same => "unchanged",
+            ChangeOutcome::Refused(_) => "refused",
         };
         let output = &mut *self.output;
         if output.is_json() {
@@ -70,7 +70,7 @@ impl<'o> Report<'o> {
             }
             output.json_line(&line);
         } else if !self.is_brief || why.is_some() {
-            let why = why.map_or_else(String::new, |why| format!("\n  {}", plain(why)));
+            let why = why.map_or_else(String::new, |why| format!("\n  {}", sanitize(why)));
             self.bar.suspend(|| {
                 output.line(format_args!(
                     "{style}{word}{style:#}  {NAME}{name}{NAME:#} {version}{why}"
@@ -80,17 +80,19 @@ impl<'o> Report<'o> {
     }
 
     /// A registry does not answer.
-    pub(super) fn waits(&mut self, why: &str, pause: Duration) {
+    pub(super) fn print_waiting(&mut self, why: &str, pause: Duration) {
         let output = &mut *self.output;
         let seconds = pause.as_secs();
         self.bar.suspend(|| {
-            output
-                .note(format_args!("{WARN}waiting{WARN:#}: {}; again in {seconds} s", plain(why)));
+            output.note(format_args!(
+                "{WARN}waiting{WARN:#}: {}; again in {seconds} s",
+                sanitize(why)
+            ));
         });
     }
 
     /// The other registry has another database than before.
-    pub(super) fn starts_over(&mut self) {
+    pub(super) fn print_restart(&mut self) {
         let output = &mut *self.output;
         self.bar.suspend(|| {
             output.note(format_args!(

@@ -8,18 +8,18 @@ use a2s::Digest;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::cli_error::Failure;
+use crate::cli_error::CliError;
 
 /// How far a mirror came.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct MirrorState {
     path: PathBuf,
-    written: Written,
+    written: MirrorStateFile,
 }
 
 /// The file.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Written {
+struct MirrorStateFile {
     /// For whoever looks into the file.
     source: String,
     target: String,
@@ -29,7 +29,7 @@ struct Written {
     next: u64,
 }
 
-impl State {
+impl MirrorState {
     /// Reads how far the mirror of `source` in `target` came; nothing was copied when it never
     /// ran, or when the file says nothing: then all is repeated, which changes nothing.
     ///
@@ -40,20 +40,20 @@ impl State {
         source: &Url,
         target: &Url,
         again: bool,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CliError> {
         let folder = data.join("mirrors");
-        fs::create_dir_all(&folder).map_err(|error| Failure::file(&folder, &error))?;
+        fs::create_dir_all(&folder).map_err(|error| CliError::file_error(&folder, &error))?;
         let key = Digest::of_bytes(format!("{source} {target}").as_bytes()).to_hex();
         let path = folder.join(format!("{key}.json"));
         let written = match fs::read(&path) {
             Ok(bytes) if !again => serde_json::from_slice(&bytes).unwrap_or_default(),
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Failure::file(&path, &error));
+                return Err(CliError::file_error(&path, &error));
             }
-            _ => Written::default(),
+            _ => MirrorStateFile::default(),
         };
         let (source, target) = (source.to_string(), target.to_string());
-        Ok(Self { path, written: Written { source, target, ..written } })
+        Ok(Self { path, written: MirrorStateFile { source, target, ..written } })
     }
 
     /// The last change that was made.
@@ -70,7 +70,7 @@ impl State {
     ///
     /// # Errors
     /// As [`Self::advance`].
-    pub(super) fn restart(&mut self, feed: &str) -> Result<(), Failure> {
+    pub(super) fn restart(&mut self, feed: &str) -> Result<(), CliError> {
         feed.clone_into(&mut self.written.feed);
         self.advance(0)
     }
@@ -80,12 +80,12 @@ impl State {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub(super) fn advance(&mut self, next: u64) -> Result<(), Failure> {
+    pub(super) fn advance(&mut self, next: u64) -> Result<(), CliError> {
         self.written.next = next;
         let new = self.path.with_extension("new");
         let bytes = serde_json::to_vec(&self.written).unwrap_or_default();
         fs::write(&new, bytes)
             .and_then(|()| fs::rename(&new, &self.path))
-            .map_err(|error| Failure::file(&self.path, &error))
+            .map_err(|error| CliError::file_error(&self.path, &error))
     }
 }

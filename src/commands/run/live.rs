@@ -4,36 +4,36 @@ use std::cell::RefCell;
 use std::pin::pin;
 use std::time::Duration;
 
-use a2s::api::{Event, EventKind};
+use a2s::api::{EventKind, RunEvent};
 
 use super::follow;
-use super::tree::Tree;
+use super::tree::RunTree;
 use super::view::print_event;
-use crate::cli_error::Failure;
-use crate::client::Client;
+use crate::cli_error::CliError;
+use crate::client::ServiceClient;
 use crate::clock;
-use crate::output::{Output, Painter, Size};
+use crate::output::{CommandOutput, LiveRegion, TerminalSize};
 
 /// How often the tree is drawn.
-const INTERVAL: Duration = Duration::from_millis(80);
+const DRAW_INTERVAL: Duration = Duration::from_millis(80);
 
 /// Draws `tree` as the events of a run behind number `seen` come in, until it has ended or waits.
 pub(super) async fn watch(
     id: &str,
     seen: &mut u64,
-    tree: Tree,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    let view = RefCell::new(View { tree, painter: Painter::default(), output });
+    tree: RunTree,
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
+    let view = RefCell::new(LiveView { tree, painter: LiveRegion::default(), output });
     let mut following = pin!(follow(id, seen, client, |event| view.borrow_mut().take(event)));
-    let mut ticks = tokio::time::interval(INTERVAL);
+    let mut ticks = tokio::time::interval(DRAW_INTERVAL);
     let followed = loop {
         tokio::select! {
             // A run that is over already is drawn once.
             biased;
             followed = &mut following => break followed,
-            _ = ticks.tick() => view.borrow_mut().draw(Size::now()),
+            _ = ticks.tick() => view.borrow_mut().draw(TerminalSize::now()),
         }
     };
     // All of it stays, however long it is: nothing is written over it any more.
@@ -41,32 +41,32 @@ pub(super) async fn watch(
     followed
 }
 
-struct View<'o> {
-    tree: Tree,
-    painter: Painter,
-    output: &'o mut Output,
+struct LiveView<'o> {
+    tree: RunTree,
+    painter: LiveRegion,
+    output: &'o mut CommandOutput,
 }
 
-impl View<'_> {
-    fn take(&mut self, event: &Event) {
+impl LiveView<'_> {
+    fn take(&mut self, event: &RunEvent) {
         // What is about the run as a whole stands above the tree, as it does without one.
         if matches!(
             event.kind,
             EventKind::RunStarted(_) | EventKind::RunQueued {} | EventKind::RunResumed {}
         ) {
-            self.painter.erase(Size::now(), self.output);
+            self.painter.erase(TerminalSize::now(), self.output);
             print_event(event, self.output);
         }
         self.tree.apply(event);
     }
 
-    fn draw(&mut self, size: Size) {
+    fn draw(&mut self, size: TerminalSize) {
         let lines = self.tree.lines(size.width, size.height, clock::now());
         self.painter.paint(&lines, size, self.output);
     }
 
     fn draw_last(&mut self) {
-        let size = Size::now();
+        let size = TerminalSize::now();
         let lines = self.tree.lines(size.width, usize::MAX, clock::now());
         self.painter.paint(&lines, size, self.output);
     }

@@ -6,15 +6,15 @@ use a2s::api::{
 };
 use serde_json::{Map, Value};
 
-use super::shown;
+use super::format_value;
 use super::view::print_verdict;
-use crate::output::{BOLD, DIM, NAME, Output, WARN, plain};
+use crate::output::{BOLD, CommandOutput, DIM, NAME, WARN, sanitize};
 
 /// The most iterations that are shown one by one.
-const MOST_ITEMS: usize = 10;
+const MAX_ITEMS: usize = 10;
 
 /// Prints what a run would do.
-pub(crate) fn print_plan(plan: &PlanResponse, output: &mut Output) {
+pub(crate) fn print_plan(plan: &PlanResponse, output: &mut CommandOutput) {
     let root = &plan.capability;
     output.line(format_args!(
         "{BOLD}plan{BOLD:#} {NAME}{}{NAME:#} {}  {DIM}{}{DIM:#}",
@@ -27,7 +27,7 @@ pub(crate) fn print_plan(plan: &PlanResponse, output: &mut Output) {
         ));
     }
     for notice in &plan.notices {
-        output.line(format_args!("  {WARN}warning{WARN:#}: {}", plain(&notice.to_string())));
+        output.line(format_args!("  {WARN}warning{WARN:#}: {}", sanitize(&notice.to_string())));
     }
     print_steps(&plan.steps, 1, output);
     for (host, upstream) in &plan.hosts {
@@ -49,10 +49,10 @@ pub(crate) fn print_plan(plan: &PlanResponse, output: &mut Output) {
         output.line(format_args!("  guardian {WARN}off{WARN:#}"));
     }
     for guarding in &plan.guardians {
-        let (name, fail) = (plain(&guarding.guardian), guarding.fail_words());
+        let (name, fail) = (sanitize(&guarding.guardian), guarding.describe_fail_mode());
         let policy = plan.policies.get(&guarding.guardian);
         let policy = policy.map_or_else(String::new, |policy| format!("  policy {policy}"));
-        let policy = plain(&policy);
+        let policy = sanitize(&policy);
         output.line(format_args!("  guardian {name}, fails {fail}{DIM}{policy}{DIM:#}"));
     }
     if !plan.permissions.is_empty() {
@@ -69,40 +69,40 @@ pub(crate) fn print_plan(plan: &PlanResponse, output: &mut Output) {
 }
 
 /// Prints how to run exactly this, or why that cannot be done.
-fn print_token(plan: &PlanResponse, output: &mut Output) {
+fn print_token(plan: &PlanResponse, output: &mut CommandOutput) {
     if let Some(digest) = &plan.digest {
         output.line(format_args!("  {DIM}digest of all this: {digest}{DIM:#}"));
     }
     if let Some((token, expires_at)) = plan.token.as_ref().zip(plan.expires_at) {
-        let token = plain(token);
+        let token = sanitize(token);
         output.line(format_args!(
             "run exactly this, once, until {expires_at:.0}:\n  {BOLD}a2s run --plan {token}{BOLD:#}"
         ));
     }
     if let Some(why) = &plan.no_token_reason {
-        output.line(format_args!("{WARN}cannot be run by a token{WARN:#}: {}", plain(why)));
+        output.line(format_args!("{WARN}cannot be run by a token{WARN:#}: {}", sanitize(why)));
     }
 }
 
-fn print_steps(steps: &[PlannedStep], depth: usize, output: &mut Output) {
+fn print_steps(steps: &[PlannedStep], depth: usize, output: &mut CommandOutput) {
     for step in steps {
         print_step(step, depth, output);
     }
 }
 
-fn print_step(step: &PlannedStep, depth: usize, output: &mut Output) {
+fn print_step(step: &PlannedStep, depth: usize, output: &mut CommandOutput) {
     let indent = "  ".repeat(depth);
-    let (name, notes) = (&step.step, notes_of(step));
+    let (name, notes) = (&step.step, describe_notes(step));
     let mut heading = |kind: &str, what: &str| {
         let space = if what.is_empty() { "" } else { " " };
         output.line(format_args!(
             "{indent}{BOLD}{name}{BOLD:#} {DIM}{kind}{DIM:#}{space}{}{DIM}{notes}{DIM:#}",
-            plain(what)
+            sanitize(what)
         ));
     };
     match &step.kind {
         PlannedStepKind::Task { format, inputs, .. } => {
-            heading(format, &step.kind.request().unwrap_or_default());
+            heading(format, &step.kind.request_line().unwrap_or_default());
             print_inputs(inputs, &indent, output);
             if let Some(preview) = &step.preview {
                 print_preview(preview, &indent, output);
@@ -137,7 +137,7 @@ fn print_step(step: &PlannedStep, depth: usize, output: &mut Output) {
 }
 
 /// What the guardian says of a step before there is a run.
-fn print_preview(preview: &StepPreview, indent: &str, output: &mut Output) {
+fn print_preview(preview: &StepPreview, indent: &str, output: &mut CommandOutput) {
     match preview {
         StepPreview::Decided { decisions } => {
             for decision in decisions {
@@ -146,10 +146,10 @@ fn print_preview(preview: &StepPreview, indent: &str, output: &mut Output) {
         }
         StepPreview::Unknown { needs } => output.line(format_args!(
             "{indent}  {DIM}guardian cannot be asked yet, not known: {}{DIM:#}",
-            plain(&needs.join(", "))
+            sanitize(&needs.join(", "))
         )),
         StepPreview::NotAsked { reason } => output
-            .line(format_args!("{indent}  {WARN}guardian not asked{WARN:#}: {}", plain(reason))),
+            .line(format_args!("{indent}  {WARN}guardian not asked{WARN:#}: {}", sanitize(reason))),
         StepPreview::Each { items } => {
             let allows = |preview: &StepPreview| match preview {
                 StepPreview::Decided { decisions } => {
@@ -168,11 +168,11 @@ fn print_preview(preview: &StepPreview, indent: &str, output: &mut Output) {
                 let (count, all) = (allowed.len(), items.len());
                 output.line(format_args!("{indent}  guardian would allow {count} of {all}"));
             }
-            for item in others.iter().take(MOST_ITEMS) {
-                output.line(format_args!("{indent}  {}", plain(&item.step)));
+            for item in others.iter().take(MAX_ITEMS) {
+                output.line(format_args!("{indent}  {}", sanitize(&item.step)));
                 print_preview(&item.preview, &format!("{indent}  "), output);
             }
-            if let Some(more @ 1..) = others.len().checked_sub(MOST_ITEMS) {
+            if let Some(more @ 1..) = others.len().checked_sub(MAX_ITEMS) {
                 output.line(format_args!("{indent}  {DIM}and {more} more{DIM:#}"));
             }
         }
@@ -180,19 +180,22 @@ fn print_preview(preview: &StepPreview, indent: &str, output: &mut Output) {
 }
 
 /// What is special about a step, in words.
-fn notes_of(step: &PlannedStep) -> String {
+fn describe_notes(step: &PlannedStep) -> String {
     let mut notes = String::new();
     let mut note = |text: String| {
         notes.push_str("  ");
         notes.push_str(&text);
     };
     if let Some(PlannedForEach { items, name, max_items, max_concurrency }) = &step.for_each {
-        let beside = if *max_concurrency > 1 {
+        let concurrency = if *max_concurrency > 1 {
             format!(", {max_concurrency} at a time")
         } else {
             String::new()
         };
-        note(format!("for each {name} of {}, at most {max_items}{beside}", shown(items)));
+        note(format!(
+            "for each {name} of {}, at most {max_items}{concurrency}",
+            format_value(items)
+        ));
     }
     if let Some(most) = step.max_concurrency {
         note(format!("{most} at a time"));
@@ -209,8 +212,8 @@ fn notes_of(step: &PlannedStep) -> String {
     notes
 }
 
-fn print_inputs(inputs: &Map<String, Value>, indent: &str, output: &mut Output) {
+fn print_inputs(inputs: &Map<String, Value>, indent: &str, output: &mut CommandOutput) {
     for (place, value) in inputs {
-        output.line(format_args!("{indent}  {} = {}", plain(place), shown(value)));
+        output.line(format_args!("{indent}  {} = {}", sanitize(place), format_value(value)));
     }
 }

@@ -6,36 +6,36 @@
 use std::collections::BTreeMap;
 
 use a2s::api::{
-    Decision, DecisionSource, ErrorHandlerKind, Event, EventKind, GuardianPhase, IterationSummary,
-    RunError, StepResolution, WaitReason, around, loop_of,
+    DecisionRecord, DecisionSource, ErrorHandlerKind, EventKind, GuardianPhase, IterationSummary,
+    RunError, RunEvent, StepResolution, WaitReason, parent_path, path_of_loop,
 };
 use console::truncate_str;
 use jiff::Timestamp;
 
-use super::view::approve;
-use crate::output::{BAD, BOLD, DIM, GOOD, WARN, plain};
+use super::view::approve_command;
+use crate::output::{BAD, BOLD, DIM, GOOD, WARN, sanitize};
 
 /// How many failed iterations of a step are shown.
 const MAX_FAILED: usize = 5;
 /// What stands before a step that is under way, one after another.
 const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 /// How long each of them is shown, in milliseconds.
-const FRAME: i64 = 80;
+const FRAME_MS: i64 = 80;
 
 /// The steps of a run, as far as its events tell.
 #[derive(Debug, Default)]
-pub(crate) struct Tree {
-    steps: BTreeMap<String, Step>,
+pub(crate) struct RunTree {
+    steps: BTreeMap<String, TreeStep>,
     /// The paths of the steps that are not below another, in order.
     top: Vec<String>,
     /// Whether decisions have to say whose they are.
-    several_guardians: bool,
+    has_several_guardians: bool,
 }
 
 /// A step, or an iteration of one.
 #[derive(Debug)]
-struct Step {
-    state: State,
+struct TreeStep {
+    state: TreeStepState,
     kind: String,
     started: Timestamp,
     took_ms: Option<u64>,
@@ -44,7 +44,7 @@ struct Step {
     decisions: Vec<(String, bool)>,
     iterations: Option<IterationSummary>,
     /// What it does just now.
-    doing: Option<String>,
+    current_action: Option<String>,
     warnings: Vec<String>,
     handled: Option<ErrorHandlerKind>,
     /// Paths, in the order of beginning.
@@ -52,7 +52,7 @@ struct Step {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum State {
+enum TreeStepState {
     Running,
     Done,
     Failed(String),
@@ -62,25 +62,25 @@ enum State {
 }
 
 /// A line that could be shown.
-struct Line {
+struct TreeLine {
     text: String,
     /// Whether something happens there.
-    active: bool,
+    is_active: bool,
 }
 
-impl Tree {
+impl RunTree {
     /// Takes in what happened. Events of steps that it does not know are about nothing it shows.
-    pub(crate) fn apply(&mut self, event: &Event) {
+    pub(crate) fn apply(&mut self, event: &RunEvent) {
         match &event.kind {
             EventKind::StepStarted { step, kind, capability } => {
                 let kind = match capability {
                     Some(used) => format!("{} {}", used.name, used.version),
                     None => kind.clone(),
                 };
-                self.add(step, kind, State::Running, event.at);
+                self.add(step, kind, TreeStepState::Running, event.at);
             }
             EventKind::StepSkipped { step, reason } => {
-                self.add(step, String::new(), State::Skipped(reason.clone()), event.at);
+                self.add(step, String::new(), TreeStepState::Skipped(reason.clone()), event.at);
             }
             EventKind::ItemsTaken { step, items } => self.change(step, |step| {
                 step.iterations.get_or_insert_default().total = *items;
@@ -89,8 +89,10 @@ impl Tree {
                 self.change(step, |step| step.kind = format!("condition is {value}"));
             }
             EventKind::Decided { step, decision, .. } => {
-                let several = self.several_guardians;
-                self.change(step, |step| step.decisions.extend(words(decision, several)));
+                let several = self.has_several_guardians;
+                self.change(step, |step| {
+                    step.decisions.extend(describe_decision(decision, several))
+                });
             }
             EventKind::Throttled { step, host, reason, wait_ms } => {
                 let time = wait_ms.map_or_else(String::new, |time| format!(" {time} ms"));
@@ -100,79 +102,94 @@ impl Tree {
                     WaitReason::RetryAfter => "the service, which asked for it",
                 };
                 let doing = format!("waits{time} for {why}: {host}");
-                self.change(step, |step| step.doing = Some(doing));
+                self.change(step, |step| step.current_action = Some(doing));
             }
             EventKind::Requesting { step, method, url, .. } => {
-                self.change(step, |step| step.doing = Some(format!("{method} {url}")));
+                self.change(step, |step| step.current_action = Some(format!("{method} {url}")));
             }
             EventKind::TokenRequested { step, scheme, failure, .. } => {
                 let doing = match failure {
                     None => format!("has a token for {scheme}"),
                     Some(failure) => format!("no token for {scheme}: {}", failure.code),
                 };
-                self.change(step, |step| step.doing = Some(doing));
+                self.change(step, |step| step.current_action = Some(doing));
             }
             EventKind::SessionOpened { step, host, failure, .. } => {
                 let doing = match failure {
                     None => format!("has a session with {host}"),
                     Some(failure) => format!("no session with {host}: {}", failure.code),
                 };
-                self.change(step, |step| step.doing = Some(doing));
+                self.change(step, |step| step.current_action = Some(doing));
             }
             EventKind::Sending { step, attempt, method, url, .. } => self.change(step, |step| {
                 step.attempts = *attempt;
-                step.doing = Some(format!("{method} {url}"));
+                step.current_action = Some(format!("{method} {url}"));
             }),
-            EventKind::Received { step, .. } => self.change(step, |step| step.doing = None),
+            EventKind::Received { step, .. } => {
+                self.change(step, |step| step.current_action = None)
+            }
             EventKind::Retrying { step, reason, pause_ms, .. } => {
                 let doing = format!("again in {pause_ms} ms: {reason}");
-                self.change(step, |step| step.doing = Some(doing));
+                self.change(step, |step| step.current_action = Some(doing));
             }
             EventKind::Warned { step, warning } => self.change(step, |step| {
                 step.warnings.push(format!("{} {}", warning.code, warning.message));
             }),
             EventKind::StepFinished { step, duration_ms, .. } => {
-                self.end(step, State::Done, Some(*duration_ms));
+                self.end(step, TreeStepState::Done, Some(*duration_ms));
             }
             EventKind::StepFailed { step, error, duration_ms } => {
-                self.end(step, State::Failed(failure(error)), Some(*duration_ms));
+                self.end(step, TreeStepState::Failed(failure(error)), Some(*duration_ms));
             }
             EventKind::StepResolved { step, decision, .. } => match decision {
-                StepResolution::Repeat => self.change(step, |step| step.state = State::Running),
-                StepResolution::Skip => {
-                    self.end(step, State::Skipped("as a person decided".to_owned()), None);
+                StepResolution::Repeat => {
+                    self.change(step, |step| step.state = TreeStepState::Running)
                 }
-                StepResolution::Set => self.end(step, State::Done, None),
+                StepResolution::Skip => {
+                    self.end(step, TreeStepState::Skipped("as a person decided".to_owned()), None);
+                }
+                StepResolution::Set => self.end(step, TreeStepState::Done, None),
             },
             EventKind::ErrorHandled { step, handler: by } => {
                 self.change(step, |step| step.handled = Some(*by));
             }
             EventKind::ApprovalRequested { step, about, id, expires_at, .. } => {
                 // The state says that it waits for an approval.
-                let about = about.words();
+                let about = about.describe();
                 let about = about.strip_prefix(" of ").map(|about| format!("{about}: "));
-                let doing = format!("{}{}", about.unwrap_or_default(), approve(id, *expires_at));
+                let doing =
+                    format!("{}{}", about.unwrap_or_default(), approve_command(id, *expires_at));
                 self.change(step, |step| {
-                    step.state = State::Waiting;
-                    step.doing = Some(doing);
+                    step.state = TreeStepState::Waiting;
+                    step.current_action = Some(doing);
                 });
             }
             EventKind::RunWaiting { error } => {
                 if let Some(step) = &error.step {
-                    self.change(step, |step| step.state = State::Waiting);
+                    self.change(step, |step| step.state = TreeStepState::Waiting);
                 }
             }
             EventKind::RunFinished { .. } => {
                 // What was still under way will never tell how it ended.
-                let open = |step: &&mut Step| matches!(step.state, State::Running | State::Waiting);
-                self.steps.values_mut().filter(open).for_each(|step| step.state = State::Stopped);
+                let open = |step: &&mut TreeStep| {
+                    matches!(step.state, TreeStepState::Running | TreeStepState::Waiting)
+                };
+                self.steps
+                    .values_mut()
+                    .filter(open)
+                    .for_each(|step| step.state = TreeStepState::Stopped);
             }
-            EventKind::RunStarted(started) => self.several_guardians = started.guardians.len() > 1,
+            EventKind::RunStarted(started) => {
+                self.has_several_guardians = started.guardians.len() > 1
+            }
             EventKind::RunQueued {} => {}
             // What waited is asked about again.
             EventKind::RunResumed {} => {
-                let waits = self.steps.values_mut().filter(|step| step.state == State::Waiting);
-                waits.for_each(|step| (step.state, step.doing) = (State::Running, None));
+                let waits =
+                    self.steps.values_mut().filter(|step| step.state == TreeStepState::Waiting);
+                waits.for_each(|step| {
+                    (step.state, step.current_action) = (TreeStepState::Running, None)
+                });
             }
         }
     }
@@ -183,17 +200,17 @@ impl Tree {
         if width == 0 {
             return Vec::new();
         }
-        self.top.iter().for_each(|path| self.show(path, 1, now, &mut lines));
+        self.top.iter().for_each(|path| self.add_lines(path, 1, now, &mut lines));
         let cut = |text: &str| truncate_str(text, width, "…").into_owned();
-        fit(lines, height).iter().map(|line| cut(line)).collect()
+        fit_height(lines, height).iter().map(|line| cut(line)).collect()
     }
 
-    fn add(&mut self, path: &str, kind: String, state: State, at: Timestamp) {
+    fn add(&mut self, path: &str, kind: String, state: TreeStepState, at: Timestamp) {
         if let Some(step) = self.steps.get_mut(path) {
             step.state = state;
             return;
         }
-        let step = Step {
+        let step = TreeStep {
             state,
             kind,
             started: at,
@@ -201,32 +218,32 @@ impl Tree {
             attempts: 0,
             decisions: Vec::new(),
             iterations: None,
-            doing: None,
+            current_action: None,
             warnings: Vec::new(),
             handled: None,
             below: Vec::new(),
         };
         self.steps.insert(path.to_owned(), step);
-        match around(path).and_then(|around| self.steps.get_mut(around)) {
-            Some(around) => around.below.push(path.to_owned()),
+        match parent_path(path).and_then(|parent| self.steps.get_mut(parent)) {
+            Some(parent) => parent.below.push(path.to_owned()),
             None => self.top.push(path.to_owned()),
         }
     }
 
-    fn change(&mut self, path: &str, change: impl FnOnce(&mut Step)) {
+    fn change(&mut self, path: &str, change: impl FnOnce(&mut TreeStep)) {
         if let Some(step) = self.steps.get_mut(path) {
             change(step);
         }
     }
 
-    fn end(&mut self, path: &str, state: State, took_ms: Option<u64>) {
-        let failed = matches!(state, State::Failed(_));
+    fn end(&mut self, path: &str, state: TreeStepState, took_ms: Option<u64>) {
+        let failed = matches!(state, TreeStepState::Failed(_));
         self.change(path, |step| {
             step.state = state;
             step.took_ms = took_ms;
-            step.doing = None;
+            step.current_action = None;
         });
-        let Some(looping) = loop_of(path) else { return };
+        let Some(looping) = path_of_loop(path) else { return };
         let mut is_listed = false;
         self.change(looping, |step| {
             let iterations = step.iterations.get_or_insert_default();
@@ -250,43 +267,43 @@ impl Tree {
         }
     }
 
-    fn show(&self, path: &str, depth: usize, now: Timestamp, lines: &mut Vec<Line>) {
+    fn add_lines(&self, path: &str, depth: usize, now: Timestamp, lines: &mut Vec<TreeLine>) {
         let Some(step) = self.steps.get(path) else { return };
         let indent = "  ".repeat(depth);
-        let active = matches!(step.state, State::Running | State::Waiting);
+        let active = matches!(step.state, TreeStepState::Running | TreeStepState::Waiting);
         let text = format!("{indent}{}", step.line(name_of(path), now));
-        lines.push(Line { text, active });
+        lines.push(TreeLine { text, is_active: active });
         for warning in &step.warnings {
-            let text = format!("{indent}  {WARN}!{WARN:#} {}", plain(warning));
-            lines.push(Line { text, active: false });
+            let text = format!("{indent}  {WARN}!{WARN:#} {}", sanitize(warning));
+            lines.push(TreeLine { text, is_active: false });
         }
-        step.below.iter().for_each(|below| self.show(below, depth + 1, now, lines));
+        step.below.iter().for_each(|below| self.add_lines(below, depth + 1, now, lines));
     }
 }
 
-impl Step {
+impl TreeStep {
     fn line(&self, name: &str, now: Timestamp) -> String {
-        let name = plain(name);
+        let name = sanitize(name);
         let mark = match &self.state {
-            State::Running => {
-                let frame = now.as_millisecond().div_euclid(FRAME).rem_euclid(10);
+            TreeStepState::Running => {
+                let frame = now.as_millisecond().div_euclid(FRAME_MS).rem_euclid(10);
                 let frame = usize::try_from(frame).ok().and_then(|frame| SPINNER.get(frame));
                 format!("{BOLD}{}{BOLD:#}", frame.unwrap_or(&SPINNER[0]))
             }
-            State::Done => format!("{GOOD}✓{GOOD:#}"),
-            State::Failed(_) if self.handled.is_some() => format!("{WARN}✗{WARN:#}"),
-            State::Failed(_) => format!("{BAD}✗{BAD:#}"),
-            State::Waiting => format!("{WARN}?{WARN:#}"),
-            State::Skipped(_) => format!("{DIM}○{DIM:#}"),
-            State::Stopped => format!("{WARN}■{WARN:#}"),
+            TreeStepState::Done => format!("{GOOD}✓{GOOD:#}"),
+            TreeStepState::Failed(_) if self.handled.is_some() => format!("{WARN}✗{WARN:#}"),
+            TreeStepState::Failed(_) => format!("{BAD}✗{BAD:#}"),
+            TreeStepState::Waiting => format!("{WARN}?{WARN:#}"),
+            TreeStepState::Skipped(_) => format!("{DIM}○{DIM:#}"),
+            TreeStepState::Stopped => format!("{WARN}■{WARN:#}"),
         };
         let mut parts: Vec<String> = Vec::new();
         let mut dim = |text: String| {
             if !text.is_empty() {
-                parts.push(format!("{DIM}{}{DIM:#}", plain(&text)));
+                parts.push(format!("{DIM}{}{DIM:#}", sanitize(&text)));
             }
         };
-        if let State::Skipped(reason) = &self.state {
+        if let TreeStepState::Skipped(reason) = &self.state {
             dim(format!("skipped: {reason}"));
             return format!("{mark} {DIM}{name}{DIM:#}  {}", parts.concat());
         }
@@ -297,12 +314,12 @@ impl Step {
                 parts.push(format!("{BAD}{failed} failed{BAD:#}"));
             }
         }
-        let mut dim = |text: String| parts.push(format!("{DIM}{}{DIM:#}", plain(&text)));
+        let mut dim = |text: String| parts.push(format!("{DIM}{}{DIM:#}", sanitize(&text)));
         let passed = now.as_millisecond() - self.started.as_millisecond();
         match (self.took_ms, u64::try_from(passed).unwrap_or(0)) {
             (Some(took), _) => dim(duration(took)),
             // Shorter times are read by nobody.
-            (None, passed) if self.state == State::Running && passed >= 1_000 => {
+            (None, passed) if self.state == TreeStepState::Running && passed >= 1_000 => {
                 dim(format!("{} s", passed / 1_000));
             }
             (None, _) => {}
@@ -312,17 +329,17 @@ impl Step {
         }
         for (decision, is_plain) in &self.decisions {
             let style = if *is_plain { DIM } else { WARN };
-            parts.push(format!("{style}{}{style:#}", plain(decision)));
+            parts.push(format!("{style}{}{style:#}", sanitize(decision)));
         }
-        match (&self.state, &self.doing) {
-            (State::Failed(why), _) => parts.push(format!("{BAD}{}{BAD:#}", plain(why))),
-            (State::Waiting, Some(doing)) => {
-                parts.push(format!("{WARN}waits for approval{WARN:#}: {}", plain(doing)));
+        match (&self.state, &self.current_action) {
+            (TreeStepState::Failed(why), _) => parts.push(format!("{BAD}{}{BAD:#}", sanitize(why))),
+            (TreeStepState::Waiting, Some(doing)) => {
+                parts.push(format!("{WARN}waits for approval{WARN:#}: {}", sanitize(doing)));
             }
-            (State::Waiting, None) => {
+            (TreeStepState::Waiting, None) => {
                 parts.push(format!("{WARN}waits for a person{WARN:#}"));
             }
-            (State::Running, Some(doing)) => parts.push(plain(doing).into_owned()),
+            (TreeStepState::Running, Some(doing)) => parts.push(sanitize(doing).into_owned()),
             _ => {}
         }
         match self.handled {
@@ -336,14 +353,14 @@ impl Step {
 
 /// At most `height` of the lines: where something happens first, then what happened last. What is
 /// left out is counted in a line of its own.
-fn fit(lines: Vec<Line>, height: usize) -> Vec<String> {
+fn fit_height(lines: Vec<TreeLine>, height: usize) -> Vec<String> {
     if lines.len() <= height {
         return lines.into_iter().map(|line| line.text).collect();
     }
     let room = height.saturating_sub(1);
     let mut shown = vec![false; lines.len()];
-    let active = (0..lines.len()).filter(|at| lines[*at].active);
-    let others = (0..lines.len()).rev().filter(|at| !lines[*at].active);
+    let active = (0..lines.len()).filter(|at| lines[*at].is_active);
+    let others = (0..lines.len()).rev().filter(|at| !lines[*at].is_active);
     active.chain(others).take(room).for_each(|at| shown[at] = true);
     let hidden = lines.len() - room.min(lines.len());
     let more = format!("  {DIM}… {hidden} more{DIM:#}");
@@ -353,7 +370,7 @@ fn fit(lines: Vec<Line>, height: usize) -> Vec<String> {
 }
 
 /// What a guardian decided, in a word or two; a plain yes to a result needs none.
-fn words(decision: &Decision, several: bool) -> Option<(String, bool)> {
+fn describe_decision(decision: &DecisionRecord, several: bool) -> Option<(String, bool)> {
     let source = match decision.source {
         DecisionSource::Guardian | DecisionSource::Unguarded => "",
         DecisionSource::FailedClosed => " (failed closed)",

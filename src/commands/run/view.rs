@@ -1,27 +1,28 @@
 //! A run as a person watches it: one line for each thing that happens.
 
 use a2s::api::{
-    Decision, DecisionSource, ErrorHandlerKind, Event, EventKind, GuardianPhase, RequestPurpose,
-    Run, RunError, RunStarted, RunStatus, StepResolution, TriggerEvent, WaitReason, Warning,
+    DecisionRecord, DecisionSource, ErrorHandlerKind, EventKind, GuardianPhase, RequestPurpose,
+    Run, RunError, RunEvent, RunStarted, RunStatus, StepResolution, StepWarning, TriggerEvent,
+    WaitReason,
 };
 use serde_json::Value;
 
-use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, WARN, plain};
+use crate::output::{BAD, BOLD, CommandOutput, DIM, GOOD, NAME, WARN, sanitize};
 
 /// The longest value shown in a line; `--json` has all of it.
 const MAX_SHOWN: usize = 160;
 
 /// Prints events line by line, and says whose a line is where steps run side by side.
 #[derive(Debug, Default)]
-pub(crate) struct EventLines {
+pub(crate) struct EventPrinter {
     /// The step that the last line was about.
     current: Option<String>,
 }
 
-impl EventLines {
-    pub(crate) fn print(&mut self, event: &Event, output: &mut Output) {
+impl EventPrinter {
+    pub(crate) fn print(&mut self, event: &RunEvent, output: &mut CommandOutput) {
         let kind = &event.kind;
-        if let Some(step) = kind.step().filter(|_| has_lines(kind)) {
+        if let Some(step) = kind.step().filter(|_| is_shown(kind)) {
             if self.current.as_deref() != Some(step) && !names_its_step(kind) {
                 output.line(format_args!("  {}{BOLD}{step}{BOLD:#} {DIM}…{DIM:#}", indent(step)));
             }
@@ -32,7 +33,7 @@ impl EventLines {
 }
 
 /// Whether an event is shown at all.
-fn has_lines(kind: &EventKind) -> bool {
+fn is_shown(kind: &EventKind) -> bool {
     !matches!(kind, EventKind::StepFinished { outputs, .. } if outputs.is_empty())
 }
 
@@ -43,7 +44,7 @@ fn names_its_step(kind: &EventKind) -> bool {
 }
 
 /// Prints one event.
-pub(crate) fn print_event(event: &Event, output: &mut Output) {
+pub(crate) fn print_event(event: &RunEvent, output: &mut CommandOutput) {
     match &event.kind {
         EventKind::RunStarted(started) => {
             let RunStarted {
@@ -62,14 +63,16 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
                 capability.name, capability.version
             ));
             for notice in notices {
-                output
-                    .line(format_args!("  {WARN}warning{WARN:#}: {}", plain(&notice.to_string())));
+                output.line(format_args!(
+                    "  {WARN}warning{WARN:#}: {}",
+                    sanitize(&notice.to_string())
+                ));
             }
             if let Some(TriggerEvent { kind, id }) = trigger.as_deref() {
                 output.line(format_args!("  started by {kind} {id}"));
             }
             for (name, scope) in recalled {
-                let value = inputs.get(name).map(shown).unwrap_or_default();
+                let value = inputs.get(name).map(format_value).unwrap_or_default();
                 output.line(format_args!(
                     "  {name} = {value} {DIM}({} state){DIM:#}",
                     scope.as_str()
@@ -79,8 +82,8 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
             if guarding.is_empty() {
                 output.line(format_args!("  {WARN}unguarded{WARN:#}: no guardian is asked"));
             }
-            for guarding in guarding.iter().filter(|guarding| guarding.may_fail_open()) {
-                let (name, fail) = (plain(&guarding.guardian), guarding.fail_words());
+            for guarding in guarding.iter().filter(|guarding| guarding.can_fail_open()) {
+                let (name, fail) = (sanitize(&guarding.guardian), guarding.describe_fail_mode());
                 output.line(format_args!(
                     "  {WARN}fail open{WARN:#}: steps pass when the guardian does not answer \
                      {DIM}({name}: {fail}){DIM:#}"
@@ -153,7 +156,7 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
                     "  {}  {DIM}{what} for {scheme} from {host} in {duration_ms} ms{DIM:#}",
                     indent(step)
                 )),
-                Some(Warning { code, message }) => output.line(format_args!(
+                Some(StepWarning { code, message }) => output.line(format_args!(
                     "  {}  {WARN}no token for {scheme} from {host}: {code}{WARN:#} {message}",
                     indent(step)
                 )),
@@ -164,9 +167,9 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
                 None => output.line(format_args!(
                     "  {}  {DIM}session with {host} (MCP {}) in {duration_ms} ms{DIM:#}",
                     indent(step),
-                    plain(revision.as_deref().unwrap_or_default())
+                    sanitize(revision.as_deref().unwrap_or_default())
                 )),
-                Some(Warning { code, message }) => output.line(format_args!(
+                Some(StepWarning { code, message }) => output.line(format_args!(
                     "  {}  {WARN}no session with {host}: {code}{WARN:#} {message}",
                     indent(step)
                 )),
@@ -197,7 +200,7 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
                 output.line(format_args!(
                     "  {}  {GOOD}✓{GOOD:#} {name} = {}",
                     indent(step),
-                    shown(value)
+                    format_value(value)
                 ));
             }
         }
@@ -223,8 +226,8 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
             output.line(format_args!(
                 "  {}  {WARN}waits for approval{}{WARN:#}: {}",
                 indent(step),
-                about.words(),
-                approve(id, *expires_at)
+                about.describe(),
+                approve_command(id, *expires_at)
             ));
         }
         EventKind::RunWaiting { .. } | EventKind::RunFinished { .. } => {}
@@ -232,13 +235,13 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
 }
 
 /// The command that approves, and until when it can.
-pub(crate) fn approve(id: &str, expires_at: Option<jiff::Timestamp>) -> String {
+pub(crate) fn approve_command(id: &str, expires_at: Option<jiff::Timestamp>) -> String {
     let until = expires_at.map_or_else(String::new, |at| format!(", until {at:.0}"));
-    format!("`a2s guardian approve {}`{until}", plain(id))
+    format!("`a2s guardian approve {}`{until}", sanitize(id))
 }
 
 /// Prints how a run ended.
-pub(crate) fn print_result(run: &Run, output: &mut Output) {
+pub(crate) fn print_result(run: &Run, output: &mut CommandOutput) {
     let (style, word) = match run.status {
         RunStatus::Succeeded => (GOOD, "succeeded"),
         RunStatus::Failed => (BAD, "failed"),
@@ -263,7 +266,7 @@ pub(crate) fn print_result(run: &Run, output: &mut Output) {
     }
 }
 
-fn print_error(error: &RunError, output: &mut Output) {
+fn print_error(error: &RunError, output: &mut CommandOutput) {
     let step = error.step.as_ref().map_or_else(String::new, |step| format!("{step}: "));
     output.line(format_args!("  {BAD}{}{BAD:#} {step}{}", error.code, error.message));
     output.line(format_args!("  {DIM}help:{DIM:#} {}", error.hint));
@@ -275,7 +278,7 @@ fn print_error(error: &RunError, output: &mut Output) {
     output.line(format_args!("  {DIM}{again}{DIM:#}"));
 }
 
-fn print_decision(step: &str, decision: &Decision, output: &mut Output) {
+fn print_decision(step: &str, decision: &DecisionRecord, output: &mut CommandOutput) {
     let when = match decision.phase {
         GuardianPhase::Request => "before",
         GuardianPhase::Result => "after ",
@@ -288,7 +291,12 @@ fn print_decision(step: &str, decision: &Decision, output: &mut Output) {
 }
 
 /// Prints what a guardian decided, behind who it is and when.
-pub(super) fn print_verdict(indent: &str, who: &str, decision: &Decision, output: &mut Output) {
+pub(super) fn print_verdict(
+    indent: &str,
+    who: &str,
+    decision: &DecisionRecord,
+    output: &mut CommandOutput,
+) {
     let style = match &*decision.decision {
         "allow" => GOOD,
         "deny" => BAD,
@@ -301,7 +309,7 @@ pub(super) fn print_verdict(indent: &str, who: &str, decision: &Decision, output
     };
     // The one of the same process is the guardian where nothing else is said.
     let name = decision.guardian.as_deref().filter(|name| *name != "builtin");
-    let name = name.map_or_else(String::new, |name| format!(" by {}", plain(name)));
+    let name = name.map_or_else(String::new, |name| format!(" by {}", sanitize(name)));
     let message =
         if decision.message.is_empty() { String::new() } else { format!(": {}", decision.message) };
     output.line(format_args!(
@@ -312,8 +320,8 @@ pub(super) fn print_verdict(indent: &str, who: &str, decision: &Decision, output
         output.line(format_args!(
             "{indent}    {} {DIM}was{DIM:#} {} {DIM}is{DIM:#} {}",
             change.name,
-            shown(&change.from),
-            shown(&change.to)
+            format_value(&change.from),
+            format_value(&change.to)
         ));
     }
 }
@@ -325,7 +333,7 @@ fn indent(step: &str) -> String {
 
 /// A value on one line, cut to what fits. Control characters, which could write to the terminal,
 /// stay escaped as JSON has them.
-pub(crate) fn shown(value: &Value) -> String {
+pub(crate) fn format_value(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() <= MAX_SHOWN {
         return text;

@@ -4,34 +4,34 @@ use a2s::api::{ExecutionList, Run};
 use reqwest::Method;
 use uuid::Uuid;
 
-use crate::cli_error::{Exit, Failure, NO_RUN};
-use crate::client::Client;
+use crate::cli_error::{CliError, CliExitCode, NO_RUN};
+use crate::client::ServiceClient;
 
 /// The fewest digits of an id that are looked for.
-const FEWEST: usize = 4;
+const MIN_DIGITS: usize = 4;
 /// The most digits of an id.
-const MOST: usize = 32;
+const MAX_DIGITS: usize = 32;
 /// How many runs are looked through, the newest first, and how many are asked for at once.
-const RUNS: usize = 1000;
-const PAGE: usize = 100;
+const MAX_RUNS: usize = 1000;
+const PAGE_SIZE: usize = 100;
 /// How many runs a message names.
-const NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// The id of the run that `text` means: a whole id, or the beginning of one of the newest runs.
 ///
 /// # Errors
 /// No run begins so, or several do.
-pub(super) async fn find_run(text: &str, client: &Client) -> Result<String, Failure> {
-    let Some(digits) = beginning(text) else { return Ok(text.to_owned()) };
+pub(super) async fn find_run(text: &str, client: &ServiceClient) -> Result<String, CliError> {
+    let Some(digits) = id_prefix(text) else { return Ok(text.to_owned()) };
     let mut found: Vec<Run> = Vec::new();
     let mut before: Option<Uuid> = None;
-    for _ in 0..RUNS / PAGE {
+    for _ in 0..MAX_RUNS / PAGE_SIZE {
         let request = client.request(Method::GET, &["v1", "executions"]).query(&[
-            ("limit", Some(PAGE.to_string())),
+            ("limit", Some(PAGE_SIZE.to_string())),
             ("before", before.map(|run| run.to_string())),
         ]);
         let ExecutionList { executions, .. } = client.json(request).await?;
-        let is_last = executions.len() < PAGE;
+        let is_last = executions.len() < PAGE_SIZE;
         before = executions.last().map(|run| run.id);
         let fitting = |run: &Run| run.id.simple().to_string().starts_with(&digits);
         found.extend(executions.into_iter().filter(fitting));
@@ -41,20 +41,21 @@ pub(super) async fn find_run(text: &str, client: &Client) -> Result<String, Fail
     }
     match found.as_slice() {
         [run] => Ok(run.id.to_string()),
-        [] => Err(Failure::new(Exit::Bad, NO_RUN, format!("no run begins with `{text}`"))
+        [] => Err(CliError::new(CliExitCode::Bad, NO_RUN, format!("no run begins with `{text}`"))
             .with_hint("`a2s runs` lists the newest; older ones go by their whole id.")),
         several => {
-            let named: Vec<_> = several.iter().take(NAMED).map(|run| run.id.to_string()).collect();
+            let named: Vec<_> =
+                several.iter().take(MAX_NAMED).map(|run| run.id.to_string()).collect();
             let message = format!("{} runs begin with `{text}`", several.len());
-            Err(Failure::new(Exit::Bad, NO_RUN, message).with_hint(named.join(", ")))
+            Err(CliError::new(CliExitCode::Bad, NO_RUN, message).with_hint(named.join(", ")))
         }
     }
 }
 
 /// The digits of the beginning of an id; none of a whole id, or of what is none.
-fn beginning(text: &str) -> Option<String> {
+fn id_prefix(text: &str) -> Option<String> {
     let digits: String = text.chars().filter(|c| *c != '-').collect();
-    let is_beginning = (FEWEST..MOST).contains(&digits.len())
+    let is_beginning = (MIN_DIGITS..MAX_DIGITS).contains(&digits.len())
         && digits.chars().all(|digit| digit.is_ascii_hexdigit());
     is_beginning.then(|| digits.to_ascii_lowercase())
 }
@@ -73,7 +74,7 @@ mod tests {
             ("latest", None),
             ("../secrets", None),
         ] {
-            assert_eq!(beginning(text).as_deref(), expected, "{text}");
+            assert_eq!(id_prefix(text).as_deref(), expected, "{text}");
         }
     }
 }

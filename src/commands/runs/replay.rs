@@ -3,19 +3,19 @@
 use a2s::api::{ReplayRequest, ReplayResponse, ReplayTarget, StepDiff, ValueDiff};
 use serde_json::Value;
 
-use crate::cli_error::{Exit, Failure};
-use crate::client::Client;
-use crate::commands::run::shown;
-use crate::commands::version_spec::Target;
-use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, WARN, count};
+use crate::cli_error::{CliError, CliExitCode};
+use crate::client::ServiceClient;
+use crate::commands::run::format_value;
+use crate::commands::version_spec::VersionSpec;
+use crate::output::{BAD, BOLD, CommandOutput, DIM, GOOD, NAME, WARN, count};
 
 pub(super) async fn replay_run(
     id: &str,
     against: Option<&str>,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    let against = against.map(Target::parse).transpose()?;
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
+    let against = against.map(VersionSpec::parse).transpose()?;
     let against = against.map(|target| ReplayTarget {
         name: target.name,
         version: target.range,
@@ -28,10 +28,10 @@ pub(super) async fn replay_run(
     } else {
         print(&replay, output);
     }
-    if replay.unchanged { Ok(()) } else { Err(Failure::told(Exit::Bad)) }
+    if replay.unchanged { Ok(()) } else { Err(CliError::already_printed(CliExitCode::Bad)) }
 }
 
-fn print(replay: &ReplayResponse, output: &mut Output) {
+fn print(replay: &ReplayResponse, output: &mut CommandOutput) {
     let ReplayResponse {
         run,
         recorded,
@@ -78,8 +78,9 @@ fn print(replay: &ReplayResponse, output: &mut Output) {
     }
 }
 
-fn print_difference(difference: &ValueDiff, output: &mut Output) {
-    let value = |value: &Option<Value>| value.as_ref().map_or_else(|| "nothing".to_owned(), shown);
+fn print_difference(difference: &ValueDiff, output: &mut CommandOutput) {
+    let value =
+        |value: &Option<Value>| value.as_ref().map_or_else(|| "nothing".to_owned(), format_value);
     let ValueDiff { path: at, before: was, after: is } = difference;
     output.line(format_args!(
         "    {at} {DIM}was{DIM:#} {} {DIM}is{DIM:#} {}",

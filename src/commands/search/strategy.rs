@@ -1,34 +1,34 @@
 //! Strategies as they are written on the command line: a preset, or terms with their weights.
 
-use a2s::api::{Strategy, Weights};
+use a2s::api::{SelectionStrategy, StrategyWeights};
 
-use crate::cli_error::Failure;
+use crate::cli_error::CliError;
 
 const HINT: &str = "Write a preset such as most_reliable, or weights and least values of terms: \
                     similarity=0.7,success_rate=0.3,success_rate>=0.9. The terms are similarity, \
                     success_rate, usage, simplicity, permissions and service_health.";
 
 /// The strategy that was asked for; several are a list to fall back through.
-pub(in crate::commands) fn parse(texts: &[String]) -> Result<Option<Strategy>, Failure> {
+pub(in crate::commands) fn parse(texts: &[String]) -> Result<Option<SelectionStrategy>, CliError> {
     let mut strategies = texts.iter().map(|text| parse_one(text));
     match (strategies.next(), texts.len()) {
         (None, _) => Ok(None),
         (Some(only), 1) => only.map(Some),
         (Some(first), _) => {
             let all = std::iter::once(first).chain(strategies);
-            Ok(Some(Strategy::Fallback(all.collect::<Result<_, _>>()?)))
+            Ok(Some(SelectionStrategy::Fallback(all.collect::<Result<_, _>>()?)))
         }
     }
 }
 
-fn parse_one(text: &str) -> Result<Strategy, Failure> {
+fn parse_one(text: &str) -> Result<SelectionStrategy, CliError> {
     // What is a preset is for the registry to say.
     if !text.contains('=') {
-        return Ok(Strategy::Preset(text.to_owned()));
+        return Ok(SelectionStrategy::Preset(text.to_owned()));
     }
-    let mut weights = Weights::default();
+    let mut weights = StrategyWeights::default();
     for part in text.split(',') {
-        let refused = || Failure::argument(format!("`{part}` is no term of a strategy"));
+        let refused = || CliError::invalid_argument(format!("`{part}` is no term of a strategy"));
         let read = |number: &str| number.trim().parse::<f64>().ok();
         let understood = match part.split_once(">=") {
             Some((term, least)) => read(least).map(|least| {
@@ -41,10 +41,10 @@ fn parse_one(text: &str) -> Result<Strategy, Failure> {
         };
         understood.ok_or_else(|| refused().with_hint(HINT))?;
     }
-    Ok(Strategy::Weights(weights))
+    Ok(SelectionStrategy::Weights(weights))
 }
 
-fn place<'w>(weights: &'w mut Weights, term: &str) -> Option<&'w mut f64> {
+fn place<'w>(weights: &'w mut StrategyWeights, term: &str) -> Option<&'w mut f64> {
     Some(match term {
         "similarity" => &mut weights.vector_similarity,
         "success_rate" => &mut weights.success_rate,
@@ -65,7 +65,7 @@ mod tests {
     #[track_caller]
     fn check(texts: &[&str], expected: Value) {
         let texts: Vec<_> = texts.iter().map(|text| (*text).to_owned()).collect();
-        let expected: Option<Strategy> = serde_json::from_value(expected).unwrap();
+        let expected: Option<SelectionStrategy> = serde_json::from_value(expected).unwrap();
         assert_eq!(parse(&texts).unwrap(), expected);
     }
 

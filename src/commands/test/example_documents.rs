@@ -3,26 +3,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use a2s::{CapabilityName, Digest, Document, Shelf};
-use executor::{ExampleRunner, Kind};
+use a2s::{CapabilityName, DependencyIndex, Digest, Document};
+use executor::{ErrorKind, ExampleRunner};
 
 use super::super::dependency_loader;
-use crate::cli_error::{Exit, Failure};
-use crate::client::Client;
+use crate::cli_error::{CliError, CliExitCode};
+use crate::client::ServiceClient;
 
 /// Documents that others may use.
 #[derive(Debug, Default)]
-pub(in super::super) struct Bench {
-    shelf: Shelf,
+pub(in super::super) struct DocumentSet {
+    index: DependencyIndex,
     documents: BTreeMap<Digest, Arc<Document>>,
     /// The names that the registry was asked for.
     asked: BTreeSet<CapabilityName>,
 }
 
-impl Bench {
+impl DocumentSet {
     /// Lets the others use a document.
     pub(in super::super) fn add(&mut self, document: &Arc<Document>) {
-        self.shelf.add(document);
+        self.index.add_document(document);
         self.documents.insert(document.digest(), Arc::clone(document));
     }
 
@@ -31,38 +31,43 @@ impl Bench {
     ///
     /// # Errors
     /// When something that it uses is nowhere, does not fit, or the registry does not answer.
-    pub(in super::super) async fn trial(
+    pub(in super::super) async fn load_runner(
         &mut self,
         document: &Arc<Document>,
-        client: &Client,
-    ) -> Result<ExampleRunner, Failure> {
-        let refused = match self.put_together(document) {
-            Err(error) if error.kind == Kind::DependencyRefused => error,
+        client: &ServiceClient,
+    ) -> Result<ExampleRunner, CliError> {
+        let refused = match self.build_runner(document) {
+            Err(error) if error.kind == ErrorKind::DependencyRefused => error,
             made => return made.map_err(to_failure),
         };
         let mut fetched = Vec::new();
         let keep = |document: Document| fetched.push(Arc::new(document));
         let capability = document.capability();
-        let filled =
-            dependency_loader::fill(&mut self.shelf, &mut self.asked, capability, client, keep)
-                .await;
+        let filled = dependency_loader::load_dependencies(
+            &mut self.index,
+            &mut self.asked,
+            capability,
+            client,
+            keep,
+        )
+        .await;
         self.documents.extend(fetched.into_iter().map(|document| (document.digest(), document)));
-        filled.map_err(|failure| Failure {
+        filled.map_err(|failure| CliError {
             message: format!("{refused} ({})", failure.message),
             ..failure
         })?;
-        self.put_together(document).map_err(to_failure)
+        self.build_runner(document).map_err(to_failure)
     }
 
-    fn put_together(&self, document: &Arc<Document>) -> Result<ExampleRunner, executor::Error> {
+    fn build_runner(&self, document: &Arc<Document>) -> Result<ExampleRunner, executor::Error> {
         ExampleRunner::new(document, &self.documents, |dependency| {
-            let versions = self.shelf.versions(&dependency.capability)?;
-            dependency.choose(versions).map(|listing| listing.checksum)
+            let versions = self.index.versions(&dependency.capability)?;
+            dependency.select_version(versions).map(|listing| listing.checksum)
         })
     }
 }
 
-fn to_failure(error: executor::Error) -> Failure {
+fn to_failure(error: executor::Error) -> CliError {
     let executor::Error { kind, message, hint, .. } = error;
-    Failure::new(Exit::Bad, *kind.code(), message).with_hint(hint)
+    CliError::new(CliExitCode::Bad, *kind.code(), message).with_hint(hint)
 }

@@ -1,12 +1,12 @@
 //! The report about examples, for people and for machines.
 
 use a2s::api::{EventKind, RunError};
-use a2s::{Document, Example};
-use executor::{Difference, Fault, Outcome};
+use a2s::{CapabilityExample, Document};
+use executor::{ExampleFailure, ExampleResult, OutputDifference};
 use serde_json::{Value, json};
 
-use super::{Panicked, Tested};
-use crate::output::{BAD, DIM, GOOD, NAME, Output, WARN, count, plain, shorten};
+use super::{ExecutorPanic, TestedDocument};
+use crate::output::{BAD, CommandOutput, DIM, GOOD, NAME, WARN, count, sanitize, shorten};
 
 /// The longest value that is shown of a difference, in characters.
 const MAX_VALUE: usize = 120;
@@ -15,7 +15,7 @@ const MAX_LISTED: usize = 8;
 
 /// How many examples are how.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counts {
+pub(super) struct ExampleCounts {
     passed: usize,
     failed: usize,
     /// Documents that could not be tried.
@@ -23,16 +23,16 @@ pub(super) struct Counts {
     /// Documents without examples.
     without: usize,
     /// Whether those count as bad.
-    are_wanted: bool,
+    are_required: bool,
     left_out: usize,
 }
 
-impl Counts {
+impl ExampleCounts {
     pub(super) fn is_good(self) -> bool {
-        self.failed == 0 && self.bad == 0 && !(self.are_wanted && self.without > 0)
+        self.failed == 0 && self.bad == 0 && !(self.are_required && self.without > 0)
     }
 
-    pub(super) fn print(self, output: &mut Output) {
+    pub(super) fn print(self, output: &mut CommandOutput) {
         let Self { passed, failed, bad, without, left_out, .. } = self;
         if output.is_json() {
             let mut summary = json!({ "passed": passed, "failed": failed, "bad": bad, "without_examples": without });
@@ -58,19 +58,19 @@ impl Counts {
 }
 
 /// What an example is called.
-pub(super) fn title(number: usize, example: &Example) -> String {
+pub(super) fn title(number: usize, example: &CapabilityExample) -> String {
     example.title.clone().unwrap_or_else(|| format!("example {}", number + 1))
 }
 
 /// Prints everything about the examples of a document, and counts them.
 pub(super) fn print(
-    tested: &Tested,
+    tested: &TestedDocument,
     require_examples: bool,
-    counts: &mut Counts,
-    output: &mut Output,
+    counts: &mut ExampleCounts,
+    output: &mut CommandOutput,
 ) {
     counts.left_out += tested.left_out;
-    counts.are_wanted |= require_examples;
+    counts.are_required |= require_examples;
     if let Some(failure) = tested.failure() {
         counts.bad += 1;
         print_bad(tested, failure, output);
@@ -83,8 +83,8 @@ pub(super) fn print(
         print_none(tested, require_examples, output);
         return;
     }
-    for (number, outcome) in &tested.tried {
-        let passed = outcome.as_ref().is_ok_and(Outcome::passed);
+    for (number, outcome) in &tested.results {
+        let passed = outcome.as_ref().is_ok_and(ExampleResult::is_success);
         *(if passed { &mut counts.passed } else { &mut counts.failed }) += 1;
         let Some(example) = capability.examples.get(*number) else { continue };
         let title = title(*number, example);
@@ -100,22 +100,22 @@ pub(super) fn print(
 pub(in super::super) fn print_outcome(
     document: &Document,
     number: usize,
-    outcome: &Result<Outcome, Panicked>,
-    output: &mut Output,
+    outcome: &Result<ExampleResult, ExecutorPanic>,
+    output: &mut CommandOutput,
 ) {
     let capability = document.capability();
     let Some(example) = capability.examples.get(number) else { return };
-    let passed = outcome.as_ref().is_ok_and(Outcome::passed);
+    let passed = outcome.as_ref().is_ok_and(ExampleResult::is_success);
     let (style, word) = if passed { (GOOD, "ok    ") } else { (BAD, "FAILED") };
     let time = outcome.as_ref().map_or(0, |outcome| outcome.duration_ms);
     output.line(format_args!(
         "{style}{word}{style:#}  {NAME}{}{NAME:#}: {}  {DIM}{time} ms{DIM:#}",
         capability.name,
-        plain(&title(number, example))
+        sanitize(&title(number, example))
     ));
     let outcome = match outcome {
         Ok(outcome) => outcome,
-        Err(Panicked) => {
+        Err(ExecutorPanic) => {
             output
                 .line(format_args!("        the executor broke down: a defect, please report it"));
             return;
@@ -123,20 +123,20 @@ pub(in super::super) fn print_outcome(
     };
     for fault in &outcome.failures {
         match fault {
-            Fault::Error(error) => print_error(error, output),
-            Fault::Output(differences) => {
+            ExampleFailure::Error(error) => print_error(error, output),
+            ExampleFailure::Output(differences) => {
                 output.line(format_args!("        the output is another one"));
                 differences.iter().for_each(|one| print_difference(one, output));
                 print_handled(outcome, output);
             }
         }
     }
-    if !outcome.made_up.is_empty() {
-        let steps = listed(&outcome.made_up);
+    if !outcome.generated_steps.is_empty() {
+        let steps = listed(&outcome.generated_steps);
         output.line(format_args!("        {DIM}made-up answers: {steps}{DIM:#}"));
     }
-    if !outcome.unused.is_empty() {
-        let keys: Vec<String> = outcome.unused.iter().map(ToString::to_string).collect();
+    if !outcome.unused_answers.is_empty() {
+        let keys: Vec<String> = outcome.unused_answers.iter().map(ToString::to_string).collect();
         output.line(format_args!(
             "        {WARN}note{WARN:#}: nobody asked for the answers of {}",
             listed(&keys)
@@ -144,49 +144,53 @@ pub(in super::super) fn print_outcome(
     }
 }
 
-fn print_error(error: &RunError, output: &mut Output) {
-    let place = error.step.as_ref().map_or_else(String::new, |step| format!("{}: ", plain(step)));
+fn print_error(error: &RunError, output: &mut CommandOutput) {
+    let place =
+        error.step.as_ref().map_or_else(String::new, |step| format!("{}: ", sanitize(step)));
     let RunError { code, message, hint, .. } = error;
-    output.line(format_args!("        {place}{BAD}{code}{BAD:#} {}", plain(message)));
+    output.line(format_args!("        {place}{BAD}{code}{BAD:#} {}", sanitize(message)));
     if !hint.is_empty() {
-        output.line(format_args!("          {DIM}help:{DIM:#} {}", plain(hint)));
+        output.line(format_args!("          {DIM}help:{DIM:#} {}", sanitize(hint)));
     }
 }
 
 /// The failures that the capability went on behind: the output may be another one because of them.
-fn print_handled(outcome: &Outcome, output: &mut Output) {
-    let mut told: Vec<&str> = Vec::new();
+fn print_handled(outcome: &ExampleResult, output: &mut CommandOutput) {
+    let mut messages: Vec<&str> = Vec::new();
     for event in &outcome.events {
         let EventKind::StepFailed { error, .. } = &event.kind else { continue };
-        if told.len() < MAX_LISTED && !told.contains(&&*error.message) {
-            told.push(&error.message);
+        if messages.len() < MAX_LISTED && !messages.contains(&&*error.message) {
+            messages.push(&error.message);
             let step = error.step.as_deref().unwrap_or_default();
             output.line(format_args!(
                 "        {WARN}note{WARN:#}: {} failed, and the run went on: {}",
-                plain(step),
-                plain(&error.message)
+                sanitize(step),
+                sanitize(&error.message)
             ));
         }
     }
 }
 
-fn print_difference(Difference { path, expected, found }: &Difference, output: &mut Output) {
+fn print_difference(
+    OutputDifference { path, expected, found }: &OutputDifference,
+    output: &mut CommandOutput,
+) {
     let write = |value: &Option<Value>| match value {
         Some(value) => shorten(&value.to_string(), MAX_VALUE).into_owned(),
         None => "nothing".to_owned(),
     };
-    output.line(format_args!("          {}", plain(path)));
+    output.line(format_args!("          {}", sanitize(path)));
     output.line(format_args!("            {GOOD}expected{GOOD:#}  {}", write(expected)));
     output.line(format_args!("            {BAD}came{BAD:#}      {}", write(found)));
 }
 
 fn listed(steps: &[String]) -> String {
     let more = if steps.len() > MAX_LISTED { ", …" } else { "" };
-    let shown: Vec<_> = steps.iter().take(MAX_LISTED).map(|step| plain(step)).collect();
+    let shown: Vec<_> = steps.iter().take(MAX_LISTED).map(|step| sanitize(step)).collect();
     format!("{}{more}", shown.join(", "))
 }
 
-fn print_none(tested: &Tested, require_examples: bool, output: &mut Output) {
+fn print_none(tested: &TestedDocument, require_examples: bool, output: &mut CommandOutput) {
     let Ok(document) = &tested.subject.document else { return };
     let name = &document.capability().name;
     if output.is_json() {
@@ -198,7 +202,11 @@ fn print_none(tested: &Tested, require_examples: bool, output: &mut Output) {
     output.line(format_args!("{style}{word}{style:#}  {NAME}{name}{NAME:#}: no examples"));
 }
 
-fn print_bad(tested: &Tested, failure: &crate::cli_error::Failure, output: &mut Output) {
+fn print_bad(
+    tested: &TestedDocument,
+    failure: &crate::cli_error::CliError,
+    output: &mut CommandOutput,
+) {
     let subject = &tested.subject;
     if output.is_json() {
         let mut line = json!({ "target": subject.origin });
@@ -210,27 +218,27 @@ fn print_bad(tested: &Tested, failure: &crate::cli_error::Failure, output: &mut 
         output.json_line(&line);
         return;
     }
-    output.line(format_args!("{BAD}bad{BAD:#}     {}", plain(&subject.origin)));
+    output.line(format_args!("{BAD}bad{BAD:#}     {}", sanitize(&subject.origin)));
     if failure.diagnostics.is_empty() {
         output.line(format_args!(
             "        {BAD}{}{BAD:#} {}",
             failure.code,
-            plain(&failure.message)
+            sanitize(&failure.message)
         ));
         if let Some(hint) = &failure.hint {
-            output.line(format_args!("          {DIM}help:{DIM:#} {}", plain(hint)));
+            output.line(format_args!("          {DIM}help:{DIM:#} {}", sanitize(hint)));
         }
         return;
     }
     let errors = failure.diagnostics.iter().filter(|found| found.is_error());
-    output.diagnostics(&subject.origin, &subject.source, errors);
+    output.print_diagnostics(&subject.origin, &subject.source, errors);
 }
 
 fn to_json(
-    tested: &Tested,
+    tested: &TestedDocument,
     number: usize,
     title: &str,
-    outcome: &Result<Outcome, Panicked>,
+    outcome: &Result<ExampleResult, ExecutorPanic>,
 ) -> Value {
     let Ok(document) = &tested.subject.document else { return Value::Null };
     let capability = document.capability();
@@ -243,36 +251,37 @@ fn to_json(
         "title": title,
     });
     match outcome {
-        Err(Panicked) => {
+        Err(ExecutorPanic) => {
             line["passed"] = json!(false);
             line["failures"] = json!([{ "message": "the executor broke down" }]);
         }
         Ok(outcome) => {
-            line["passed"] = json!(outcome.passed());
+            line["passed"] = json!(outcome.is_success());
             line["duration_ms"] = json!(outcome.duration_ms);
             line["failures"] = outcome.failures.iter().map(fault_to_json).collect();
-            line["made_up"] = json!(outcome.made_up);
-            let unused = outcome.unused.iter().map(ToString::to_string);
+            line["made_up"] = json!(outcome.generated_steps);
+            let unused = outcome.unused_answers.iter().map(ToString::to_string);
             line["unused"] = unused.collect();
         }
     }
     line
 }
 
-fn fault_to_json(fault: &Fault) -> Value {
+fn fault_to_json(fault: &ExampleFailure) -> Value {
     match fault {
-        Fault::Error(error) => json!({ "error": error }),
-        Fault::Output(differences) => {
-            let differences = differences.iter().map(|Difference { path, expected, found }| {
-                let mut line = json!({ "path": path });
-                if let Some(expected) = expected {
-                    line["expected"] = expected.clone();
-                }
-                if let Some(found) = found {
-                    line["found"] = found.clone();
-                }
-                line
-            });
+        ExampleFailure::Error(error) => json!({ "error": error }),
+        ExampleFailure::Output(differences) => {
+            let differences =
+                differences.iter().map(|OutputDifference { path, expected, found }| {
+                    let mut line = json!({ "path": path });
+                    if let Some(expected) = expected {
+                        line["expected"] = expected.clone();
+                    }
+                    if let Some(found) = found {
+                        line["found"] = found.clone();
+                    }
+                    line
+                });
             json!({ "output": differences.collect::<Value>() })
         }
     }

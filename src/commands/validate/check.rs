@@ -4,26 +4,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use a2s::{Capability, CapabilityName, Diagnostic, Digest, Document, Listing, Shelf, Unit};
+use a2s::{
+    Capability, CapabilityName, DependencyIndex, DependencyInterface, Diagnostic, Digest, Document,
+    VersionInfo,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 
-use super::super::document::{self, Found};
-use crate::cli_error::Failure;
+use super::super::document::{self, FoundFile};
+use crate::cli_error::CliError;
 
 /// Past so many files a person wants to see how far it is.
 const PROGRESS_FROM: usize = 50;
 
 /// Codes of versions that are not there.
-const MISSING: [&str; 2] = ["A2S062", "A2S063"];
+const MISSING_VERSION_CODES: [&str; 2] = ["A2S062", "A2S063"];
 
 /// A file that was checked.
 #[derive(Debug)]
-pub(super) struct Checked {
+pub(super) struct CheckedFile {
     pub(super) path: PathBuf,
     /// What it says; kept only where something is said about it.
     pub(super) source: Vec<u8>,
-    pub(super) result: Result<Compiled, Failure>,
+    pub(super) result: Result<CompiledFile, CliError>,
     /// Remarks that are about no place in it.
     pub(super) notes: Vec<String>,
     /// The digest of its bytes.
@@ -32,22 +35,22 @@ pub(super) struct Checked {
 
 /// What a file compiles to.
 #[derive(Debug)]
-pub(super) struct Compiled {
+pub(super) struct CompiledFile {
     /// The name as written.
     pub(super) name: Option<String>,
     pub(super) digest: Option<Digest>,
     /// What the file alone shows.
-    own: Vec<Diagnostic>,
+    own_diagnostics: Vec<Diagnostic>,
     /// That, and what the others show.
     pub(super) diagnostics: Vec<Diagnostic>,
     /// What the others want to know of it, when it is a document.
-    shelved: Option<(CapabilityName, Listing, Arc<Unit>)>,
+    index_entry: Option<(CapabilityName, VersionInfo, Arc<DependencyInterface>)>,
     /// The document, when it uses others.
     document: Option<Document>,
 }
 
 /// Checks each file alone, on all processors.
-pub(super) fn check(files: Vec<Found>) -> Vec<Checked> {
+pub(super) fn check(files: Vec<FoundFile>) -> Vec<CheckedFile> {
     let progress = if files.len() >= PROGRESS_FROM {
         let bar = ProgressBar::new(files.len() as u64);
         match ProgressStyle::with_template("{bar:40} {pos}/{len} {eta}") {
@@ -57,10 +60,12 @@ pub(super) fn check(files: Vec<Found>) -> Vec<Checked> {
     } else {
         ProgressBar::hidden()
     };
-    let check = |found: Found| {
+    let check = |found: FoundFile| {
         let checked = match found.error {
-            Some(error) => Checked::unreadable(Failure::file(&found.path, &error), found.path),
-            None => Checked::read(found.path),
+            Some(error) => {
+                CheckedFile::unreadable(CliError::file_error(&found.path, &error), found.path)
+            }
+            None => CheckedFile::read(found.path),
         };
         progress.inc(1);
         checked
@@ -70,41 +75,45 @@ pub(super) fn check(files: Vec<Found>) -> Vec<Checked> {
     checked
 }
 
-impl Checked {
+impl CheckedFile {
     /// Reads a file and checks it.
     fn read(path: PathBuf) -> Self {
         match document::read(&path) {
-            Ok(source) => Self::of(path, source),
+            Ok(source) => Self::from_source(path, source),
             Err(failure) => Self::unreadable(failure, path),
         }
     }
 
-    fn unreadable(failure: Failure, path: PathBuf) -> Self {
+    fn unreadable(failure: CliError, path: PathBuf) -> Self {
         let bytes = Digest::of_bytes(failure.message.as_bytes());
         Self { path, source: Vec::new(), result: Err(failure), notes: Vec::new(), bytes }
     }
 
-    fn of(path: PathBuf, mut source: Vec<u8>) -> Self {
+    fn from_source(path: PathBuf, mut source: Vec<u8>) -> Self {
         let bytes = Digest::of_bytes(&source);
         let compilation = a2s::compile(&source);
         let shelved = compilation.document.as_ref().map(|document| {
             let capability = document.capability();
             let version = capability.version.clone();
             let checksum = document.digest();
-            let listing = Listing { version, checksum, yanked: false, deprecated: None };
-            (capability.name.clone(), listing, Arc::new(Unit::of(capability)))
+            let listing = VersionInfo { version, checksum, yanked: false, deprecated: None };
+            (
+                capability.name.clone(),
+                listing,
+                Arc::new(DependencyInterface::from_capability(capability)),
+            )
         });
         let document =
             compilation.document.filter(|document| !document.capability().dependencies.is_empty());
         if document.is_none() && compilation.diagnostics.is_empty() {
             source = Vec::new();
         }
-        let compiled = Compiled {
+        let compiled = CompiledFile {
             name: compilation.name,
             digest: compilation.digest,
-            own: compilation.diagnostics.clone(),
+            own_diagnostics: compilation.diagnostics.clone(),
             diagnostics: compilation.diagnostics,
-            shelved,
+            index_entry: shelved,
             document,
         };
         Self { path, source, result: Ok(compiled), notes: Vec::new(), bytes }
@@ -128,17 +137,17 @@ impl Checked {
     /// Whether nothing stands in its way.
     pub(super) fn is_valid(&self) -> bool {
         self.result.as_ref().is_ok_and(|compiled| {
-            compiled.shelved.is_some() && !compiled.diagnostics.iter().any(Diagnostic::is_error)
+            compiled.index_entry.is_some() && !compiled.diagnostics.iter().any(Diagnostic::is_error)
         })
     }
 
     /// Whether it is what another look at the same file found.
-    pub(super) fn is_same(&self, other: &Self) -> bool {
+    pub(super) fn has_same_content(&self, other: &Self) -> bool {
         self.bytes == other.bytes && self.result.is_ok() == other.result.is_ok()
     }
 
     /// What there is to say about it.
-    pub(super) fn said(&self) -> (bool, Vec<Diagnostic>, Vec<String>) {
+    pub(super) fn report(&self) -> (bool, Vec<Diagnostic>, Vec<String>) {
         let diagnostics = self
             .result
             .as_ref()
@@ -147,39 +156,44 @@ impl Checked {
     }
 
     /// Lets the others use it.
-    pub(super) fn put_on(&self, shelf: &mut Shelf) {
-        if let Ok(Compiled { shelved: Some((name, listing, unit)), .. }) = &self.result {
-            shelf.list(name, [listing.clone()]);
-            shelf.open(listing.checksum, Arc::clone(unit));
+    pub(super) fn add_to_index(&self, shelf: &mut DependencyIndex) {
+        if let Ok(CompiledFile { index_entry: Some((name, listing, unit)), .. }) = &self.result {
+            shelf.add_versions(name, [listing.clone()]);
+            shelf.add_interface(listing.checksum, Arc::clone(unit));
         }
     }
 
     /// Whether it lacks versions of what it uses.
-    pub(super) fn misses_versions(&self) -> bool {
+    pub(super) fn lacks_versions(&self) -> bool {
         self.result.as_ref().is_ok_and(|compiled| {
-            compiled.diagnostics.iter().any(|found| MISSING.contains(&found.code.as_str()))
+            compiled
+                .diagnostics
+                .iter()
+                .any(|found| MISSING_VERSION_CODES.contains(&found.code.as_str()))
         })
     }
 
     /// Checks it against what is on the shelf, in place of what was there before.
-    pub(super) fn link(&mut self, shelf: &Shelf, notes: Vec<String>) {
+    pub(super) fn check_dependencies(&mut self, shelf: &DependencyIndex, notes: Vec<String>) {
         self.notes = notes;
         let Ok(compiled) = &mut self.result else { return };
-        compiled.diagnostics.clone_from(&compiled.own);
+        compiled.diagnostics.clone_from(&compiled.own_diagnostics);
         if let Some(document) = &compiled.document {
-            let found = shelf.link(document.capability());
-            compiled.diagnostics.extend(a2s::locate(&self.source, found));
+            let found = shelf.check_dependencies(document.capability());
+            compiled.diagnostics.extend(a2s::add_positions(&self.source, found));
             compiled.diagnostics.sort_by_key(|diagnostic| diagnostic.position);
         }
     }
 }
 
 /// Notes about files that are one version of one capability with different content.
-pub(super) fn find_twice(checked: &[Checked]) -> BTreeMap<usize, Vec<String>> {
+pub(super) fn find_conflicts(checked: &[CheckedFile]) -> BTreeMap<usize, Vec<String>> {
     let mut first = BTreeMap::new();
     let mut notes = BTreeMap::<usize, Vec<String>>::new();
     for (index, file) in checked.iter().enumerate() {
-        let Ok(Compiled { shelved: Some((name, listing, _)), .. }) = &file.result else { continue };
+        let Ok(CompiledFile { index_entry: Some((name, listing, _)), .. }) = &file.result else {
+            continue;
+        };
         let (earlier, checksum) =
             *first.entry((name, &listing.version)).or_insert((index, listing.checksum));
         if checksum != listing.checksum {
@@ -196,12 +210,12 @@ pub(super) fn find_twice(checked: &[Checked]) -> BTreeMap<usize, Vec<String>> {
 
 /// Notes about what `capability` leads to and nobody here knows. `own` are the names of all files,
 /// those with errors included.
-pub(super) fn unknown(
-    shelf: &Shelf,
+pub(super) fn unknown_dependencies(
+    shelf: &DependencyIndex,
     capability: &Capability,
     own: &BTreeSet<CapabilityName>,
 ) -> Vec<String> {
-    let needs = shelf.needs(&capability.dependencies);
+    let needs = shelf.missing_dependencies(&capability.dependencies);
     let notes = needs.iter().map(|need| {
         let name = need.name();
         if own.contains(name) {

@@ -3,19 +3,19 @@
 use a2s::Diagnostic;
 use serde_json::json;
 
-use super::check::Checked;
-use crate::output::{BAD, DIM, GOOD, Output, WARN, count as counted, plain};
+use super::check::CheckedFile;
+use crate::output::{BAD, CommandOutput, DIM, GOOD, WARN, count as counted, sanitize};
 
 /// How many files are how.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct FileCounts {
     pub(super) files: usize,
     pub(super) bad: usize,
     pub(super) warnings: usize,
 }
 
-pub(super) fn count(checked: &[Checked]) -> Counts {
-    let mut counts = Counts { files: checked.len(), ..Counts::default() };
+pub(super) fn count(checked: &[CheckedFile]) -> FileCounts {
+    let mut counts = FileCounts { files: checked.len(), ..FileCounts::default() };
     for file in checked {
         counts.bad += usize::from(!file.is_valid());
         counts.warnings += diagnostics(file).iter().filter(|d| !d.is_error()).count();
@@ -23,7 +23,7 @@ pub(super) fn count(checked: &[Checked]) -> Counts {
     counts
 }
 
-impl Counts {
+impl FileCounts {
     /// For a machine.
     pub(super) fn to_json(self) -> serde_json::Value {
         let Self { files, bad, warnings } = self;
@@ -32,7 +32,7 @@ impl Counts {
 }
 
 /// Prints everything about a file; with `quiet`, the errors alone.
-pub(super) fn print(file: &Checked, quiet: bool, output: &mut Output) {
+pub(super) fn print(file: &CheckedFile, quiet: bool, output: &mut CommandOutput) {
     if quiet && file.is_valid() {
         return;
     }
@@ -43,22 +43,26 @@ pub(super) fn print(file: &Checked, quiet: bool, output: &mut Output) {
     print_verdict(file, quiet, output);
     let name = file.file();
     if let Err(failure) = &file.result {
-        output.line(format_args!("  {BAD}{}{BAD:#}: {}\n", failure.code, plain(&failure.message)));
+        output.line(format_args!(
+            "  {BAD}{}{BAD:#}: {}\n",
+            failure.code,
+            sanitize(&failure.message)
+        ));
         return;
     }
     let shown = diagnostics(file).iter().filter(|d| !quiet || d.is_error());
-    output.diagnostics(&name, &file.source, shown);
+    output.print_diagnostics(&name, &file.source, shown);
     if file.notes.is_empty() || quiet {
         return;
     }
     for note in &file.notes {
-        output.line(format_args!("  {DIM}note:{DIM:#} {}", plain(note)));
+        output.line(format_args!("  {DIM}note:{DIM:#} {}", sanitize(note)));
     }
     output.line(format_args!(""));
 }
 
 /// Prints in one line how a file is; with `quiet`, its errors alone.
-pub(super) fn print_verdict(file: &Checked, quiet: bool, output: &mut Output) {
+pub(super) fn print_verdict(file: &CheckedFile, quiet: bool, output: &mut CommandOutput) {
     let all: Vec<_> = diagnostics(file).iter().filter(|d| !quiet || d.is_error()).collect();
     let errors = all.iter().filter(|d| d.is_error()).count();
     let (style, word) = match (file.is_valid(), all.is_empty()) {
@@ -75,20 +79,20 @@ pub(super) fn print_verdict(file: &Checked, quiet: bool, output: &mut Output) {
         }
     };
     let name = file.file();
-    output.line(format_args!("{style}{word}{style:#}  {}{DIM}{remarks}{DIM:#}", plain(&name)));
+    output.line(format_args!("{style}{word}{style:#}  {}{DIM}{remarks}{DIM:#}", sanitize(&name)));
 }
 
 /// Prints how all files are.
-pub(super) fn print_counts(counts: &Counts, quiet: bool, output: &mut Output) {
+pub(super) fn print_counts(counts: &FileCounts, quiet: bool, output: &mut CommandOutput) {
     if output.is_json() {
         output.json_line(&json!({ "summary": counts.to_json() }));
     } else if !quiet {
-        output.line(format_args!("{}", words(counts)));
+        output.line(format_args!("{}", summarize(counts)));
     }
 }
 
 /// How all files are, in words.
-pub(super) fn words(counts: &Counts) -> String {
+pub(super) fn summarize(counts: &FileCounts) -> String {
     let files = counted(counts.files, "file");
     let warnings = counted(counts.warnings, "warning");
     if counts.bad == 0 {
@@ -98,7 +102,7 @@ pub(super) fn words(counts: &Counts) -> String {
     }
 }
 
-pub(super) fn to_json(file: &Checked) -> serde_json::Value {
+pub(super) fn to_json(file: &CheckedFile) -> serde_json::Value {
     let mut line = json!({ "file": file.file(), "valid": file.is_valid() });
     match &file.result {
         Ok(compiled) => {
@@ -114,6 +118,6 @@ pub(super) fn to_json(file: &Checked) -> serde_json::Value {
     line
 }
 
-fn diagnostics(file: &Checked) -> &[Diagnostic] {
+fn diagnostics(file: &CheckedFile) -> &[Diagnostic] {
     file.result.as_ref().map_or(&[], |compiled| &compiled.diagnostics)
 }

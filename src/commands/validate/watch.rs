@@ -16,26 +16,26 @@ use notify_debouncer_mini::{DebounceEventResult, Debouncer, new_debouncer};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::check::{self, Checked};
+use super::check::{self, CheckedFile};
 use super::{link, report};
 use crate::cli::ValidateArgs;
-use crate::cli_error::{Exit, FILE, Failure};
-use crate::client::Client;
+use crate::cli_error::{CliError, CliExitCode, FILE};
+use crate::client::ServiceClient;
 use crate::clock;
 use crate::commands::document;
-use crate::output::{BAD, DIM, Output, WARN, plain};
+use crate::output::{BAD, CommandOutput, DIM, WARN, sanitize};
 use crate::serve::stop_signal;
 
 /// How long it has to be quiet before files are looked at: an editor is done by then.
-const QUIET: Duration = Duration::from_millis(50);
+const DEBOUNCE_TIME: Duration = Duration::from_millis(50);
 /// How often files are looked at where the operating system does not watch them.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) async fn watch(
     arguments: &ValidateArgs,
-    client: Option<&Client>,
-    output: &mut Output,
-) -> Result<(), Failure> {
+    client: Option<&ServiceClient>,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let stop = stop_signal();
     tokio::select! {
         () = stop => Ok(()),
@@ -45,31 +45,31 @@ pub(super) async fn watch(
 
 async fn watch_on(
     arguments: &ValidateArgs,
-    client: Option<&Client>,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    let touched = Arc::new(Touched::default());
+    client: Option<&ServiceClient>,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
+    let touched = Arc::new(TouchedNames::default());
     // Before the first look, so that nothing falls between the two.
-    let mut places = Places::new(&arguments.files, Arc::clone(&touched))?;
-    if !places.watch(&BTreeSet::new()) && !output.is_json() {
+    let mut folders = WatchedFolders::new(&arguments.files, Arc::clone(&touched))?;
+    if !folders.watch(&BTreeSet::new()) && !output.is_json() {
         output.note(format_args!(
             "{WARN}note{WARN:#}: the system watches no more folders; looking every second instead"
         ));
     }
-    let mut desk = Desk { arguments, client, files: BTreeMap::new() };
-    desk.look(&BTreeSet::new(), true, output).await?;
+    let mut files = WatchedFiles { arguments, client, files: BTreeMap::new() };
+    files.check_changes(&BTreeSet::new(), true, output).await?;
     if !output.is_json() {
         output.note(format_args!("{DIM}Watching; Ctrl-C ends it.{DIM:#}"));
     }
     loop {
         tokio::select! {
             () = touched.changed.notified() => {}
-            () = tokio::time::sleep(LOOK), if !places.complete => {}
+            () = tokio::time::sleep(POLL_INTERVAL), if !folders.is_complete => {}
         }
         let names = touched.take();
-        places.watch(&names);
-        desk.look(&names, false, output).await?;
-        if output.is_gone() {
+        folders.watch(&names);
+        files.check_changes(&names, false, output).await?;
+        if output.is_closed() {
             return Ok(());
         }
     }
@@ -77,12 +77,12 @@ async fn watch_on(
 
 /// The names of files and folders that something happened to.
 #[derive(Debug, Default)]
-struct Touched {
+struct TouchedNames {
     names: Mutex<BTreeSet<OsString>>,
     changed: Notify,
 }
 
-impl Touched {
+impl TouchedNames {
     fn take(&self) -> BTreeSet<OsString> {
         std::mem::take(&mut *self.names())
     }
@@ -94,23 +94,23 @@ impl Touched {
 }
 
 /// The folders that are watched.
-struct Places {
+struct WatchedFolders {
     debouncer: Debouncer<RecommendedWatcher>,
     wanted: BTreeMap<PathBuf, RecursiveMode>,
     watched: BTreeSet<PathBuf>,
     /// Whether the operating system watches all of them.
-    complete: bool,
+    is_complete: bool,
 }
 
-impl Places {
-    fn new(paths: &[PathBuf], touched: Arc<Touched>) -> Result<Self, Failure> {
+impl WatchedFolders {
+    fn new(paths: &[PathBuf], touched: Arc<TouchedNames>) -> Result<Self, CliError> {
         let heard = move |events: DebounceEventResult| {
             let paths = events.into_iter().flatten().map(|event| event.path);
             touched.names().extend(paths.filter_map(|path| Some(path.file_name()?.to_owned())));
             touched.changed.notify_one();
         };
-        let debouncer = new_debouncer(QUIET, heard).map_err(|error| {
-            Failure::new(Exit::Bad, FILE, format!("files cannot be watched: {error}"))
+        let debouncer = new_debouncer(DEBOUNCE_TIME, heard).map_err(|error| {
+            CliError::new(CliExitCode::Bad, FILE, format!("files cannot be watched: {error}"))
         })?;
         let mut wanted = BTreeMap::new();
         for path in paths {
@@ -128,13 +128,13 @@ impl Places {
                 wanted.insert(path.clone(), RecursiveMode::Recursive);
             }
         }
-        Ok(Self { debouncer, wanted, watched: BTreeSet::new(), complete: false })
+        Ok(Self { debouncer, wanted, watched: BTreeSet::new(), is_complete: false })
     }
 
     /// Watches what is not watched yet, or what was `touched` itself. True when all is watched.
     fn watch(&mut self, touched: &BTreeSet<OsString>) -> bool {
         let watcher = self.debouncer.watcher();
-        self.complete = true;
+        self.is_complete = true;
         for (path, mode) in &self.wanted {
             let is_touched = path.file_name().is_some_and(|name| touched.contains(name));
             if is_touched && self.watched.remove(path) {
@@ -149,35 +149,35 @@ impl Places {
                     self.watched.insert(path.clone());
                 }
                 Err(notify::Error { kind: notify::ErrorKind::PathNotFound, .. }) => {}
-                Err(_) => self.complete = false,
+                Err(_) => self.is_complete = false,
             }
         }
-        self.complete
+        self.is_complete
     }
 }
 
 /// When and how large a file was.
-type Stamp = Option<(SystemTime, u64)>;
+type FileStamp = Option<(SystemTime, u64)>;
 
 /// The files as they were looked at last.
-struct Desk<'a> {
+struct WatchedFiles<'a> {
     arguments: &'a ValidateArgs,
-    client: Option<&'a Client>,
-    files: BTreeMap<PathBuf, (Stamp, Checked)>,
+    client: Option<&'a ServiceClient>,
+    files: BTreeMap<PathBuf, (FileStamp, CheckedFile)>,
 }
 
 /// What was said about a file.
-type Said = (bool, Vec<Diagnostic>, Vec<String>);
+type FileReport = (bool, Vec<Diagnostic>, Vec<String>);
 
-impl Desk<'_> {
+impl WatchedFiles<'_> {
     /// Checks what is new or changed since the last look, and says so. The `touched` are read in
     /// any case: a clock is too coarse to tell two changes that follow closely.
-    async fn look(
+    async fn check_changes(
         &mut self,
         touched: &BTreeSet<OsString>,
         first: bool,
-        output: &mut Output,
-    ) -> Result<(), Failure> {
+        output: &mut CommandOutput,
+    ) -> Result<(), CliError> {
         let found = document::find_all(&self.arguments.files);
         let mut before = std::mem::take(&mut self.files);
         let mut order = Vec::new();
@@ -191,20 +191,20 @@ impl Desk<'_> {
                 again.push(found);
             }
         }
-        let mut read: BTreeMap<PathBuf, Checked> = check::check(again)
+        let mut read: BTreeMap<PathBuf, CheckedFile> = check::check(again)
             .into_iter()
             .map(|checked| (checked.path.clone(), checked))
             .collect();
-        let mut said = BTreeMap::<PathBuf, Said>::new();
+        let mut said = BTreeMap::<PathBuf, FileReport>::new();
         let mut changed = BTreeSet::new();
         let mut checked = Vec::new();
         for (path, _) in &order {
             let old = before.remove(path).map(|(_, old)| old);
             if let Some(old) = &old {
-                said.insert(path.clone(), old.said());
+                said.insert(path.clone(), old.report());
             }
             let file = match (read.remove(path), old) {
-                (Some(new), Some(old)) if new.is_same(&old) => old,
+                (Some(new), Some(old)) if new.has_same_content(&old) => old,
                 (Some(new), _) => {
                     changed.insert(path.clone());
                     new
@@ -216,7 +216,7 @@ impl Desk<'_> {
         }
         let gone = before;
         if changed.is_empty() && gone.is_empty() && !first {
-            self.keep(order, checked);
+            self.store_files(order, checked);
             return Ok(());
         }
         let linked = link(&mut checked, self.client).await;
@@ -225,7 +225,7 @@ impl Desk<'_> {
         }
         for file in &checked {
             let is_news = changed.contains(&file.path)
-                || said.get(&file.path).is_none_or(|said| *said != file.said());
+                || said.get(&file.path).is_none_or(|said| *said != file.report());
             if is_news {
                 report::print(file, self.arguments.quiet, output);
             } else if !file.is_valid() && !output.is_json() {
@@ -233,7 +233,7 @@ impl Desk<'_> {
             }
         }
         if let Err(failure) = linked {
-            output.failure(&failure);
+            output.print_error(&failure);
         }
         let counts = report::count(&checked);
         if output.is_json() {
@@ -242,15 +242,15 @@ impl Desk<'_> {
             output.json_line(&json!({ "summary": summary }));
         } else {
             let time = clock::now().to_zoned(TimeZone::system()).strftime("%H:%M:%S");
-            output.line(format_args!("{DIM}{time}{DIM:#}  {}", report::words(&counts)));
+            output.line(format_args!("{DIM}{time}{DIM:#}  {}", report::summarize(&counts)));
         }
-        self.keep(order, checked);
+        self.store_files(order, checked);
         Ok(())
     }
 
-    fn keep(&mut self, order: Vec<(PathBuf, Stamp)>, checked: Vec<Checked>) {
-        let stamps: BTreeMap<PathBuf, Stamp> = order.into_iter().collect();
-        let keep = |file: Checked| {
+    fn store_files(&mut self, order: Vec<(PathBuf, FileStamp)>, checked: Vec<CheckedFile>) {
+        let stamps: BTreeMap<PathBuf, FileStamp> = order.into_iter().collect();
+        let keep = |file: CheckedFile| {
             let stamp = stamps.get(&file.path).copied().flatten();
             (file.path.clone(), (stamp, file))
         };
@@ -258,16 +258,16 @@ impl Desk<'_> {
     }
 }
 
-fn stamp(path: &Path) -> Stamp {
+fn stamp(path: &Path) -> FileStamp {
     let data = path.metadata().ok()?;
     Some((data.modified().ok()?, data.len()))
 }
 
-fn print_gone(path: &Path, output: &mut Output) {
+fn print_gone(path: &Path, output: &mut CommandOutput) {
     let name = path.display().to_string();
     if output.is_json() {
         output.json_line(&json!({ "file": name, "gone": true }));
     } else {
-        output.line(format_args!("{BAD}gone{BAD:#}  {}", plain(&name)));
+        output.line(format_args!("{BAD}gone{BAD:#}  {}", sanitize(&name)));
     }
 }

@@ -3,10 +3,10 @@ use super::*;
 fn remark(message: &str, line: usize, column: usize) -> Diagnostic {
     Diagnostic {
         code: "A2S040".to_owned(),
-        severity: Severity::Error,
+        severity: DiagnosticSeverity::Error,
         message: message.to_owned(),
         path: "a.b".to_owned(),
-        position: Position { line, column },
+        position: SourcePosition { line, column },
         hint: None,
         related: Vec::new(),
     }
@@ -15,8 +15,8 @@ fn remark(message: &str, line: usize, column: usize) -> Diagnostic {
 /// The characters that are underlined.
 #[track_caller]
 fn check(text: &str, message: &str, (line, column): (usize, usize), expected: &str) {
-    let excerpts = Excerpts::new("x.yaml", text);
-    let place = excerpts.place_of(&remark(message, line, column)).unwrap();
+    let excerpts = SourceExcerpts::new("x.yaml", text);
+    let place = excerpts.find_span(&remark(message, line, column)).unwrap();
     let letters: Vec<char> = excerpts.lines[place.line].chars().collect();
     let marked: String = letters[place.columns].iter().collect();
     assert_eq!(marked, expected, "{text:?}");
@@ -56,7 +56,7 @@ fn a_very_long_line_is_cut_around_the_place() {
     let text =
         format!("a: {{{} b: wrong, {}}}", "x: 1, ".repeat(100_000), "y: 2, ".repeat(100_000));
     let column = text.find("wrong").unwrap() + 1;
-    let rendered = Excerpts::new("x.yaml", &text).render(&remark("no", 1, column), false);
+    let rendered = SourceExcerpts::new("x.yaml", &text).render(&remark("no", 1, column), false);
     assert!(rendered.len() < 1_000, "{} bytes", rendered.len());
     assert!(rendered.contains("wrong") && rendered.contains(&format!("x.yaml:1:{column}")));
     let lines: Vec<&str> = rendered.lines().collect();
@@ -72,7 +72,7 @@ fn foreign_text_does_nothing_to_the_terminal() {
     let mut diagnostic = remark("no `\u{1b}[31m`\u{7}", 1, 4);
     diagnostic.hint = Some("try \u{1b}]0;x\u{7}".to_owned());
     diagnostic.path = "a\u{1b}[1m".to_owned();
-    let rendered = Excerpts::new("\u{1b}[3m.yaml", text).render(&diagnostic, false);
+    let rendered = SourceExcerpts::new("\u{1b}[3m.yaml", text).render(&diagnostic, false);
     assert!(!rendered.chars().any(|c| c.is_control() && c != '\n'), "{rendered:?}");
     assert!(!rendered.contains('\u{202e}'));
 }
@@ -94,10 +94,10 @@ fn no_remark_breaks_the_excerpt() {
         for line in 0..5 {
             for column in 0..12 {
                 let mut diagnostic = remark("`${x}` and `${`", line, column);
-                let position = Position { line: 4 - line, column };
+                let position = SourcePosition { line: 4 - line, column };
                 let message = "first".to_owned();
-                diagnostic.related = vec![a2s::Related { message, position }];
-                Excerpts::new("f", text).render(&diagnostic, line == 2);
+                diagnostic.related = vec![a2s::RelatedPosition { message, position }];
+                SourceExcerpts::new("f", text).render(&diagnostic, line == 2);
             }
         }
     }

@@ -13,17 +13,17 @@ use tokio::time::{Instant, sleep_until};
 
 /// The state of a connection that its deadline depends on.
 #[derive(Debug)]
-pub(super) struct Activity {
+pub(super) struct ConnectionActivity {
     header_timeout: Duration,
     idle_timeout: Duration,
-    state: Mutex<State>,
+    state: Mutex<ActivityState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ActivityState {
     /// Requests whose response has not ended.
     in_flight: usize,
-    awaited: Awaited,
+    awaited: AwaitedInput,
     /// The beginning of the wait.
     since: Instant,
     is_http2: bool,
@@ -33,18 +33,18 @@ struct State {
 
 /// What the server waits for when no request is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Awaited {
+enum AwaitedInput {
     /// The rest of the head of a request.
     Head,
     /// The first byte of the next request.
     Request,
 }
 
-impl Activity {
+impl ConnectionActivity {
     pub(super) fn new(header_timeout: Duration, idle_timeout: Duration) -> Arc<Self> {
-        let state = State {
+        let state = ActivityState {
             in_flight: 0,
-            awaited: Awaited::Head,
+            awaited: AwaitedInput::Head,
             since: Instant::now(),
             is_http2: false,
             unread_since: None,
@@ -53,12 +53,12 @@ impl Activity {
     }
 
     /// Records that a request has come. Its response ends when the exchange is dropped.
-    pub(super) fn begin(self: &Arc<Self>, version: Version) -> Exchange {
+    pub(super) fn begin(self: &Arc<Self>, version: Version) -> RequestExchange {
         let mut state = self.lock();
         state.in_flight += 1;
         state.is_http2 = version == Version::HTTP_2;
         drop(state);
-        Exchange(Arc::clone(self))
+        RequestExchange(Arc::clone(self))
     }
 
     /// Waits until a deadline has passed.
@@ -79,8 +79,8 @@ impl Activity {
         let state = self.lock();
         let unread = state.unread_since.map(|since| since + self.idle_timeout);
         let waiting = (state.in_flight == 0).then(|| match state.awaited {
-            Awaited::Head => state.since + self.header_timeout,
-            Awaited::Request => state.since + self.idle_timeout,
+            AwaitedInput::Head => state.since + self.header_timeout,
+            AwaitedInput::Request => state.since + self.idle_timeout,
         });
         unread.into_iter().chain(waiting).min()
     }
@@ -89,7 +89,7 @@ impl Activity {
         let mut state = self.lock();
         state.in_flight = state.in_flight.saturating_sub(1);
         if state.in_flight == 0 {
-            state.awaited = Awaited::Request;
+            state.awaited = AwaitedInput::Request;
             state.since = Instant::now();
         }
     }
@@ -97,8 +97,8 @@ impl Activity {
     fn record_read(&self) {
         let mut state = self.lock();
         // Frames of HTTP/2 come without any request, too: the client acknowledges pings.
-        if state.in_flight == 0 && state.awaited == Awaited::Request && !state.is_http2 {
-            state.awaited = Awaited::Head;
+        if state.in_flight == 0 && state.awaited == AwaitedInput::Request && !state.is_http2 {
+            state.awaited = AwaitedInput::Head;
             state.since = Instant::now();
         }
     }
@@ -112,16 +112,16 @@ impl Activity {
     }
 
     /// A panic while holding the lock leaves counters, which are still good.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ActivityState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// One request with its response.
 #[derive(Debug)]
-pub(super) struct Exchange(Arc<Activity>);
+pub(super) struct RequestExchange(Arc<ConnectionActivity>);
 
-impl Drop for Exchange {
+impl Drop for RequestExchange {
     fn drop(&mut self) {
         self.0.end();
     }
@@ -131,11 +131,11 @@ impl Drop for Exchange {
 #[derive(Debug)]
 pub(super) struct WatchedStream {
     stream: TcpStream,
-    activity: Arc<Activity>,
+    activity: Arc<ConnectionActivity>,
 }
 
 impl WatchedStream {
-    pub(super) fn new(stream: TcpStream, activity: Arc<Activity>) -> Self {
+    pub(super) fn new(stream: TcpStream, activity: Arc<ConnectionActivity>) -> Self {
         Self { stream, activity }
     }
 

@@ -12,7 +12,7 @@ use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::{Sleep, sleep};
 
-use super::activity::Exchange;
+use super::activity::RequestExchange;
 
 /// The body of a request, which fails when it is not complete at its deadline.
 #[derive(Debug)]
@@ -64,11 +64,11 @@ impl HttpBody for DeadlineBody {
 #[derive(Debug)]
 pub(super) struct ExchangeBody {
     body: Body,
-    _exchange: Exchange,
+    _exchange: RequestExchange,
 }
 
 impl ExchangeBody {
-    pub(super) fn new(body: Body, exchange: Exchange) -> Self {
+    pub(super) fn new(body: Body, exchange: RequestExchange) -> Self {
         Self { body, _exchange: exchange }
     }
 }

@@ -10,7 +10,7 @@ use super::ConnectionLimits;
 
 /// The slots of a server.
 #[derive(Debug)]
-pub(super) struct Slots {
+pub(super) struct ConnectionSlots {
     total: Arc<Semaphore>,
     max_per_address: u32,
     addresses: Mutex<BTreeMap<IpAddr, u32>>,
@@ -18,13 +18,13 @@ pub(super) struct Slots {
 
 /// The slot of one connection; it is free again when it is dropped.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct ConnectionSlot {
     _permit: OwnedSemaphorePermit,
-    slots: Arc<Slots>,
+    slots: Arc<ConnectionSlots>,
     address: Option<IpAddr>,
 }
 
-impl Slots {
+impl ConnectionSlots {
     pub(super) fn new(limits: &ConnectionLimits) -> Arc<Self> {
         let total = (limits.max_connections as usize).min(Semaphore::MAX_PERMITS);
         Arc::new(Self {
@@ -35,7 +35,7 @@ impl Slots {
     }
 
     /// A slot for a connection of `address`; none when all are taken, or all of the address.
-    pub(super) fn take(self: &Arc<Self>, address: IpAddr) -> Option<Slot> {
+    pub(super) fn take(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionSlot> {
         let permit = Arc::clone(&self.total).try_acquire_owned().ok()?;
         let address = network_of(address);
         if let Some(address) = address {
@@ -46,7 +46,7 @@ impl Slots {
             }
             addresses.insert(address, count + 1);
         }
-        Some(Slot { _permit: permit, slots: Arc::clone(self), address })
+        Some(ConnectionSlot { _permit: permit, slots: Arc::clone(self), address })
     }
 
     /// A panic while holding the lock leaves counters, which are still good.
@@ -55,7 +55,7 @@ impl Slots {
     }
 }
 
-impl Drop for Slot {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let Some(address) = self.address else { return };
         let mut addresses = self.slots.lock();
@@ -95,7 +95,7 @@ mod tests {
             max_connections_per_address: 2,
             ..ConnectionLimits::default()
         };
-        let slots = Slots::new(&limits);
+        let slots = ConnectionSlots::new(&limits);
         let take = |address: &str| slots.take(address.parse().unwrap());
         let first = take("2001:db8::1").unwrap();
         let _second = take("2001:db8::ffff:2").unwrap();

@@ -44,12 +44,12 @@ impl Running {
 
     fn start_at(
         address: SocketAddr,
-        listener: impl Accept + 'static,
+        listener: impl ConnectionSource + 'static,
         limits: ConnectionLimits,
         router: Router,
     ) -> Self {
         let (stop, metrics) = (CancellationToken::new(), ConnectionMetrics::default());
-        let server = Server::new(router, limits, metrics.clone(), stop.clone());
+        let server = HttpServer::new(router, limits, metrics.clone(), stop.clone());
         let task = tokio::spawn(server.serve(listener));
         Self { address, stop, metrics, task }
     }
@@ -225,7 +225,7 @@ async fn a_client_that_does_not_read_its_response_has_a_deadline() {
 /// A listener with errors in front of its connections.
 struct Faulty(VecDeque<io::Error>, TcpListener);
 
-impl Accept for Faulty {
+impl ConnectionSource for Faulty {
     async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
         match self.0.pop_front() {
             Some(error) => Err(error),

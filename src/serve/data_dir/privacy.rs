@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::Path;
 
-use crate::cli_error::Failure;
+use crate::cli_error::CliError;
 
 /// Folders below the data folder that are looked into; the index has three.
 const MAX_DEPTH: usize = 8;
@@ -43,7 +43,7 @@ pub(super) fn options() -> OpenOptions {
 /// # Errors
 /// When others may write there: what they have changed cannot be told.
 #[cfg(unix)]
-pub(super) fn protect(path: &Path) -> Result<(), Failure> {
+pub(super) fn protect(path: &Path) -> Result<(), CliError> {
     let mut tightened = 0;
     protect_entry(path, MAX_DEPTH, &mut tightened)?;
     if tightened != 0 {
@@ -57,17 +57,17 @@ pub(super) fn protect(path: &Path) -> Result<(), Failure> {
 }
 
 #[cfg(not(unix))]
-pub(super) fn protect(_: &Path) -> Result<(), Failure> {
+pub(super) fn protect(_: &Path) -> Result<(), CliError> {
     Ok(())
 }
 
 #[cfg(unix)]
-fn protect_entry(path: &Path, depth: usize, tightened: &mut usize) -> Result<(), Failure> {
+fn protect_entry(path: &Path, depth: usize, tightened: &mut usize) -> Result<(), CliError> {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-    use crate::cli_error::{CANNOT_SERVE, Exit};
+    use crate::cli_error::{CANNOT_SERVE, CliExitCode};
 
-    let fail = |error: io::Error| Failure::file(path, &error);
+    let fail = |error: io::Error| CliError::file_error(path, &error);
     // The data folder itself may be a link; what is in it may not lead elsewhere.
     let found = if depth == MAX_DEPTH { fs::metadata(path) } else { fs::symlink_metadata(path) };
     let metadata = match found {
@@ -89,7 +89,7 @@ fn protect_entry(path: &Path, depth: usize, tightened: &mut usize) -> Result<(),
             "Check that nobody has changed it, then: chown -R $(id -u) '{0}'; chmod -R go= '{0}'",
             path.display()
         );
-        Err(Failure::new(Exit::Bad, CANNOT_SERVE, message).with_hint(hint))
+        Err(CliError::new(CliExitCode::Bad, CANNOT_SERVE, message).with_hint(hint))
     };
     if user != 0 && metadata.uid() != user {
         if metadata.uid() != 0 {

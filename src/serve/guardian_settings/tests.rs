@@ -7,11 +7,15 @@ use super::*;
 #[serde(rename_all = "kebab-case")]
 struct File {
     #[serde(default)]
-    guardian: Section,
-    guardian_fail: Option<FailMode>,
+    guardian: GuardianSection,
+    guardian_fail: Option<GuardianFailMode>,
 }
 
-fn arguments(guardians: &[&str], token: Option<&str>, fail: Option<FailMode>) -> GuardingArgs {
+fn arguments(
+    guardians: &[&str],
+    token: Option<&str>,
+    fail: Option<GuardianFailMode>,
+) -> GuardingArgs {
     let choice = |text: &&str| GuardianChoice::try_from((*text).to_owned()).unwrap();
     GuardingArgs {
         guardians: guardians.iter().map(choice).collect(),
@@ -20,12 +24,12 @@ fn arguments(guardians: &[&str], token: Option<&str>, fail: Option<FailMode>) ->
     }
 }
 
-fn read(file: &str, arguments: &GuardingArgs) -> Result<Vec<Guardian>, String> {
+fn read(file: &str, arguments: &GuardingArgs) -> Result<Vec<ConfiguredGuardian>, String> {
     let file: File = toml::from_str(file).map_err(|error| error.to_string())?;
     let read = file.guardian.read(arguments, file.guardian_fail, GuardianChoice::Builtin);
     match read.map_err(|failure| failure.message)? {
-        Guardians::Off => Ok(Vec::new()),
-        Guardians::Asked(guardians) => Ok(guardians),
+        GuardianSelection::Off => Ok(Vec::new()),
+        GuardianSelection::Chain(guardians) => Ok(guardians),
     }
 }
 
@@ -37,14 +41,14 @@ fn over_http(config: &GuardianConfig) -> &HttpEndpoint {
 }
 
 /// The names of the guardians, in order, with what their silence means.
-fn names(file: &str, flags: &[&str], fail: Option<FailMode>) -> Vec<String> {
+fn names(file: &str, flags: &[&str], fail: Option<GuardianFailMode>) -> Vec<String> {
     let modes = |fail: &FailModes| {
-        let own = fail.own.iter().map(|(hook, mode)| format!(" {hook}={}", mode.as_str()));
+        let own = fail.by_hook.iter().map(|(hook, mode)| format!(" {hook}={}", mode.as_str()));
         format!("{}{}", fail.default.as_str(), own.collect::<String>())
     };
-    let name = |guardian: &Guardian| match guardian {
-        Guardian::Builtin { fail, .. } => format!("builtin {}", modes(fail)),
-        Guardian::At(config) => format!("{} {}", config.name, modes(&config.fail)),
+    let name = |guardian: &ConfiguredGuardian| match guardian {
+        ConfiguredGuardian::Builtin { fail, .. } => format!("builtin {}", modes(fail)),
+        ConfiguredGuardian::Remote(config) => format!("{} {}", config.name, modes(&config.fail)),
     };
     read(file, &arguments(flags, None, fail)).unwrap().iter().map(name).collect()
 }
@@ -83,9 +87,9 @@ fn the_flag_of_the_fail_mode_wins_over_everything_that_the_file_says() {
     let two = format!("guardian-fail = 'open'\n{}", TWO.replace("fail = 'open'", ""));
     let company = COMPANY.replacen("closed steps", "open steps", 1);
     assert_eq!(names(&two, &[], None), [company.as_str(), "builtin open"]);
-    let closed = Some(FailMode::Closed);
+    let closed = Some(GuardianFailMode::Closed);
     assert_eq!(names(&two, &[], closed), ["company closed", "builtin closed"]);
-    assert_eq!(names(TWO, &[], Some(FailMode::Open)), ["company open", "builtin open"]);
+    assert_eq!(names(TWO, &[], Some(GuardianFailMode::Open)), ["company open", "builtin open"]);
 }
 
 #[test]
@@ -105,28 +109,28 @@ fn a_table_tells_how_its_guardian_is_asked() {
     );
     let only = |token: Option<&str>| {
         let mut read = read(&file, &arguments(&[], token, None)).unwrap();
-        let Guardian::At(config) = read.remove(0) else { panic!("{read:?}") };
+        let ConfiguredGuardian::Remote(config) = read.remove(0) else { panic!("{read:?}") };
         *config
     };
     let config = only(None);
     let HttpEndpoint { url, token, identity, authorities } = over_http(&config);
     assert_eq!(url.as_str(), "https://a.example/aos");
-    assert_eq!(token.as_ref().unwrap().reveal(), "from-the-file");
+    assert_eq!(token.as_ref().unwrap().expose_secret(), "from-the-file");
     let (certificate, key) = ("agent.pem".into(), "agent.key".into());
-    assert_eq!(*identity, Some(Identity { certificate, key }));
+    assert_eq!(*identity, Some(ExecutorCertificate { certificate, key }));
     assert_eq!(*authorities, Some("ca.pem".into()));
     assert_eq!(config.timeout, Duration::from_millis(2_500));
     assert_eq!(config.fail, Mode::Closed.into());
     assert_eq!(config.name, "https://a.example/aos");
     // Whoever starts it wins.
     let told = only(Some("of-the-flag"));
-    assert_eq!(over_http(&told).token.as_ref().unwrap().reveal(), "of-the-flag");
+    assert_eq!(over_http(&told).token.as_ref().unwrap().expose_secret(), "of-the-flag");
     let plain = read(
         "[[guardian]]\nurl = 'https://a.example/'\ntoken = 'in-the-file'",
         &arguments(&[], None, None),
     );
-    let [Guardian::At(config)] = &plain.unwrap()[..] else { panic!("one guardian") };
-    assert_eq!(over_http(config).token.as_ref().unwrap().reveal(), "in-the-file");
+    let [ConfiguredGuardian::Remote(config)] = &plain.unwrap()[..] else { panic!("one guardian") };
+    assert_eq!(over_http(config).token.as_ref().unwrap().expose_secret(), "in-the-file");
     assert!(!format!("{config:?}").contains("in-the-file"));
 }
 
@@ -171,8 +175,8 @@ fn how_long_a_guardian_that_is_away_is_asked_again_is_bounded() {
     let retry_for = |line: &str| {
         let file = format!("[[guardian]]\nurl = 'https://a.example/aos'\n{line}");
         read(&file, &arguments(&[], None, None)).map(|guardians| match &guardians[0] {
-            Guardian::At(config) => config.retry_for,
-            Guardian::Builtin { .. } => panic!("it has an address"),
+            ConfiguredGuardian::Remote(config) => config.retry_for,
+            ConfiguredGuardian::Builtin { .. } => panic!("it has an address"),
         })
     };
     assert_eq!(retry_for(""), Ok(Duration::from_secs(3)));

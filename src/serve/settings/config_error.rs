@@ -2,21 +2,21 @@
 //! address that has one. Pure.
 
 /// Shorter words of a value are taken for none of it.
-const SHORT: usize = 4;
+const MIN_WORD_LENGTH: usize = 4;
 /// Words of many an address that tell nothing of it.
-const PLAIN: [&str; 2] = ["http", "https"];
+const COMMON_WORDS: [&str; 2] = ["http", "https"];
 
 /// What is wrong, and where: `LINE:COLUMN: what`.
-pub(super) fn tell(error: &toml::de::Error, text: &str) -> String {
+pub(super) fn describe_error(error: &toml::de::Error, text: &str) -> String {
     let (place, fault) = match error.span() {
-        Some(span) => (place(text, span.start), text.get(span).unwrap_or(text)),
+        Some(span) => (format_position(text, span.start), text.get(span).unwrap_or(text)),
         None => (String::new(), text),
     };
     format!("{place}{}", without_values(error.message(), fault))
 }
 
 /// Line and column, from 1.
-fn place(text: &str, at: usize) -> String {
+fn format_position(text: &str, at: usize) -> String {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
@@ -38,25 +38,27 @@ fn without_values(message: &str, fault: &str) -> String {
         return message;
     }
     let value = fault.trim_matches(['"', '\'']);
-    let message = if value.len() < SHORT { message } else { message.replace(value, "…") };
-    let repeats = words(&message).any(|word| words(fault).any(|other| word == other));
+    let message =
+        if value.len() < MIN_WORD_LENGTH { message } else { message.replace(value, "…") };
+    let repeats =
+        significant_words(&message).any(|word| significant_words(fault).any(|other| word == other));
     if repeats { "this value cannot be used".to_owned() } else { message }
 }
 
-fn words(text: &str) -> impl Iterator<Item = &str> {
+fn significant_words(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| !c.is_alphanumeric());
-    words.filter(|word| word.len() >= SHORT && !PLAIN.contains(word))
+    words.filter(|word| word.len() >= MIN_WORD_LENGTH && !COMMON_WORDS.contains(word))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::File;
+    use super::super::SettingsFile;
     use super::*;
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let error = toml::from_str::<File>(text).unwrap_err();
-        assert_eq!(tell(&error, text), expected, "{error}");
+        let error = toml::from_str::<SettingsFile>(text).unwrap_err();
+        assert_eq!(describe_error(&error, text), expected, "{error}");
     }
 
     #[test]
@@ -84,7 +86,7 @@ mod tests {
         let good = "database = \"postgres://me:xq7zvk@db/a2s\"\n[embedder]\nkey = 'xq7zvk'\n\
                     [agent]\npeers = [{url = 'http://xq7zvk@a.example', token = 'xq7zvk'}]\n\
                     [[guardian]]\nurl = 'https://b.example/?key=xq7zvk'\ntoken = '''xq7zvk'''\n";
-        assert!(toml::from_str::<File>(good).is_ok());
+        assert!(toml::from_str::<SettingsFile>(good).is_ok());
         let mut faults = 0;
         for at in 0..good.len() {
             let (before, rest) = good.split_at(at);
@@ -92,8 +94,8 @@ mod tests {
             let more = ["'", "\"", "=", "[", "{", "}", "\n", "\\", ",", "#", "5"];
             let more = more.iter().map(|one| format!("{before}{one}{rest}"));
             for text in more.chain([missing, before.to_owned()]) {
-                let Err(error) = toml::from_str::<File>(&text) else { continue };
-                let told = tell(&error, &text);
+                let Err(error) = toml::from_str::<SettingsFile>(&text) else { continue };
+                let told = describe_error(&error, &text);
                 let pieces = ["xq7z", "q7zv", "7zvk"];
                 assert!(!pieces.iter().any(|piece| told.contains(piece)), "{told}\n{text}");
                 faults += 1;

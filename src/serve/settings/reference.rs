@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use clap::{Arg, CommandFactory as _};
 
-use super::File;
-use crate::cli::Arguments;
+use super::SettingsFile;
+use crate::cli::CliArguments;
 
 /// The services, as the page calls them, and the commands that start them.
 const SERVICES: [(&str, &[&str]); 5] = [
@@ -73,7 +73,7 @@ pub fn configuration_markdown() -> String {
 /// The flags of all services, each with the services that have it.
 fn flags() -> BTreeMap<String, (Arg, Vec<&'static str>)> {
     let mut flags: BTreeMap<String, (Arg, Vec<&'static str>)> = BTreeMap::new();
-    let mut command = Arguments::command();
+    let mut command = CliArguments::command();
     command.build();
     for (service, path) in SERVICES {
         let found = path.iter().try_fold(&command, |command, name| command.find_subcommand(name));
@@ -123,7 +123,7 @@ fn keys_of(section: &str) -> Option<(String, Vec<String>)> {
         }
     };
     headers.into_iter().find_map(|header| {
-        let error = toml::from_str::<File>(&format!("{header}\n{UNKNOWN} = 1")).err()?;
+        let error = toml::from_str::<SettingsFile>(&format!("{header}\n{UNKNOWN} = 1")).err()?;
         let (found, expected) = error.message().split_once(", expected ")?;
         if !found.contains(UNKNOWN) || !found.starts_with("unknown field") {
             return None;

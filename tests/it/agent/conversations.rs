@@ -1,7 +1,7 @@
 //! What people say, and what comes of it.
 
 use a2s::Domain;
-use a2s_cli::standin::Service;
+use a2s_cli::mock_services::MockServiceBuilder;
 use axum::Router;
 use axum::routing::get;
 use serde_json::{Value, json};
@@ -215,9 +215,9 @@ execution:
 "#;
 
 /// The service that it asks.
-pub(crate) fn keeper() -> Service {
+pub(crate) fn keeper() -> MockServiceBuilder {
     let router = Router::new().route("/open", get(async || axum::Json(json!({"open": true}))));
-    Service::new(Domain::new("vault.example.com").unwrap(), router)
+    MockServiceBuilder::new(Domain::new("vault.example.com").unwrap(), router)
 }
 
 /// Two places know capabilities, and one does not answer.
@@ -306,7 +306,7 @@ fn a_client_that_disappears_stops_its_run() {
         }),
     );
     let host = Domain::new("official-joke-api.appspot.com").unwrap();
-    let mut world = World::among(vec![Service::new(host, router)], &[]);
+    let mut world = World::among(vec![MockServiceBuilder::new(host, router)], &[]);
     world.start();
     let url = format!("{}v1/agent", world.url());
     let token = format!("Bearer {}", world.token());

@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use a2s::authoring::{
-    ArazzoOptions, ArazzoSource, GraphqlOptions, Imported, OpenApiOptions, Refusal, arazzo_sources,
-    format_document, import_arazzo, import_graphql, import_openapi, read_description,
+    ArazzoOptions, ArazzoSource, GraphqlOptions, ImportRejection, ImportResult, OpenApiOptions,
+    arazzo_sources, format_document, import_arazzo, import_graphql, import_openapi,
+    read_description,
 };
 use a2s::compile_with_checksum;
 use a2s::{CapabilityName, Parameter, ValueType};
@@ -65,7 +66,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, origin: &Path, imported: &Imported, world: &World) {
+    fn add(&mut self, origin: &Path, imported: &ImportResult, world: &World) {
         self.imported += imported.documents.len();
         for (index, document) in imported.documents.iter().enumerate() {
             let compiled = compile_with_checksum(document.text.as_bytes()).document;
@@ -139,7 +140,7 @@ fn kind_of(reason: &str) -> String {
     reason.split('`').step_by(2).collect::<Vec<_>>().join("…")
 }
 
-fn is_about_address(refusal: &Refusal) -> bool {
+fn is_about_address(refusal: &ImportRejection) -> bool {
     refusal.hint.as_deref().is_some_and(|hint| hint.contains("--server"))
 }
 

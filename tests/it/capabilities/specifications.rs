@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use a2s::authoring::{OpenApiOptions, import_openapi};
-use a2s::{Action, Document, Task};
+use a2s::{Document, StepAction, Task};
 use serde_json::{Value, json};
 
 use super::{hosts, refuse, shipped};
@@ -55,7 +55,7 @@ fn folder() -> Option<PathBuf> {
 fn task(specification: &Value, operation: &str, document: &Document) -> Task {
     let mut server = None;
     document.capability().for_each_step(|step| {
-        if let Action::Task { task, .. } = &step.action {
+        if let StepAction::Task { task, .. } = &step.action {
             server = Some(task.url().clone());
         }
     });
@@ -66,7 +66,7 @@ fn task(specification: &Value, operation: &str, document: &Document) -> Task {
     let imported = Document::open(imported.documents[0].text.as_bytes()).unwrap();
     let mut tasks = Vec::new();
     imported.capability().for_each_step(|step| {
-        if let Action::Task { task, .. } = &step.action {
+        if let StepAction::Task { task, .. } = &step.action {
             tasks.push(Task::clone(task));
         }
     });

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use a2s::Domain;
-use a2s_cli::standin::Service;
+use a2s_cli::mock_services::MockServiceBuilder;
 use axum::Router;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -65,9 +65,9 @@ fn silent() -> (World, Arc<Notify>) {
         told.notify_one();
         std::future::pending::<()>()
     });
-    let mut services = a2s_cli::standin::all();
+    let mut services = a2s_cli::mock_services::all();
     services.retain(|service| service.host().as_str() != "dogapi.dog");
-    services.push(Service::new(Domain::new("dogapi.dog").unwrap(), router));
+    services.push(MockServiceBuilder::new(Domain::new("dogapi.dog").unwrap(), router));
     let mut world = World::among(services, &[]);
     world.start();
     (world, asked)

@@ -1,7 +1,7 @@
 //! Callers and services that mean harm.
 
 use a2s::Domain;
-use a2s_cli::standin::Service;
+use a2s_cli::mock_services::MockServiceBuilder;
 use axum::Router;
 use axum::routing::get;
 use serde_json::{Value, json};
@@ -124,9 +124,9 @@ fn what_a_service_says_is_marked_as_data_and_nothing_is_done_because_of_it() {
         "links": {},
     });
     let router = Router::new().fallback(get(async move || axum::Json(answer)));
-    let mut services = a2s_cli::standin::all();
+    let mut services = a2s_cli::mock_services::all();
     services.retain(|service| service.host().as_str() != "dogapi.dog");
-    services.push(Service::new(Domain::new("dogapi.dog").unwrap(), router));
+    services.push(MockServiceBuilder::new(Domain::new("dogapi.dog").unwrap(), router));
     let mut world = World::among(services, &[]);
     world.start();
     let (url, token) = (world.url().to_owned(), world.token());

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use a2s::{Answer, GraphqlTask, Output, Place};
+use a2s::{ExampleResponse, GraphqlTask, InputLocation, OutputMapping};
 use async_graphql::parser::parse_query;
 use axum::response::Response;
 use serde_json::{Map, Value};
@@ -47,7 +47,7 @@ pub(super) fn check(task: &GraphqlTask, request: &Request) -> Result<Values, Mis
         if !admits(&definition.kind, value) {
             return wrong(format!("`{name}` is {value}, but {} is wanted", definition.kind));
         }
-        values.insert(Place::Variable(name.clone()), value.clone());
+        values.insert(InputLocation::Variable(name.clone()), value.clone());
     }
     match task.variables.iter().find(|known| known.required && !sent.contains_key(&known.name)) {
         Some(missing) => wrong(format!("the variable `{}` is missing", missing.name)),
@@ -73,14 +73,15 @@ fn admits(kind: &str, value: &Value) -> bool {
 /// The answer of an example, or a made-up one.
 pub(super) fn answer(
     task: &GraphqlTask,
-    answer: Option<&Answer>,
-    outputs: &[Output],
+    answer: Option<&ExampleResponse>,
+    outputs: &[OutputMapping],
 ) -> Result<Response, String> {
     if let Some(answer) = answer {
         let body = Some(&answer.body);
         return Ok(respond(answer.status, &answer.headers, "application/json", body));
     }
-    let sample =
-        task.sample(outputs.iter().filter_map(Output::query)).ok_or("the query cannot be read")?;
+    let sample = task
+        .sample(outputs.iter().filter_map(OutputMapping::query))
+        .ok_or("the query cannot be read")?;
     Ok(respond(200, &BTreeMap::new(), "application/json", Some(&sample)))
 }

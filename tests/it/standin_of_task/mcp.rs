@@ -1,6 +1,6 @@
 //! Requests and answers of a tool of an MCP server: one that needs no session.
 
-use a2s::{Answer, McpTask, Place};
+use a2s::{ExampleResponse, InputLocation, McpTask};
 use axum::response::Response;
 use serde_json::{Map, json};
 
@@ -37,12 +37,12 @@ pub(super) fn check(task: &McpTask, request: &Request) -> Result<Values, Misfit>
             return wrong(format!("the arguments do not fit: {error}"));
         }
     }
-    let place = |name: &String| Place::Argument(name.clone());
+    let place = |name: &String| InputLocation::Argument(name.clone());
     Ok(sent.iter().map(|(name, value)| (place(name), value.clone())).collect())
 }
 
 /// The answer of an example, or a made-up one.
-pub(super) fn answer(task: &McpTask, answer: Option<&Answer>) -> Result<Response, String> {
+pub(super) fn answer(task: &McpTask, answer: Option<&ExampleResponse>) -> Result<Response, String> {
     let (status, headers, content) = match answer {
         Some(answer) => (answer.status, answer.headers.clone(), answer.body.clone()),
         None => {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use a2s::{
-    Answer, BodyFormat, MediaType, OpenApiTask, OperationParameter, ParameterPlace, Place,
-    RequestBody, Style,
+    BodyFormat, ExampleResponse, InputLocation, MediaType, OpenApiTask, OperationParameter,
+    ParameterLocation, ParameterStyle, RequestBody,
 };
 use axum::response::Response;
 use serde_json::{Map, Value};
@@ -25,26 +25,26 @@ pub(super) fn check(task: &OpenApiTask, request: &Request) -> Result<Values, Mis
     let wrong = Misfit::Wrong;
     let mut values = Values::new();
     for parameter in &task.parameters {
-        let sent: Vec<&str> = match parameter.place {
-            ParameterPlace::Path => {
+        let sent: Vec<&str> = match parameter.location {
+            ParameterLocation::Path => {
                 segments.get(&parameter.name).map(String::as_str).into_iter().collect()
             }
-            ParameterPlace::Query => {
+            ParameterLocation::Query => {
                 let named = pairs.iter().filter(|(name, _)| *name == parameter.name);
                 named.map(|(_, value)| value.as_str()).collect()
             }
-            ParameterPlace::Header => {
+            ParameterLocation::Header => {
                 let named = request.headers.get_all(&parameter.name);
                 named.iter().filter_map(|value| value.to_str().ok()).collect()
             }
-            ParameterPlace::Cookie => {
+            ParameterLocation::Cookie => {
                 return Err(wrong("the stand-in reads no cookies".to_owned()));
             }
         };
         let value = read_parameter(task, parameter, &sent).map_err(wrong)?;
         match value {
             Some(value) => {
-                values.insert(parameter.input_place(), value);
+                values.insert(parameter.input_location(), value);
             }
             None if parameter.required => {
                 return Err(wrong(format!("`{}` is missing", parameter.name)));
@@ -55,7 +55,7 @@ pub(super) fn check(task: &OpenApiTask, request: &Request) -> Result<Values, Mis
     let known: BTreeSet<&str> = task
         .parameters
         .iter()
-        .filter(|parameter| parameter.place == ParameterPlace::Query)
+        .filter(|parameter| parameter.location == ParameterLocation::Query)
         .map(|parameter| parameter.name.as_str())
         .collect();
     if let Some((name, _)) = pairs.iter().find(|(name, _)| !known.contains(name.as_str())) {
@@ -66,7 +66,7 @@ pub(super) fn check(task: &OpenApiTask, request: &Request) -> Result<Values, Mis
     }
     match (&task.body, request.body.is_empty()) {
         (Some(body), false) => {
-            values.insert(Place::Body, read_body(task, body, request)?);
+            values.insert(InputLocation::Body, read_body(task, body, request)?);
         }
         (Some(body), true) if body.required => {
             return Err(wrong("the body is missing".to_owned()));
@@ -125,11 +125,11 @@ fn read_parameter(
     if sent.is_empty() {
         return Ok(None);
     }
-    let decode_here = |text: &str| match parameter.place {
+    let decode_here = |text: &str| match parameter.location {
         // In a path, these are themselves.
-        ParameterPlace::Path => decode(&text.replace('+', "%2B").replace('&', "%26")),
-        ParameterPlace::Query => decode(text),
-        ParameterPlace::Header | ParameterPlace::Cookie => text.to_owned(),
+        ParameterLocation::Path => decode(&text.replace('+', "%2B").replace('&', "%26")),
+        ParameterLocation::Query => decode(text),
+        ParameterLocation::Header | ParameterLocation::Cookie => text.to_owned(),
     };
     let types = schemas.types(&parameter.schema);
     let value = if parameter.content.as_ref().is_some_and(MediaType::is_json) {
@@ -137,8 +137,10 @@ fn read_parameter(
         serde_json::from_str(&text).map_err(|error| format!("`{name}` is not JSON: {error}"))?
     } else if types.contains(&"array") {
         let items: Vec<&str> = match (parameter.style.style, parameter.style.explode) {
-            (Style::Form, true) => sent.to_vec(),
-            (Style::Form | Style::Simple, _) if sent.len() == 1 => sent[0].split(',').collect(),
+            (ParameterStyle::Form, true) => sent.to_vec(),
+            (ParameterStyle::Form | ParameterStyle::Simple, _) if sent.len() == 1 => {
+                sent[0].split(',').collect()
+            }
             (style, _) => return Err(format!("`{name}`: no list is read as {}", style.as_str())),
         };
         let any = Value::Null;
@@ -207,7 +209,10 @@ fn read_form(
 ///
 /// # Errors
 /// When it does not fit the specification itself.
-pub(super) fn answer(task: &OpenApiTask, answer: Option<&Answer>) -> Result<Response, String> {
+pub(super) fn answer(
+    task: &OpenApiTask,
+    answer: Option<&ExampleResponse>,
+) -> Result<Response, String> {
     let schemas = Schemas(task);
     let nothing = BTreeMap::new();
     let (status, headers) = match answer {
@@ -230,7 +235,7 @@ pub(super) fn answer(task: &OpenApiTask, answer: Option<&Answer>) -> Result<Resp
             // The first one that fits; when none does, the check below says why.
             let made_up = |schema| {
                 let fits = |value: &Value| schemas.refuse(schema, value).is_none();
-                let samples = || a2s::Schemas::from(task).samples(schema);
+                let samples = || a2s::SchemaResolver::from(task).samples(schema);
                 samples().find(fits).or_else(|| samples().next())
             };
             shown.or_else(|| schema.and_then(made_up))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use a2s::{Document, Domain};
-use a2s_cli::standin::MockService;
+use a2s_cli::mock_services::MockService;
 use serde_json::{Value, json};
 
 use super::Stage;
@@ -20,7 +20,7 @@ fn stand_in(text: &str, example: Option<usize>) -> (Stage, MockService) {
     let example = example.map(|index| document.capability().examples[index].clone());
     stage.set(&name, example.as_ref(), &BTreeMap::from([(name.clone(), document)]));
     let service = stage.services([Domain::new("api.example.com").unwrap()]).remove(0);
-    let standin = RUNTIME.block_on(service.serve()).unwrap();
+    let standin = RUNTIME.block_on(service.start()).unwrap();
     (stage, standin)
 }
 

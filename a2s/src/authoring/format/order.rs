@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::tree::{self, Kind, Member, Node};
+use crate::tree::{self, NodeMember, NodeValue, TreeNode};
 
 const DOCUMENT: &[&str] = &[
     "a2s",
@@ -99,13 +99,13 @@ pub(super) fn order_lines(text: &str) -> Option<String> {
     (lines != before).then(|| lines.join("\n") + "\n")
 }
 
-fn order_steps_of(block: &Node, lines: &mut [String]) {
+fn order_steps_of(block: &TreeNode, lines: &mut [String]) {
     for branch in ["if_true", "if_false", "catch"] {
         if let Some(branch) = block.get(branch) {
             order_steps_of(branch, lines);
         }
     }
-    let Some(Kind::Array(steps)) = block.get("steps").map(|steps| &steps.kind) else { return };
+    let Some(NodeValue::Array(steps)) = block.get("steps").map(|steps| &steps.kind) else { return };
     for step in steps {
         order_steps_of(step, lines);
         order_mapping(step, STEP, lines);
@@ -113,32 +113,32 @@ fn order_steps_of(block: &Node, lines: &mut [String]) {
 }
 
 /// A field: its lines, and those of blank space and comments before it.
-struct Chunk {
+struct FieldBlock {
     rank: usize,
     before: Vec<String>,
     lines: Vec<String>,
 }
 
 /// Moves the lines of the members of `mapping`, when each begins a line of its own.
-fn order_mapping(mapping: &Node, order: &[&str], lines: &mut [String]) {
+fn order_mapping(mapping: &TreeNode, order: &[&str], lines: &mut [String]) {
     let Some(members) = mapping.members() else { return };
     if members.is_sorted_by_key(|member| rank(order, &member.key)) {
         return;
     }
     let Some(column) = common_column(members) else { return };
-    let Some(end) = end_of(members, column, lines) else { return };
+    let Some(end) = end_of_mapping(members, column, lines) else { return };
     let starts: Vec<usize> = members.iter().map(|member| member.position.line - 1).collect();
-    let Some(opening) = opening(&lines[starts[0]], column) else { return };
-    let begin = starts[0] - comments_of_first(&lines[..starts[0]], column);
+    let Some(opening) = text_before_key(&lines[starts[0]], column) else { return };
+    let begin = starts[0] - count_comments_of_first_key(&lines[..starts[0]], column);
 
-    let mut chunks: Vec<Chunk> = Vec::with_capacity(members.len());
+    let mut chunks: Vec<FieldBlock> = Vec::with_capacity(members.len());
     let mut before = lines[begin..starts[0]].to_vec();
     for (index, member) in members.iter().enumerate() {
         let stop = starts.get(index + 1).copied().unwrap_or(end);
         let mut own: Vec<String> = lines[starts[index]..stop].to_vec();
-        let tail = own.len() - leading_of_next(&own, column);
+        let tail = own.len() - count_lines_of_next_field(&own, column);
         let next = if index + 1 < members.len() { own.split_off(tail) } else { Vec::new() };
-        chunks.push(Chunk {
+        chunks.push(FieldBlock {
             rank: rank(order, &member.key),
             before: std::mem::replace(&mut before, next),
             lines: own,
@@ -172,14 +172,14 @@ fn order_mapping(mapping: &Node, order: &[&str], lines: &mut [String]) {
 
 /// The number of lines right above the first key that belong to it. The first comment of a file belongs to
 /// the file, and a comment above the dash of an item belongs to the item.
-fn comments_of_first(above: &[String], column: usize) -> usize {
+fn count_comments_of_first_key(above: &[String], column: usize) -> usize {
     let comments = above.iter().rev().take_while(|line| is_comment_at(line, column)).count();
     let further = &above[..above.len() - comments];
     if further.iter().all(|line| line.trim().is_empty()) { 0 } else { comments }
 }
 
 /// The column that every key begins at, from 0, when each stands on a line of its own.
-fn common_column(members: &[Member]) -> Option<usize> {
+fn common_column(members: &[NodeMember]) -> Option<usize> {
     let column = members.first()?.position.column.checked_sub(1)?;
     let apart = members.windows(2).all(|pair| pair[0].position.line < pair[1].position.line);
     let aligned = members.iter().all(|member| member.position.column == column + 1);
@@ -187,7 +187,7 @@ fn common_column(members: &[Member]) -> Option<usize> {
 }
 
 /// The line after the mapping: the first one that is indented less than its keys.
-fn end_of(members: &[Member], column: usize, lines: &[String]) -> Option<usize> {
+fn end_of_mapping(members: &[NodeMember], column: usize, lines: &[String]) -> Option<usize> {
     let last = members.last()?.position.line;
     let rest = lines.get(last..)?;
     let outside = |line: &String| !line.trim().is_empty() && indent_of(line) < column;
@@ -201,7 +201,7 @@ fn end_of(members: &[Member], column: usize, lines: &[String]) -> Option<usize> 
 }
 
 /// The text before the first key on its line; none unless it consists of spaces and at most one dash.
-fn opening(line: &str, column: usize) -> Option<String> {
+fn text_before_key(line: &str, column: usize) -> Option<String> {
     let before = line.get(..column)?;
     let plain = before.chars().all(|c| c == ' ' || c == '-') && before.matches('-').count() <= 1;
     plain.then(|| before.to_owned())
@@ -209,7 +209,7 @@ fn opening(line: &str, column: usize) -> Option<String> {
 
 /// The number of lines at the end of `lines` that belong to the next field: comments at its own indentation
 /// or less, and blank lines.
-fn leading_of_next(lines: &[String], column: usize) -> usize {
+fn count_lines_of_next_field(lines: &[String], column: usize) -> usize {
     lines
         .iter()
         .skip(1)

@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use url::Url;
 
-use super::openapi::{Operation, operations};
-use super::ref_resolver::{Source, shown};
-use super::{ImportError, Imported, Refusal, prefix_of};
+use super::openapi::{SpecOperation, operations};
+use super::ref_resolver::{RefResolver, quote_for_message};
+use super::{ImportError, ImportRejection, ImportResult, name_prefix};
 use crate::authoring::naming;
 
 /// The most workflows of a document.
@@ -24,7 +24,7 @@ const MAX_WORKFLOWS: usize = 1_000;
 /// The most descriptions that a document refers to.
 const MAX_SOURCES: usize = 20;
 /// The maximum depth of workflows that use one another.
-const MAX_USES: usize = 8;
+const MAX_WORKFLOW_DEPTH: usize = 8;
 
 /// The options of an import of workflows.
 #[derive(Debug, Clone, Default)]
@@ -85,9 +85,9 @@ pub fn import_arazzo(
     document: &Value,
     sources: &BTreeMap<String, ArazzoSource>,
     options: &ArazzoOptions,
-) -> Result<Imported, ImportError> {
+) -> Result<ImportResult, ImportError> {
     let source = open(document)?;
-    let prefix = prefix_of(options.prefix.as_deref(), options.author.as_deref())?;
+    let prefix = name_prefix(options.prefix.as_deref(), options.author.as_deref())?;
     let raw = document.get("workflows").and_then(Value::as_array);
     let raw: Vec<&Value> = raw.into_iter().flatten().collect();
     if raw.len() > MAX_WORKFLOWS {
@@ -98,18 +98,18 @@ pub fn import_arazzo(
         let hint = "Name a document with at least one entry under `workflows`.";
         return Err(ImportError::new("the document has no workflows", hint));
     }
-    let mut taken = naming::Taken::of_files();
+    let mut taken = naming::UsedNames::for_file_names();
     let names = raw.iter().map(|workflow| {
-        let id = id_of(workflow);
+        let id = workflow_id(workflow);
         let own = naming::capability_name(id).unwrap_or_else(|| "Workflow".to_owned());
-        taken.take(&format!("{prefix}{own}"))
+        taken.reserve(&format!("{prefix}{own}"))
     });
     let names: Vec<String> = names.collect();
     let services = sources.iter().map(|(name, ArazzoSource { description, base })| {
-        let (operations, refused) = operations(Source::new(description));
-        (name.as_str(), Service { operations, refused, base: base.as_ref() })
+        let (operations, refused) = operations(RefResolver::new(description));
+        (name.as_str(), SourceService { operations, rejections: refused, base: base.as_ref() })
     });
-    let mut importer = Importer {
+    let mut importer = ArazzoImporter {
         source,
         services: services.collect(),
         options,
@@ -120,7 +120,7 @@ pub fn import_arazzo(
     for index in 0..raw.len() {
         importer.import(index, 0);
     }
-    let mut imported = Imported::default();
+    let mut imported = ImportResult::default();
     for outcome in importer.done.into_values() {
         match outcome {
             Ok(workflow) => imported.documents.push(workflow.document),
@@ -130,60 +130,61 @@ pub fn import_arazzo(
     Ok(imported)
 }
 
-fn open(document: &Value) -> Result<Source<'_>, ImportError> {
+fn open(document: &Value) -> Result<RefResolver<'_>, ImportError> {
     let hint = "Name a file with an Arazzo 1.0 document as JSON or YAML.";
     match document.get("arazzo") {
-        Some(Value::String(version)) if version.starts_with("1.") => Ok(Source::new(document)),
+        Some(Value::String(version)) if version.starts_with("1.") => Ok(RefResolver::new(document)),
         Some(Value::Number(version)) if version.to_string().starts_with("1.") => {
-            Ok(Source::new(document))
+            Ok(RefResolver::new(document))
         }
         Some(version) => {
-            let version = shown(&version.to_string());
+            let version = quote_for_message(&version.to_string());
             Err(ImportError::new(format!("this is Arazzo {version}; 1.0 is read"), hint))
         }
         None => Err(ImportError::new("this is no Arazzo document: it has no field `arazzo`", hint)),
     }
 }
 
-fn id_of(workflow: &Value) -> &str {
+fn workflow_id(workflow: &Value) -> &str {
     workflow.get("workflowId").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The operations of an OpenAPI description.
-struct Service<'a> {
-    operations: Vec<Operation<'a>>,
+struct SourceService<'a> {
+    operations: Vec<SpecOperation<'a>>,
     /// The operations that cannot be read.
-    refused: Vec<Refusal>,
+    rejections: Vec<ImportRejection>,
     base: Option<&'a Url>,
 }
 
 /// Imports workflows, those that others use before them.
-struct Importer<'a> {
-    source: Source<'a>,
-    services: BTreeMap<&'a str, Service<'a>>,
+struct ArazzoImporter<'a> {
+    source: RefResolver<'a>,
+    services: BTreeMap<&'a str, SourceService<'a>>,
     options: &'a ArazzoOptions,
     raw: &'a [&'a Value],
     names: &'a [String],
     /// The outcome for each workflow, by index.
-    done: BTreeMap<usize, Result<workflow::Workflow, Refusal>>,
+    done: BTreeMap<usize, Result<workflow::ImportedWorkflow, ImportRejection>>,
 }
 
-impl<'a> Importer<'a> {
+impl<'a> ArazzoImporter<'a> {
     fn import(&mut self, index: usize, depth: usize) {
         if self.done.contains_key(&index) {
             return;
         }
-        let label = format!("workflow {}", shown(id_of(self.raw[index])));
-        if depth > MAX_USES {
-            let reason =
-                format!("workflows use one another more than {MAX_USES} deep, or in a circle");
-            self.done.insert(index, Err(Refusal::new(&label, "", reason)));
+        let label = format!("workflow {}", quote_for_message(workflow_id(self.raw[index])));
+        if depth > MAX_WORKFLOW_DEPTH {
+            let reason = format!(
+                "workflows use one another more than {MAX_WORKFLOW_DEPTH} deep, or in a circle"
+            );
+            self.done.insert(index, Err(ImportRejection::new(&label, "", reason)));
             return;
         }
         let steps = self.raw[index].get("steps").and_then(Value::as_array);
         for used in steps.into_iter().flatten().filter_map(|step| step.get("workflowId")?.as_str())
         {
-            if let Some(used) = self.raw.iter().position(|workflow| id_of(workflow) == used) {
+            if let Some(used) = self.raw.iter().position(|workflow| workflow_id(workflow) == used) {
                 self.import(used, depth + 1);
             }
         }
@@ -194,8 +195,8 @@ impl<'a> Importer<'a> {
     }
 
     /// The workflow that another one uses, once it is imported.
-    fn used(&self, id: &str) -> Option<&workflow::Workflow> {
-        let index = self.raw.iter().position(|workflow| id_of(workflow) == id)?;
+    fn find_imported(&self, id: &str) -> Option<&workflow::ImportedWorkflow> {
+        let index = self.raw.iter().position(|workflow| workflow_id(workflow) == id)?;
         self.done.get(&index)?.as_ref().ok()
     }
 }

@@ -2,15 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
-use super::schema::Detail;
-use super::variable::Variable;
-use super::{ImportedDocument, Refusal, Remark};
+use super::schema::SchemaDetail;
+use super::variable::DocumentParameter;
+use super::{ImportRejection, ImportWarning, ImportedDocument};
 use crate::authoring::{sanitize, yaml_writer};
 use crate::checksum::Digest;
 use crate::compile::Document;
 use crate::diagnostic::Diagnostic;
-use crate::document::Action;
-use crate::task::Schemas;
+use crate::document::StepAction;
+use crate::task::SchemaResolver;
 use crate::{compile_with_checksum, error_code, tree};
 
 /// The longest description of a capability, in characters.
@@ -18,35 +18,35 @@ const MAX_DESCRIPTION: usize = 200;
 /// The longest intent of an example, in characters.
 const MAX_INTENT: usize = 100;
 /// The sample of a schema that contains only required values.
-const REQUIRED_ONLY: usize = 4;
+const REQUIRED_ONLY_SAMPLE: usize = 4;
 /// The longest name of an author.
 const MAX_AUTHOR: usize = 100;
 
 /// Everything of a document but its steps.
 #[derive(Debug, Clone)]
-pub(super) struct Header {
+pub(super) struct DocumentHeader {
     pub(super) name: String,
     pub(super) description: String,
     pub(super) domains: Vec<String>,
-    pub(super) author: Author,
-    pub(super) parameters: Vec<Variable>,
+    pub(super) author: DraftAuthor,
+    pub(super) parameters: Vec<DocumentParameter>,
     /// The capabilities that its steps use.
     pub(super) dependencies: Vec<Value>,
 }
 
 /// The author of a document.
 #[derive(Debug, Clone)]
-pub(super) struct Author {
+pub(super) struct DraftAuthor {
     pub(super) name: String,
     pub(super) email: Option<String>,
 }
 
-impl Author {
+impl DraftAuthor {
     /// The author that was asked for, else the contact of a description, else its title, else
     /// `otherwise`.
     pub(super) fn of(asked: Option<&str>, info: Option<&Value>, otherwise: &str) -> Self {
         let field = |value: Option<&Value>| sanitize::description(value?.as_str()?, MAX_AUTHOR);
-        if let Some(asked) = asked.map(|asked| sanitize::line(asked, MAX_AUTHOR)) {
+        if let Some(asked) = asked.map(|asked| sanitize::clean_line(asked, MAX_AUTHOR)) {
             return Self { name: asked, email: None };
         }
         let contact = info.and_then(|info| info.get("contact"));
@@ -69,23 +69,23 @@ impl Author {
 /// A description for a capability: the first of `texts` that says enough, else two together.
 pub(super) fn describe(summary: Option<&str>, detail: Option<&str>, otherwise: &str) -> String {
     /// A summary with at least this many characters describes a capability well enough.
-    const ENOUGH: usize = 25;
+    const MIN_DESCRIPTION_LENGTH: usize = 25;
     let summary = sanitize::sentence(summary.unwrap_or_default(), MAX_DESCRIPTION);
     let detail = sanitize::sentence(detail.unwrap_or_default(), MAX_DESCRIPTION);
     let alike = detail.to_lowercase().contains(&summary.to_lowercase());
-    let told = match (summary.is_empty(), detail.is_empty()) {
-        (true, true) => sanitize::line(otherwise, MAX_DESCRIPTION),
+    let text = match (summary.is_empty(), detail.is_empty()) {
+        (true, true) => sanitize::clean_line(otherwise, MAX_DESCRIPTION),
         (true, false) => detail,
         (false, true) => summary,
-        (false, false) if summary.chars().count() >= ENOUGH => summary,
+        (false, false) if summary.chars().count() >= MIN_DESCRIPTION_LENGTH => summary,
         (false, false) if alike => detail,
-        (false, false) => sanitize::line(&format!("{summary}: {detail}"), MAX_DESCRIPTION),
+        (false, false) => sanitize::clean_line(&format!("{summary}: {detail}"), MAX_DESCRIPTION),
     };
     // What looks like the placeholder of a template is none.
-    if crate::field_reader::is_placeholder(&told) { format!("{told}.") } else { told }
+    if crate::field_reader::is_placeholder(&text) { format!("{text}.") } else { text }
 }
 
-impl Header {
+impl DocumentHeader {
     /// The values that the description gives as examples, by the names of parameters.
     pub(super) fn examples(&self) -> Map<String, Value> {
         let given = self.parameters.iter().filter(|variable| !variable.secret);
@@ -96,7 +96,7 @@ impl Header {
 
     /// The whole document without its checksum; `newer` when its steps need language 1.1.
     pub(super) fn document(&self, execution: Value, output: Option<Value>, newer: bool) -> Value {
-        let newer = newer || self.parameters.iter().any(Variable::is_newer);
+        let newer = newer || self.parameters.iter().any(DocumentParameter::is_newer);
         let mut document = Map::new();
         let mut add = |key: &str, value: Value| document.insert(key.to_owned(), value);
         add("a2s", json!(if newer { "1.1.0" } else { "1.0.0" }));
@@ -108,7 +108,7 @@ impl Header {
         add("checksum", Value::Null);
         add("authors", json!([self.author.to_value()]));
         if !self.parameters.is_empty() {
-            add("parameters", self.parameters.iter().map(Variable::to_value).collect());
+            add("parameters", self.parameters.iter().map(DocumentParameter::to_value).collect());
         }
         if !self.dependencies.is_empty() {
             add("dependencies", json!(self.dependencies));
@@ -123,7 +123,7 @@ impl Header {
 
 /// Returns true when a warning says that a step reads a value that no response contains. Optional outputs
 /// are excluded, because they may find nothing.
-fn reads_nothing(document: &Document, warning: &Diagnostic) -> bool {
+fn is_missing_value_warning(document: &Document, warning: &Diagnostic) -> bool {
     if warning.code != error_code::QUERY_MISS.id || !warning.message.contains("finds nothing") {
         return false;
     }
@@ -152,12 +152,12 @@ fn with_example(
     let capability = &document.capability;
     let children = capability.execution.children();
     let [step] = children.as_slice() else { return None };
-    if !matches!(step.action, Action::Task { .. }) {
+    if !matches!(step.action, StepAction::Task { .. }) {
         return None;
     }
     let schema = document.interface().to_json_schema("", "").get("input")?.clone();
     // What is required, with the examples and defaults of the description.
-    let inputs = Schemas::sent_samples(&schema).into_iter().nth(REQUIRED_ONLY)?;
+    let inputs = SchemaResolver::sent_samples(&schema).into_iter().nth(REQUIRED_ONLY_SAMPLE)?;
     let mut inputs = inputs.as_object().cloned().unwrap_or_default();
     inputs.retain(|name, _| {
         document.interface().inputs.iter().any(|field| field.required && field.name == *name)
@@ -170,21 +170,22 @@ fn with_example(
     let mut content = content.clone();
     let Value::Object(members) = &mut content else { return None };
     members.insert("a2s".to_owned(), json!("1.1.0"));
-    let intent = intent_of(&capability.description);
+    let intent = intent_from_description(&capability.description);
     let mut example = Map::new();
     example.extend(intent.map(|intent| ("intent".to_owned(), json!(intent))));
     example.insert("inputs".to_owned(), Value::Object(inputs));
     members.insert("examples".to_owned(), json!([example]));
     let digest = Digest::of_document(&content).ok()?;
     content["checksum"] = json!(digest);
-    let text = format!("# {}\n{}", sanitize::line(comment, 200), yaml_writer::write_yaml(&content));
+    let text =
+        format!("# {}\n{}", sanitize::clean_line(comment, 200), yaml_writer::write_yaml(&content));
     let compilation = compile_with_checksum(text.as_bytes());
     let found = compilation.document.filter(|_| text.len() <= tree::MAX_BYTES)?;
     (found.warnings.len() <= document.warnings.len()).then_some((found, text))
 }
 
 /// An intent for an example, made from the first sentence of a capability's description.
-fn intent_of(description: &str) -> Option<String> {
+fn intent_from_description(description: &str) -> Option<String> {
     let intent =
         sanitize::sentence(description, MAX_INTENT).trim_end_matches('…').trim().to_owned();
     let mut letters = intent.chars();
@@ -201,17 +202,17 @@ pub(super) fn finish(
     source: &str,
     comment: &str,
     examples: &Map<String, Value>,
-    build: impl Fn(Detail, &mut Vec<Remark>) -> Value,
-) -> Result<ImportedDocument, Refusal> {
+    build: impl Fn(SchemaDetail, &mut Vec<ImportWarning>) -> Value,
+) -> Result<ImportedDocument, ImportRejection> {
     let mut too_large = String::new();
-    for detail in Detail::LEVELS {
+    for detail in SchemaDetail::LEVELS {
         let mut remarks = Vec::new();
         let mut content = build(detail, &mut remarks);
         let digest = Digest::of_document(&content)
-            .map_err(|error| Refusal::new(source, "", error.to_string()))?;
+            .map_err(|error| ImportRejection::new(source, "", error.to_string()))?;
         content["checksum"] = json!(digest);
         let body = yaml_writer::write_yaml(&content);
-        let text = format!("# {}\n{body}", sanitize::line(comment, 200));
+        let text = format!("# {}\n{body}", sanitize::clean_line(comment, 200));
         if text.len() > tree::MAX_BYTES {
             too_large = format!("the document would have {} bytes", text.len());
             continue;
@@ -224,17 +225,18 @@ pub(super) fn finish(
             };
             let digest = document.digest;
             let name = document.capability.name.to_string();
-            remarks.extend(detail.loss().map(|loss| Remark::new("", loss)));
+            remarks.extend(detail.describe_loss().map(|loss| ImportWarning::new("", loss)));
             for warning in &document.warnings {
-                remarks.push(Remark::new(&warning.path, warning.message.as_str()));
+                remarks.push(ImportWarning::new(&warning.path, warning.message.as_str()));
             }
             remarks.sort();
             remarks.dedup();
-            let can_work = !document.warnings.iter().any(|it| reads_nothing(&document, it));
+            let can_work =
+                !document.warnings.iter().any(|it| is_missing_value_warning(&document, it));
             return Ok(ImportedDocument {
                 can_work,
                 name,
-                source: sanitize::line(source, 200),
+                source: sanitize::clean_line(source, 200),
                 text,
                 checksum: digest,
                 remarks,
@@ -251,11 +253,12 @@ pub(super) fn finish(
             more => format!(" (and {more} more)"),
         };
         let reason = format!("{}: {}{more}", first.code, first.message);
-        let refusal = Refusal::new(source, &first.path, reason);
+        let refusal = ImportRejection::new(source, &first.path, reason);
         return Err(match first.hint {
             Some(hint) => refusal.with_hint(hint),
             None => refusal,
         });
     }
-    Err(Refusal::new(source, "", too_large).with_hint("Describe less of it, and import again."))
+    Err(ImportRejection::new(source, "", too_large)
+        .with_hint("Describe less of it, and import again."))
 }

@@ -2,8 +2,8 @@
 //! without a file, one for each field at the top of the schema.
 
 mod introspection;
-mod needed;
 mod operations;
+mod schema_subset;
 
 use apollo_compiler::ast::{Type, Value as Literal};
 use apollo_compiler::executable::{Field, Operation, Selection, SelectionSet};
@@ -14,11 +14,11 @@ use apollo_compiler::{ExecutableDocument, Name, Schema};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::draft::{self, Author, Header};
-use super::ref_resolver::shown;
+use super::draft::{self, DocumentHeader, DraftAuthor};
+use super::ref_resolver::quote_for_message;
 use super::schema::is_exact;
-use super::variable::{Variable, names_a_secret};
-use super::{ImportError, Imported, Refusal, Remark, prefix_of};
+use super::variable::{DocumentParameter, is_secret_name};
+use super::{ImportError, ImportRejection, ImportResult, ImportWarning, name_prefix};
 use crate::authoring::{naming, sanitize};
 use crate::document::ValueType;
 use crate::name::Domain;
@@ -58,9 +58,9 @@ pub fn import_graphql(
     schema: &str,
     operations: Option<&str>,
     options: &GraphqlOptions,
-) -> Result<Imported, ImportError> {
+) -> Result<ImportResult, ImportError> {
     let domain = domain_of(&options.endpoint)?;
-    let prefix = prefix_of(options.prefix.as_deref(), options.author.as_deref())?;
+    let prefix = name_prefix(options.prefix.as_deref(), options.author.as_deref())?;
     let schema = if schema.trim_start().starts_with('{') {
         introspection::to_sdl(schema)?
     } else {
@@ -75,14 +75,14 @@ pub fn import_graphql(
             let hint = "Write an operation into the file: `query Name { … }`.";
             return Err(ImportError::new("the file has no operation", hint));
         }
-        let import = Import {
+        let import = GraphqlImporter {
             schema: &schema,
             document: &document,
             text: operations,
             options,
             prefix,
             domain,
-            remark,
+            warning: remark,
         };
         Ok(import.all())
     })
@@ -112,10 +112,10 @@ fn domain_of(endpoint: &Url) -> Result<String, ImportError> {
 
 /// The schema, and a warning about its errors. Published schemas contain duplicate definitions, for
 /// example; the first one counts.
-fn read_schema(text: &str) -> Result<(Valid<Schema>, Option<Remark>), ImportError> {
+fn read_schema(text: &str) -> Result<(Valid<Schema>, Option<ImportWarning>), ImportError> {
     let refuse = |errors: &DiagnosticList| {
         let hint = "Get the schema of the service anew, as SDL or as the answer to an introspection query.";
-        ImportError::new(format!("the schema is not valid: {}", told(errors)), hint)
+        ImportError::new(format!("the schema is not valid: {}", describe_errors(errors)), hint)
     };
     let mut parser = Parser::new().recursion_limit(MAX_DEPTH).token_limit(MAX_SCHEMA_TOKENS);
     let (schema, remark) = match parser.parse_schema(text, "schema") {
@@ -128,8 +128,8 @@ fn read_schema(text: &str) -> Result<(Valid<Schema>, Option<Remark>), ImportErro
             if unreadable {
                 return Err(refuse(&invalid.errors));
             }
-            let reason = format!("the schema is not valid: {}", told(&invalid.errors));
-            (invalid.partial, Some(Remark::new("schema", reason)))
+            let reason = format!("the schema is not valid: {}", describe_errors(&invalid.errors));
+            (invalid.partial, Some(ImportWarning::new("schema", reason)))
         }
     };
     let schema = schema.validate().map_err(|invalid| refuse(&invalid.errors))?;
@@ -142,7 +142,7 @@ fn read_operations(
 ) -> Result<Valid<ExecutableDocument>, ImportError> {
     let refuse = |errors: &DiagnosticList| {
         let hint = "Mend the operations; they have to be valid for the schema.";
-        ImportError::new(format!("the operations are not valid: {}", told(errors)), hint)
+        ImportError::new(format!("the operations are not valid: {}", describe_errors(errors)), hint)
     };
     let mut parser = Parser::new().recursion_limit(MAX_DEPTH).token_limit(MAX_TOKENS);
     let document = parser.parse_executable(schema, text, "operations");
@@ -151,21 +151,21 @@ fn read_operations(
 }
 
 /// The first errors with their places.
-fn told(errors: &DiagnosticList) -> String {
+fn describe_errors(errors: &DiagnosticList) -> String {
     const MOST: usize = 5;
     let mut shown = Vec::new();
     for error in errors.iter().take(MOST) {
         let place = error.line_column_range().map_or_else(String::new, |range| {
             format!("line {}, column {}: ", range.start.line, range.start.column)
         });
-        shown.push(place + &sanitize::line(&error.error.to_string(), 200));
+        shown.push(place + &sanitize::clean_line(&error.error.to_string(), 200));
     }
     let more = errors.len().saturating_sub(MOST);
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
     shown.join("; ") + &more
 }
 
-struct Import<'a> {
+struct GraphqlImporter<'a> {
     schema: &'a Valid<Schema>,
     document: &'a Valid<ExecutableDocument>,
     text: &'a str,
@@ -174,13 +174,13 @@ struct Import<'a> {
     prefix: String,
     domain: String,
     /// The warning about errors in the schema.
-    remark: Option<Remark>,
+    warning: Option<ImportWarning>,
 }
 
-impl Import<'_> {
-    fn all(&self) -> Imported {
-        let mut imported = Imported::default();
-        let mut taken = naming::Taken::of_files();
+impl GraphqlImporter<'_> {
+    fn all(&self) -> ImportResult {
+        let mut imported = ImportResult::default();
+        let mut taken = naming::UsedNames::for_file_names();
         let mut operations: Vec<_> = self.document.operations.iter().collect();
         operations.sort_by_key(|operation| operation.location().map(|at| at.offset()));
         for operation in operations {
@@ -193,16 +193,16 @@ impl Import<'_> {
                     .and_then(|field| naming::capability_name(field.response_key())),
             };
             let own = own.unwrap_or_else(|| "Operation".to_owned());
-            let name = taken.take(&format!("{}{own}", self.prefix));
+            let name = taken.reserve(&format!("{}{own}", self.prefix));
             let label = format!(
                 "{} {}",
                 operation.operation_type,
-                shown(operation.name.as_deref().unwrap_or("without a name"))
+                quote_for_message(operation.name.as_deref().unwrap_or("without a name"))
             );
             if operation.is_subscription() {
                 let reason =
                     "a subscription is no single answer, and a step is one request and one answer";
-                imported.refused.push(Refusal::new(&label, "", reason));
+                imported.refused.push(ImportRejection::new(&label, "", reason));
                 continue;
             }
             let at = operation.location();
@@ -217,18 +217,19 @@ impl Import<'_> {
         at: Option<SourceSpan>,
         name: &str,
         label: &str,
-    ) -> Result<super::ImportedDocument, Refusal> {
-        let mut taken = naming::Taken::default();
-        let mut remarks: Vec<Remark> = self.remark.iter().cloned().collect();
+    ) -> Result<super::ImportedDocument, ImportRejection> {
+        let mut taken = naming::UsedNames::default();
+        let mut remarks: Vec<ImportWarning> = self.warning.iter().cloned().collect();
         let (mut variables, mut inputs) = (Vec::new(), Map::new());
         for definition in &operation.variables {
-            let variable = taken.take(&naming::variable_name(&definition.name));
+            let variable = taken.reserve(&naming::variable_name(&definition.name));
             let variable = self.variable(operation, definition, variable, &mut remarks);
             inputs.insert(definition.name.to_string(), variable.template());
             variables.push(variable);
         }
-        variables
-            .sort_by_key(|variable: &Variable| !variable.required || variable.default.is_some());
+        variables.sort_by_key(|variable: &DocumentParameter| {
+            !variable.required || variable.default.is_some()
+        });
         let outputs = outputs(operation, &mut taken);
         let newer = outputs.values().any(Value::is_object);
         // Where an error takes away what the capability is for, all of the data goes.
@@ -253,15 +254,16 @@ impl Import<'_> {
         }
         step.insert("output_mapping".to_owned(), Value::Object(outputs));
 
-        let header = Header {
+        let header = DocumentHeader {
             name: name.to_owned(),
             description: self.describe(operation, at, label),
             domains: vec![self.domain.clone()],
-            author: Author::of(self.options.author.as_deref(), None, &self.domain),
+            author: DraftAuthor::of(self.options.author.as_deref(), None, &self.domain),
             parameters: variables,
             dependencies: Vec::new(),
         };
-        let comment = format!("Imported: {label} at {}", shown(self.options.endpoint.as_str()));
+        let comment =
+            format!("Imported: {label} at {}", quote_for_message(self.options.endpoint.as_str()));
         let finish = |schema: Option<&str>| {
             draft::finish(label, &comment, &header.examples(), |_, told| {
                 told.extend(remarks.iter().cloned());
@@ -273,7 +275,7 @@ impl Import<'_> {
                 header.document(json!({ "type": "sequence", "steps": [step] }), None, newer)
             })
         };
-        let needed = needed::needed_schema(self.schema, self.document, operation);
+        let needed = schema_subset::used_part_of_schema(self.schema, self.document, operation);
         // What cannot be judged by a part of the schema is judged without it.
         match needed.map(|schema| finish(Some(&schema))) {
             Some(Ok(document)) => Ok(document),
@@ -289,12 +291,12 @@ impl Import<'_> {
         };
         let mut query = written(at).unwrap_or_else(|| operation.to_string());
         let mut used: Vec<&Name> = Vec::new();
-        spreads(&operation.selection_set, &mut used);
+        collect_fragment_spreads(&operation.selection_set, &mut used);
         let mut next = 0;
         while let Some(name) = used.get(next).copied() {
             next += 1;
             let Some(fragment) = self.document.fragments.get(name) else { continue };
-            spreads(&fragment.selection_set, &mut used);
+            collect_fragment_spreads(&fragment.selection_set, &mut used);
             query += "\n\n";
             query += &written(fragment.location()).unwrap_or_else(|| fragment.to_string());
         }
@@ -327,15 +329,15 @@ impl Import<'_> {
         operation: &Operation,
         definition: &apollo_compiler::ast::VariableDefinition,
         name: String,
-        remarks: &mut Vec<Remark>,
-    ) -> Variable {
+        remarks: &mut Vec<ImportWarning>,
+    ) -> DocumentParameter {
         let required = definition.ty.is_non_null() && definition.default_value.is_none();
         let described = describe_variable(operation, self.document, &definition.name);
         let kind = self.schema.types.get(definition.ty.inner_named_type());
         let of_type = kind.filter(|kind| !kind.is_built_in()).and_then(|kind| kind.description());
         let of_type = of_type.map(|text| text.as_str());
-        let mut variable = Variable::new(name, described.or(of_type), required);
-        variable.secret = names_a_secret(&definition.name, described);
+        let mut variable = DocumentParameter::new(name, described.or(of_type), required);
+        variable.secret = is_secret_name(&definition.name, described);
         variable.kind = match &*definition.ty {
             Type::List(_) | Type::NonNullList(_) => Some(ValueType::Array),
             Type::Named(named) | Type::NonNullNamed(named) => match (named.as_str(), kind) {
@@ -354,7 +356,7 @@ impl Import<'_> {
                         let reason = format!(
                             "`{named}` has more than {MAX_CHOICES} values; they are not listed"
                         );
-                        remarks.push(Remark::new(&format!("${}", definition.name), reason));
+                        remarks.push(ImportWarning::new(&format!("${}", definition.name), reason));
                     }
                     Some(ValueType::String)
                 }
@@ -362,7 +364,8 @@ impl Import<'_> {
             },
         };
         if let Some(default) = definition.default_value.as_deref().and_then(literal) {
-            let fits = variable.kind.is_none_or(|kind| kind.admits(&default)) && is_exact(&default);
+            let fits =
+                variable.kind.is_none_or(|kind| kind.accepts(&default)) && is_exact(&default);
             if fits && !variable.secret && !default.is_null() {
                 variable.default = Some(default);
             }
@@ -372,11 +375,13 @@ impl Import<'_> {
 }
 
 /// The names of the fragments that a selection spreads, each once.
-fn spreads<'d>(selections: &'d SelectionSet, used: &mut Vec<&'d Name>) {
+fn collect_fragment_spreads<'d>(selections: &'d SelectionSet, used: &mut Vec<&'d Name>) {
     for selection in &selections.selections {
         match selection {
-            Selection::Field(field) => spreads(&field.selection_set, used),
-            Selection::InlineFragment(inline) => spreads(&inline.selection_set, used),
+            Selection::Field(field) => collect_fragment_spreads(&field.selection_set, used),
+            Selection::InlineFragment(inline) => {
+                collect_fragment_spreads(&inline.selection_set, used)
+            }
             Selection::FragmentSpread(spread) => {
                 if !used.contains(&&spread.fragment_name) {
                     used.push(&spread.fragment_name);
@@ -402,11 +407,11 @@ fn describe_variable<'d>(
 }
 
 /// What a capability takes from the answer: the fields at the top, or those below the only one.
-fn outputs(operation: &Operation, taken: &mut naming::Taken) -> Map<String, Value> {
+fn outputs(operation: &Operation, taken: &mut naming::UsedNames) -> Map<String, Value> {
     let top = plain_fields(&operation.selection_set).unwrap_or_default();
     let mut outputs = Map::new();
     if top.is_empty() {
-        outputs.insert(taken.take("data"), json!("$.data"));
+        outputs.insert(taken.reserve("data"), json!("$.data"));
         return outputs;
     }
     if let [only] = top.as_slice()
@@ -416,7 +421,8 @@ fn outputs(operation: &Operation, taken: &mut naming::Taken) -> Map<String, Valu
     {
         let key = only.response_key();
         for field in below {
-            let sure = only.ty().is_non_null() && is_sure(only) && is_sure(field);
+            let sure =
+                only.ty().is_non_null() && is_always_selected(only) && is_always_selected(field);
             let query = format!("$.data.{key}.{}", field.response_key());
             add_output(field, &query, sure, taken, &mut outputs);
         }
@@ -424,7 +430,7 @@ fn outputs(operation: &Operation, taken: &mut naming::Taken) -> Map<String, Valu
     }
     for field in top {
         let query = format!("$.data.{}", field.response_key());
-        add_output(field, &query, is_sure(field), taken, &mut outputs);
+        add_output(field, &query, is_always_selected(field), taken, &mut outputs);
     }
     outputs
 }
@@ -433,17 +439,17 @@ fn add_output(
     field: &Field,
     query: &str,
     sure: bool,
-    taken: &mut naming::Taken,
+    taken: &mut naming::UsedNames,
     outputs: &mut Map<String, Value>,
 ) {
     let plain = naming::variable_name(field.response_key());
-    let name = taken.take_one_of(&[plain.clone(), format!("result_{plain}")]);
+    let name = taken.reserve_one_of(&[plain.clone(), format!("result_{plain}")]);
     let value = if sure { json!(query) } else { json!({ "path": query, "optional": true }) };
     outputs.insert(name, value);
 }
 
 /// Whether a field is in every answer: no directive leaves it out.
-fn is_sure(field: &Field) -> bool {
+fn is_always_selected(field: &Field) -> bool {
     field.directives.is_empty()
 }
 

@@ -1,6 +1,6 @@
 //! JSONPath for names and pointers of descriptions.
 
-use crate::query::Query;
+use crate::query::JsonPathQuery;
 
 /// The JSONPath of a member of the body; none when no singular query leads there.
 pub(super) fn of_member(name: &str) -> Option<String> {
@@ -24,7 +24,7 @@ pub(super) fn of_pointer(pointer: &str) -> Option<String> {
 
 /// The query, when the compiler takes it and it gives one value.
 fn checked(query: String) -> Option<String> {
-    Query::parse(&query).is_ok_and(|query| query.is_singular()).then_some(query)
+    JsonPathQuery::parse(&query).is_ok_and(|query| query.is_singular()).then_some(query)
 }
 
 fn segment(name: &str) -> String {

@@ -11,15 +11,15 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::draft::{self, Author, Header};
-use super::ref_resolver::{Source, shown};
-use super::variable::Variable;
-use super::{ImportError, Imported, ImportedDocument, Refusal, prefix_of};
+use super::draft::{self, DocumentHeader, DraftAuthor};
+use super::ref_resolver::{RefResolver, quote_for_message};
+use super::variable::DocumentParameter;
+use super::{ImportError, ImportRejection, ImportResult, ImportedDocument, name_prefix};
 use crate::authoring::{naming, sanitize};
 use crate::diagnostic::did_you_mean;
 
-pub(super) use extract_operation::{Cut, Flaw};
-pub(super) use operation::{Operation, operations};
+pub(super) use extract_operation::{ExtractError, ExtractedOperation};
+pub(super) use operation::{SpecOperation, operations};
 
 /// The most parameters of a document.
 const MAX_PARAMETERS: usize = 100;
@@ -67,13 +67,13 @@ pub fn list_openapi(
     options: &OpenApiOptions,
 ) -> Result<Vec<OperationSummary>, ImportError> {
     let source = open(description)?;
-    let prefix = prefix_of(options.prefix.as_deref(), options.author.as_deref())?;
+    let prefix = name_prefix(options.prefix.as_deref(), options.author.as_deref())?;
     let (operations, _) = operations(source);
-    let names = names_of(&operations, &prefix);
+    let names = document_names(&operations, &prefix);
     let summaries = operations.iter().zip(names).map(|(operation, name)| OperationSummary {
-        id: operation.id().map(shown),
+        id: operation.id().map(quote_for_message),
         method: operation.method.to_ascii_uppercase(),
-        path: sanitize::line(operation.path, MAX_PATH),
+        path: sanitize::clean_line(operation.path, MAX_PATH),
         name,
         description: description_of(source, operation),
     });
@@ -88,13 +88,13 @@ pub fn list_openapi(
 pub fn import_openapi(
     description: &Value,
     options: &OpenApiOptions,
-) -> Result<Imported, ImportError> {
+) -> Result<ImportResult, ImportError> {
     let source = open(description)?;
-    let prefix = prefix_of(options.prefix.as_deref(), options.author.as_deref())?;
+    let prefix = name_prefix(options.prefix.as_deref(), options.author.as_deref())?;
     let (operations, refused) = operations(source);
-    let names = names_of(&operations, &prefix);
-    let chosen = choose(&operations, &refused, &names, &options.operations)?;
-    let mut imported = Imported::default();
+    let names = document_names(&operations, &prefix);
+    let chosen = select_operations(&operations, &refused, &names, &options.operations)?;
+    let mut imported = ImportResult::default();
     if options.operations.is_empty() {
         imported.refused = refused;
     }
@@ -106,15 +106,15 @@ pub fn import_openapi(
 }
 
 /// The description, when its version is read.
-pub(super) fn open(description: &Value) -> Result<Source<'_>, ImportError> {
+pub(super) fn open(description: &Value) -> Result<RefResolver<'_>, ImportError> {
     let text = |key: &str| match description.get(key)? {
-        Value::String(version) => Some(shown(version)),
+        Value::String(version) => Some(quote_for_message(version)),
         Value::Number(version) => Some(version.to_string()),
         _ => None,
     };
     match (text("openapi"), text("swagger")) {
         (Some(version), _) if version.starts_with("3.0") || version.starts_with("3.1") => {
-            Ok(Source::new(description))
+            Ok(RefResolver::new(description))
         }
         (Some(version), _) => Err(ImportError::new(
             format!("this is OpenAPI {version}; 3.0 and 3.1 are read"),
@@ -132,9 +132,9 @@ pub(super) fn open(description: &Value) -> Result<Source<'_>, ImportError> {
 }
 
 /// The operations that are meant: their indexes, in the order of the description.
-fn choose(
-    operations: &[Operation<'_>],
-    refused: &[Refusal],
+fn select_operations(
+    operations: &[SpecOperation<'_>],
+    refused: &[ImportRejection],
     names: &[String],
     wanted: &[String],
 ) -> Result<Vec<usize>, ImportError> {
@@ -161,13 +161,13 @@ fn choose(
         let by_path = || operations.iter().position(|operation| operation.is_at(name));
         let by_name = || names.iter().position(|known| known == name);
         let Some(index) = by_id.or_else(by_path).or_else(by_name) else {
-            let ids = operations.iter().filter_map(Operation::id);
+            let ids = operations.iter().filter_map(SpecOperation::id);
             let names = names.iter().map(String::as_str);
             let hint = match did_you_mean(name, ids).or_else(|| did_you_mean(name, names)) {
-                Some(close) => format!("Did you mean `{}`?", shown(close)),
+                Some(close) => format!("Did you mean `{}`?", quote_for_message(close)),
                 None => "See `a2s import openapi SPEC --list`; one without an id is named as in `GET /users/{id}`.".to_owned(),
             };
-            let message = format!("the description has no operation `{}`", shown(name));
+            let message = format!("the description has no operation `{}`", quote_for_message(name));
             return Err(ImportError::new(message, hint));
         };
         if !chosen.contains(&index) {
@@ -179,22 +179,22 @@ fn choose(
 }
 
 /// The names of the documents of all operations. One that is imported alone has the same name.
-fn names_of(operations: &[Operation<'_>], prefix: &str) -> Vec<String> {
-    let mut taken = naming::Taken::of_files();
-    let name = |operation: &Operation<'_>| {
+fn document_names(operations: &[SpecOperation<'_>], prefix: &str) -> Vec<String> {
+    let mut taken = naming::UsedNames::for_file_names();
+    let name = |operation: &SpecOperation<'_>| {
         let own = operation.id().and_then(naming::capability_name);
         let own = own.unwrap_or_else(|| operation.name_by_path());
-        taken.take(&format!("{prefix}{own}"))
+        taken.reserve(&format!("{prefix}{own}"))
     };
     operations.iter().map(name).collect()
 }
 
-fn description_of(source: Source<'_>, operation: &Operation<'_>) -> String {
+fn description_of(source: RefResolver<'_>, operation: &SpecOperation<'_>) -> String {
     let own = |key: &str| operation.raw.get(key).and_then(Value::as_str);
     let above = |key: &str| operation.item.get(key).and_then(Value::as_str);
     let title = source.get("info").and_then(|info| info.get("title")).and_then(Value::as_str);
     let otherwise = match title {
-        Some(title) => format!("{} of {}", operation.label(), sanitize::line(title, 80)),
+        Some(title) => format!("{} of {}", operation.label(), sanitize::clean_line(title, 80)),
         None => operation.label(),
     };
     let summary = own("summary").or_else(|| above("summary"));
@@ -202,38 +202,42 @@ fn description_of(source: Source<'_>, operation: &Operation<'_>) -> String {
 }
 
 fn import_operation(
-    operation: Operation<'_>,
+    operation: SpecOperation<'_>,
     name: &str,
     options: &OpenApiOptions,
-) -> Result<ImportedDocument, Refusal> {
+) -> Result<ImportedDocument, ImportRejection> {
     let source = operation.source;
     let label = operation.label();
-    let cut = Cut::of(operation, options.server.as_ref(), options.base.as_ref(), None).map_err(
-        |Flaw { place, reason, hint }| {
-            let refusal = Refusal::new(&label, &place, reason);
-            match hint {
-                Some(hint) => refusal.with_hint(hint),
-                None => refusal,
-            }
-        },
-    )?;
-    let plan = Plan::of(&cut);
-    let header = Header {
+    let cut = ExtractedOperation::extract(
+        operation,
+        options.server.as_ref(),
+        options.base.as_ref(),
+        None,
+    )
+    .map_err(|ExtractError { location: place, reason, hint }| {
+        let refusal = ImportRejection::new(&label, &place, reason);
+        match hint {
+            Some(hint) => refusal.with_hint(hint),
+            None => refusal,
+        }
+    })?;
+    let plan = OperationMapping::from_operation(&cut);
+    let header = DocumentHeader {
         name: name.to_owned(),
         description: description_of(source, &operation),
         domains: vec![cut.domain().to_owned()],
-        author: Author::of(options.author.as_deref(), source.get("info"), cut.domain()),
+        author: DraftAuthor::of(options.author.as_deref(), source.get("info"), cut.domain()),
         parameters: plan.variables.clone(),
         dependencies: Vec::new(),
     };
     let title = source.get("info").and_then(|info| info.get("title")).and_then(Value::as_str);
     let comment = match title {
-        Some(title) => format!("Imported from {}: {label}", sanitize::line(title, 80)),
+        Some(title) => format!("Imported from {}: {label}", sanitize::clean_line(title, 80)),
         None => format!("Imported: {label}"),
     };
     draft::finish(&label, &comment, &header.examples(), |detail, remarks| {
         remarks.extend(cut.remarks().iter().cloned());
-        remarks.extend(plan.remarks.iter().cloned());
+        remarks.extend(plan.warnings.iter().cloned());
         let mut step = Map::new();
         step.insert("id".to_owned(), json!(naming::step_id(name)));
         step.insert("format".to_owned(), json!("OpenAPI"));
@@ -250,16 +254,16 @@ fn import_operation(
 }
 
 /// How the parameters of a document fill one operation, and what it gives.
-struct Plan {
-    variables: Vec<Variable>,
+struct OperationMapping {
+    variables: Vec<DocumentParameter>,
     inputs: Map<String, Value>,
     outputs: Map<String, Value>,
-    remarks: Vec<super::Remark>,
+    warnings: Vec<super::ImportWarning>,
 }
 
-impl Plan {
-    fn of(cut: &Cut<'_>) -> Self {
-        let mut taken = naming::Taken::default();
+impl OperationMapping {
+    fn from_operation(cut: &ExtractedOperation<'_>) -> Self {
+        let mut taken = naming::UsedNames::default();
         let (mut variables, mut inputs) = (Vec::new(), Map::new());
         let mut remarks = Vec::new();
         for parameter in cut.parameters() {
@@ -271,15 +275,16 @@ impl Plan {
                 Some(constant) => json!(constant.replace("${", "$${")),
                 None => {
                     let plain = naming::variable_name(&parameter.name);
-                    let longer = format!("{}_{plain}", parameter.place.word());
+                    let longer = format!("{}_{plain}", parameter.location.as_str());
                     let variable =
-                        parameter.variable(cut.source(), taken.take_one_of(&[plain, longer]));
+                        parameter.variable(cut.source(), taken.reserve_one_of(&[plain, longer]));
                     let template = variable.template();
                     variables.push(variable);
                     template
                 }
             };
-            let group = inputs.entry(parameter.place.group()).or_insert_with(|| json!({}));
+            let group =
+                inputs.entry(parameter.location.mapping_group()).or_insert_with(|| json!({}));
             group[parameter.name.as_str()] = value;
         }
         if let Some(body) = cut.body() {
@@ -304,13 +309,13 @@ impl Plan {
                 let reason = format!(
                     "a document has at most {MAX_PARAMETERS} parameters; this optional one was left out"
                 );
-                remarks.push(super::Remark::new(&variable.name, reason));
+                remarks.push(super::ImportWarning::new(&variable.name, reason));
             }
         }
         let outputs = cut.outputs(&mut taken, &mut remarks);
         // Those that a caller must give come first.
         variables.sort_by_key(|variable| !variable.required || variable.default.is_some());
-        Self { variables, inputs, outputs, remarks }
+        Self { variables, inputs, outputs, warnings: remarks }
     }
 }
 

@@ -2,20 +2,20 @@
 
 use serde_json::Value;
 
-use super::Remark;
+use super::ImportWarning;
 
 /// How many `$ref`s may lead to one another.
 const MAX_REFS: usize = 16;
 
 /// A description whose parts refer to one another.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Source<'a> {
+pub(super) struct RefResolver<'a> {
     root: &'a Value,
 }
 
 /// A `$ref` that leads to nothing that can be carried over.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unresolved {
+pub(super) enum UnresolvedRef {
     /// To another file or address.
     #[error("`$ref: {0}` leads out of the description, and only what stands in it is carried over")]
     External(String),
@@ -24,24 +24,24 @@ pub(super) enum Unresolved {
     Dangling(String),
     /// In a circle.
     #[error("`$ref: {0}` leads in a circle")]
-    Endless(String),
+    Circular(String),
 }
 
-impl Unresolved {
+impl UnresolvedRef {
     /// The suggested fix.
     pub(super) fn hint(&self) -> &'static str {
         match self {
             Self::External(_) => {
                 "Bundle the description into one file first, with `npx @redocly/cli bundle FILE`, for example."
             }
-            Self::Dangling(_) | Self::Endless(_) => {
+            Self::Dangling(_) | Self::Circular(_) => {
                 "Mend the description, or get it anew from whoever publishes it."
             }
         }
     }
 }
 
-impl<'a> Source<'a> {
+impl<'a> RefResolver<'a> {
     pub(super) fn new(root: &'a Value) -> Self {
         Self { root }
     }
@@ -52,7 +52,7 @@ impl<'a> Source<'a> {
     }
 
     /// What `value` is, or what its `$ref` points to in the end.
-    pub(super) fn resolve(self, value: &'a Value) -> Result<&'a Value, Unresolved> {
+    pub(super) fn resolve(self, value: &'a Value) -> Result<&'a Value, UnresolvedRef> {
         let mut at = value;
         let mut last = "";
         for _ in 0..MAX_REFS {
@@ -60,20 +60,20 @@ impl<'a> Source<'a> {
             last = reference;
             at = self.follow(reference)?;
         }
-        Err(Unresolved::Endless(shown(last)))
+        Err(UnresolvedRef::Circular(quote_for_message(last)))
     }
 
     /// What a reference points to.
-    pub(super) fn follow(self, reference: &str) -> Result<&'a Value, Unresolved> {
+    pub(super) fn follow(self, reference: &str) -> Result<&'a Value, UnresolvedRef> {
         let Some(pointer) = reference.strip_prefix('#') else {
-            return Err(Unresolved::External(shown(reference)));
+            return Err(UnresolvedRef::External(quote_for_message(reference)));
         };
         // A pointer in a URI may be percent-encoded (RFC 6901, section 6).
         let decoded = percent_decoded(pointer);
         self.root
             .pointer(pointer)
             .or_else(|| self.root.pointer(&decoded))
-            .ok_or_else(|| Unresolved::Dangling(shown(reference)))
+            .ok_or_else(|| UnresolvedRef::Dangling(quote_for_message(reference)))
     }
 }
 
@@ -83,12 +83,12 @@ pub(super) fn reference_of(value: &Value) -> Option<&str> {
 }
 
 /// The flag `key` of a value. Some descriptions write it as text.
-pub(super) fn flag(value: &Value, key: &str) -> Option<bool> {
-    flag_of(value.get(key)?)
+pub(super) fn bool_member(value: &Value, key: &str) -> Option<bool> {
+    to_bool(value.get(key)?)
 }
 
 /// The flag that a value is.
-pub(super) fn flag_of(value: &Value) -> Option<bool> {
+pub(super) fn to_bool(value: &Value) -> Option<bool> {
     match value {
         Value::Bool(flag) => Some(*flag),
         Value::String(text) => text.trim().to_ascii_lowercase().parse().ok(),
@@ -97,23 +97,23 @@ pub(super) fn flag_of(value: &Value) -> Option<bool> {
 }
 
 /// The same, with a remark when it is text.
-pub(super) fn told_flag(
+pub(super) fn read_flag(
     value: &Value,
     key: &str,
     place: &str,
-    remarks: &mut Vec<Remark>,
+    remarks: &mut Vec<ImportWarning>,
 ) -> Option<bool> {
-    let flag = flag(value, key)?;
+    let flag = bool_member(value, key)?;
     if value.get(key).is_some_and(Value::is_string) {
         let reason = format!("`{key}` is a text; it is read as `{flag}`");
-        remarks.push(Remark::new(place, reason));
+        remarks.push(ImportWarning::new(place, reason));
     }
     Some(flag)
 }
 
 /// A foreign reference or name, for a message.
-pub(super) fn shown(text: &str) -> String {
-    crate::authoring::sanitize::line(text, 80)
+pub(super) fn quote_for_message(text: &str) -> String {
+    crate::authoring::sanitize::clean_line(text, 80)
 }
 
 fn percent_decoded(text: &str) -> String {
@@ -147,12 +147,12 @@ mod tests {
             "a": {"$ref": "#/b"}, "b": {"$ref": "#/c~1d"}, "c/d": {"x": 1},
             "loop": {"$ref": "#/loop"}, "{e}": {"x": 2}
         });
-        let source = Source::new(&root);
+        let source = RefResolver::new(&root);
         let resolve = |reference: &str| source.resolve(source.follow(reference)?);
         assert_eq!(resolve("#/a"), Ok(&json!({"x": 1})));
         assert_eq!(resolve("#/%7Be%7D"), Ok(&json!({"x": 2})));
-        assert!(matches!(resolve("#/loop"), Err(Unresolved::Endless(_))));
-        assert!(matches!(resolve("#/nothing"), Err(Unresolved::Dangling(_))));
-        assert!(matches!(resolve("other.json#/a"), Err(Unresolved::External(_))));
+        assert!(matches!(resolve("#/loop"), Err(UnresolvedRef::Circular(_))));
+        assert!(matches!(resolve("#/nothing"), Err(UnresolvedRef::Dangling(_))));
+        assert!(matches!(resolve("other.json#/a"), Err(UnresolvedRef::External(_))));
     }
 }

@@ -6,14 +6,14 @@ use std::collections::VecDeque;
 use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
-use super::Remark;
-use super::ref_resolver::{Source, flag_of, reference_of, shown};
+use super::ImportWarning;
+use super::ref_resolver::{RefResolver, quote_for_message, reference_of, to_bool};
 use crate::authoring::{naming, sanitize};
 use crate::tree::MAX_NODES;
 
 /// How much of the schemas is carried over. Each level carries less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Detail {
+pub(super) struct SchemaDetail {
     /// The deepest schemas, counted from the parameter, body or answer.
     pub(super) depth: usize,
     /// The longest description; none when it is 0.
@@ -22,7 +22,7 @@ pub(super) struct Detail {
     pub(super) errors: bool,
 }
 
-impl Detail {
+impl SchemaDetail {
     /// From everything to next to nothing.
     pub(super) const LEVELS: [Self; 6] = [
         Self { depth: 20, description: 200, errors: true },
@@ -34,7 +34,7 @@ impl Detail {
     ];
 
     /// What is missing at this level, for a remark.
-    pub(super) fn loss(self) -> Option<String> {
+    pub(super) fn describe_loss(self) -> Option<String> {
         let Self { depth, description, errors } = self;
         match (description, errors) {
             (1.., _) => None,
@@ -47,35 +47,44 @@ impl Detail {
 }
 
 /// Carries schemas over. What they refer to becomes a component of the task.
-pub(super) struct Schemas<'a, 'r> {
-    source: Source<'a>,
-    detail: Detail,
+pub(super) struct SchemaImporter<'a, 'r> {
+    source: RefResolver<'a>,
+    detail: SchemaDetail,
     /// Whether siblings of `$ref` mean something (OpenAPI 3.1).
     siblings: bool,
-    remarks: &'r mut Vec<Remark>,
+    warnings: &'r mut Vec<ImportWarning>,
     /// The names of components by their reference in the description.
     names: IndexMap<String, String>,
-    taken: naming::Taken,
+    used_names: naming::UsedNames,
     /// How many schemas may follow: with none left, no document can hold what there is already.
     left: usize,
     /// The components that are still to be carried over, with the depth at which they were met.
     waiting: VecDeque<(String, &'a Value, usize)>,
 }
 
-impl<'a, 'r> Schemas<'a, 'r> {
+impl<'a, 'r> SchemaImporter<'a, 'r> {
     pub(super) fn new(
-        source: Source<'a>,
-        detail: Detail,
+        source: RefResolver<'a>,
+        detail: SchemaDetail,
         siblings: bool,
-        remarks: &'r mut Vec<Remark>,
+        remarks: &'r mut Vec<ImportWarning>,
     ) -> Self {
         let (names, waiting) = (IndexMap::new(), VecDeque::new());
-        let taken = naming::Taken::default();
-        Self { source, detail, siblings, remarks, names, taken, left: MAX_NODES, waiting }
+        let taken = naming::UsedNames::default();
+        Self {
+            source,
+            detail,
+            siblings,
+            warnings: remarks,
+            names,
+            used_names: taken,
+            left: MAX_NODES,
+            waiting,
+        }
     }
 
     /// A schema at `place`, for remarks.
-    pub(super) fn carry(&mut self, schema: &'a Value, place: &str) -> Value {
+    pub(super) fn import_schema(&mut self, schema: &'a Value, place: &str) -> Value {
         self.schema(schema, 0, place)
     }
 
@@ -115,7 +124,7 @@ impl<'a, 'r> Schemas<'a, 'r> {
             Ok(target) if target.is_object() || (self.siblings && target.is_boolean()) => target,
             Ok(_) => return json!({}),
             Err(error) => {
-                self.remark(place, format!("{error}; anything is taken there"));
+                self.add_warning(place, format!("{error}; anything is taken there"));
                 return json!({});
             }
         };
@@ -166,7 +175,7 @@ impl<'a, 'r> Schemas<'a, 'r> {
                 carried.push((key.clone(), value));
             }
         }
-        self.mend_null(members, &mut carried, place);
+        self.allow_null_in_enum(members, &mut carried, place);
         // What people look for first comes first, what nests comes last.
         let rank = |key: &str| match key {
             "type" => 0,
@@ -183,7 +192,7 @@ impl<'a, 'r> Schemas<'a, 'r> {
 
     /// Says that a value may be null in the way of the version: OpenAPI 3.0 has `nullable`, 3.1
     /// the type `null`, and descriptions have both.
-    fn mend_null(
+    fn allow_null_in_enum(
         &mut self,
         members: &Map<String, Value>,
         carried: &mut Vec<(String, Value)>,
@@ -197,23 +206,23 @@ impl<'a, 'r> Schemas<'a, 'r> {
             carried.push(("nullable".to_owned(), json!(true)));
         } else if self.siblings
             && kind.is_string()
-            && members.get("nullable").and_then(flag_of) == Some(true)
+            && members.get("nullable").and_then(to_bool) == Some(true)
         {
             *kind = json!([kind, "null"]);
             carried.retain(|(key, _)| key != "nullable");
-            self.remark(place, "`nullable` is not of OpenAPI 3.1; null is among its types");
+            self.add_warning(place, "`nullable` is not of OpenAPI 3.1; null is among its types");
         }
     }
 
     /// The value of a keyword that says which values are valid; of other keywords nothing, and of
     /// malformed ones a remark.
     fn keyword(&mut self, key: &str, value: &'a Value, level: usize, place: &str) -> Option<Value> {
-        let told = self.remarks.len();
+        let warning_count = self.warnings.len();
         let kept = self.read_keyword(key, value, level, place);
         let is_empty = value.as_array().is_some_and(Vec::is_empty);
-        if kept.is_none() && self.remarks.len() == told && is_checked(key) && !is_empty {
-            let shown = shown(&value.to_string());
-            self.remark(place, format!("`{key}: {shown}` is left out: it says nothing there"));
+        if kept.is_none() && self.warnings.len() == warning_count && is_checked(key) && !is_empty {
+            let shown = quote_for_message(&value.to_string());
+            self.add_warning(place, format!("`{key}: {shown}` is left out: it says nothing there"));
         }
         kept
     }
@@ -232,8 +241,8 @@ impl<'a, 'r> Schemas<'a, 'r> {
                 let kinds = value.as_array().filter(|_| is_type_keyword(value, true))?;
                 let mut kinds = kinds.iter().filter_map(Value::as_str).filter(|k| *k != "null");
                 let (Some(only), None) = (kinds.next(), kinds.next()) else { return None };
-                let told = format!("a list of types is of OpenAPI 3.1; it is read as `{only}`");
-                self.remark(&below(), told);
+                let message = format!("a list of types is of OpenAPI 3.1; it is read as `{only}`");
+                self.add_warning(&below(), message);
                 Some(json!(only))
             }
             "description" => {
@@ -246,9 +255,9 @@ impl<'a, 'r> Schemas<'a, 'r> {
             }
             "pattern" => value.is_string().then(|| value.clone()),
             "nullable" | "readOnly" | "writeOnly" | "uniqueItems" => {
-                let flag = flag_of(value)?;
+                let flag = to_bool(value)?;
                 if value.is_string() {
-                    self.remark(place, format!("`{key}` is a text; it is read as `{flag}`"));
+                    self.add_warning(place, format!("`{key}` is a text; it is read as `{flag}`"));
                 }
                 Some(json!(flag))
             }
@@ -271,14 +280,14 @@ impl<'a, 'r> Schemas<'a, 'r> {
                 let values = value.as_array().filter(|values| !values.is_empty())?;
                 let kept = values.iter().all(is_exact).then(|| value.clone());
                 if kept.is_none() {
-                    self.remark(&below(), "it has numbers that no document may hold");
+                    self.add_warning(&below(), "it has numbers that no document may hold");
                 }
                 kept
             }
             "const" | "default" => {
                 let kept = is_exact(value).then(|| value.clone());
                 if kept.is_none() {
-                    self.remark(&below(), "it is a number that no document may hold");
+                    self.add_warning(&below(), "it is a number that no document may hold");
                 }
                 kept
             }
@@ -302,7 +311,7 @@ impl<'a, 'r> Schemas<'a, 'r> {
             "properties" | "patternProperties" | "dependentSchemas" => {
                 let place = below();
                 let carried = value.as_object()?.iter().map(|(name, schema)| {
-                    let place = format!("{place}.{}", shown(name));
+                    let place = format!("{place}.{}", quote_for_message(name));
                     (name.clone(), self.schema(schema, level + 1, &place))
                 });
                 Some(Value::Object(carried.collect()))
@@ -317,7 +326,7 @@ impl<'a, 'r> Schemas<'a, 'r> {
         }
         let kept = is_exact(value).then(|| value.clone());
         if kept.is_none() {
-            self.remark(place, format!("{value} is a number that no document may hold"));
+            self.add_warning(place, format!("{value} is a number that no document may hold"));
         }
         kept
     }
@@ -331,11 +340,11 @@ impl<'a, 'r> Schemas<'a, 'r> {
             .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' })
             .take(80)
             .collect();
-        self.taken.take(if plain.is_empty() { "Schema" } else { &plain })
+        self.used_names.reserve(if plain.is_empty() { "Schema" } else { &plain })
     }
 
-    fn remark(&mut self, place: &str, reason: impl Into<String>) {
-        self.remarks.push(Remark::new(place, reason));
+    fn add_warning(&mut self, place: &str, reason: impl Into<String>) {
+        self.warnings.push(ImportWarning::new(place, reason));
     }
 }
 
@@ -405,8 +414,13 @@ mod tests {
         let schema = json!({"type": "object", "properties": properties});
         let root = json!({});
         let mut remarks = Vec::new();
-        let mut schemas = Schemas::new(Source::new(&root), Detail::LEVELS[0], false, &mut remarks);
-        let carried = schemas.carry(&schema, "");
+        let mut schemas = SchemaImporter::new(
+            RefResolver::new(&root),
+            SchemaDetail::LEVELS[0],
+            false,
+            &mut remarks,
+        );
+        let carried = schemas.import_schema(&schema, "");
         let kept = carried["properties"].as_object().unwrap().values();
         assert_eq!(kept.filter(|schema| **schema != json!({})).count(), MAX_NODES - 1);
     }

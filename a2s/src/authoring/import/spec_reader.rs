@@ -31,7 +31,7 @@ pub enum DescriptionError {
     Syntax(String),
     /// Its values are nested too deep or are too many.
     #[error("its values are nested more than {MAX_DEPTH} deep or are too many")]
-    Budget,
+    TooComplex,
 }
 
 /// Reads a description, JSON or YAML.
@@ -45,8 +45,8 @@ pub fn read_description(source: &[u8]) -> Result<Value, DescriptionError> {
     let text = std::str::from_utf8(source).map_err(|_| DescriptionError::NotUtf8)?;
     let text = text.trim_start_matches('\u{feff}');
     if text.trim_start().starts_with(['{', '[']) {
-        if most_values(text) > MAX_NODES {
-            return Err(DescriptionError::Budget);
+        if max_values(text) > MAX_NODES {
+            return Err(DescriptionError::TooComplex);
         }
         if let Ok(value) = serde_json::from_str(text) {
             return Ok(value);
@@ -56,7 +56,7 @@ pub fn read_description(source: &[u8]) -> Result<Value, DescriptionError> {
 }
 
 /// The most values that a text can have as JSON: one before each comma, one in each collection.
-fn most_values(text: &str) -> usize {
+fn max_values(text: &str) -> usize {
     let (mut values, mut in_text, mut escaped) = (1, false, false);
     for byte in text.bytes() {
         match byte {
@@ -76,13 +76,13 @@ fn read_yaml(text: &str) -> Result<Value, DescriptionError> {
         flow_nesting_limit: MAX_DEPTH,
         block_nesting_limit: MAX_DEPTH,
     };
-    let mut builder = Builder::default();
+    let mut builder = ValueBuilder::default();
     for event in Parser::new_from_str_with_options(text, options) {
         let (event, _) = event.map_err(|error| {
             let marker = error.marker();
             let info = error.info();
             if info.contains("nesting") {
-                return DescriptionError::Budget;
+                return DescriptionError::TooComplex;
             }
             let (line, column) = (marker.line(), marker.col() + 1);
             DescriptionError::Syntax(format!("{info} at line {line}, column {column}"))
@@ -95,8 +95,8 @@ fn read_yaml(text: &str) -> Result<Value, DescriptionError> {
 }
 
 #[derive(Default)]
-struct Builder {
-    open: Vec<Open>,
+struct ValueBuilder {
+    open: Vec<OpenValue>,
     root: Option<Value>,
     anchors: BTreeMap<usize, Value>,
     nodes: usize,
@@ -104,23 +104,23 @@ struct Builder {
 }
 
 /// A collection whose end has not come yet, and its anchor.
-struct Open {
+struct OpenValue {
     anchor: usize,
-    items: Items,
+    items: ValueItems,
 }
 
-enum Items {
+enum ValueItems {
     Array(Vec<Value>),
     /// The members, and the key that waits for its value.
     Object(Map<String, Value>, Option<String>),
 }
 
-impl Builder {
+impl ValueBuilder {
     /// Takes an event. True when the first document has ended: others are not looked at.
     fn accept(&mut self, event: Event<'_>) -> Result<bool, DescriptionError> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                self.spend(1, text.len())?;
+                self.spend_budget(1, text.len())?;
                 let is_text = style != ScalarStyle::Plain
                     || tag.is_some_and(|tag| tag.suffix() == "str")
                     || self.expects_key();
@@ -128,16 +128,16 @@ impl Builder {
                 self.add(value, anchor)?;
             }
             Event::SequenceStart(_, anchor, _) => {
-                self.open(Open { anchor, items: Items::Array(Vec::new()) })?;
+                self.open(OpenValue { anchor, items: ValueItems::Array(Vec::new()) })?;
             }
             Event::MappingStart(_, anchor, _) => {
-                self.open(Open { anchor, items: Items::Object(Map::new(), None) })?;
+                self.open(OpenValue { anchor, items: ValueItems::Object(Map::new(), None) })?;
             }
             Event::SequenceEnd | Event::MappingEnd => {
-                if let Some(Open { anchor, items }) = self.open.pop() {
+                if let Some(OpenValue { anchor, items }) = self.open.pop() {
                     let value = match items {
-                        Items::Array(items) => Value::Array(items),
-                        Items::Object(members, _) => Value::Object(merged(members)),
+                        ValueItems::Array(items) => Value::Array(items),
+                        ValueItems::Object(members, _) => Value::Object(merged(members)),
                     };
                     self.add(value, anchor)?;
                 }
@@ -147,9 +147,9 @@ impl Builder {
                     DescriptionError::Syntax("an alias names nothing that stands before".to_owned())
                 })?;
                 let (nodes, text, depth) = size(&value);
-                self.spend(nodes, text)?;
+                self.spend_budget(nodes, text)?;
                 if self.open.len() + depth > MAX_DEPTH {
-                    return Err(DescriptionError::Budget);
+                    return Err(DescriptionError::TooComplex);
                 }
                 self.add(value, 0)?;
             }
@@ -159,35 +159,35 @@ impl Builder {
         Ok(false)
     }
 
-    fn spend(&mut self, nodes: usize, text: usize) -> Result<(), DescriptionError> {
+    fn spend_budget(&mut self, nodes: usize, text: usize) -> Result<(), DescriptionError> {
         self.nodes += nodes;
         self.text += text;
         let within = self.nodes <= MAX_NODES && self.text <= MAX_TEXT;
-        if within { Ok(()) } else { Err(DescriptionError::Budget) }
+        if within { Ok(()) } else { Err(DescriptionError::TooComplex) }
     }
 
-    fn open(&mut self, open: Open) -> Result<(), DescriptionError> {
-        self.spend(1, 0)?;
+    fn open(&mut self, open: OpenValue) -> Result<(), DescriptionError> {
+        self.spend_budget(1, 0)?;
         if self.open.len() >= MAX_DEPTH {
-            return Err(DescriptionError::Budget);
+            return Err(DescriptionError::TooComplex);
         }
         self.open.push(open);
         Ok(())
     }
 
     fn expects_key(&self) -> bool {
-        matches!(self.open.last(), Some(Open { items: Items::Object(_, None), .. }))
+        matches!(self.open.last(), Some(OpenValue { items: ValueItems::Object(_, None), .. }))
     }
 
     fn add(&mut self, value: Value, anchor: usize) -> Result<(), DescriptionError> {
         if anchor > 0 {
             let (nodes, text, _) = size(&value);
-            self.spend(nodes, text)?;
+            self.spend_budget(nodes, text)?;
             self.anchors.insert(anchor, value.clone());
         }
         match self.open.last_mut().map(|open| &mut open.items) {
-            Some(Items::Array(items)) => items.push(value),
-            Some(Items::Object(members, waiting)) => match waiting.take() {
+            Some(ValueItems::Array(items)) => items.push(value),
+            Some(ValueItems::Object(members, waiting)) => match waiting.take() {
                 Some(key) => {
                     members.insert(key, value);
                 }
@@ -309,9 +309,9 @@ mod tests {
             let line = format!("a{level}: &a{level} [{}]\n", before.trim_end_matches(", "));
             bomb.push_str(&line);
         }
-        assert_eq!(read_description(bomb.as_bytes()), Err(DescriptionError::Budget));
+        assert_eq!(read_description(bomb.as_bytes()), Err(DescriptionError::TooComplex));
         let many = format!("[{}0]", "0,".repeat(MAX_NODES));
-        assert_eq!(read_description(many.as_bytes()), Err(DescriptionError::Budget));
+        assert_eq!(read_description(many.as_bytes()), Err(DescriptionError::TooComplex));
         let commas = format!(r#"["\"{}"]"#, ",".repeat(MAX_NODES));
         assert!(read_description(commas.as_bytes()).is_ok());
         assert_eq!(read_description(b"\xff"), Err(DescriptionError::NotUtf8));

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::ref_resolver::Source;
+use super::ref_resolver::RefResolver;
 use super::schema::is_exact;
 use crate::authoring::sanitize;
 use crate::document::ValueType;
@@ -18,7 +18,7 @@ const MAX_COMBINED: usize = 8;
 
 /// A parameter of a document.
 #[derive(Debug, Clone)]
-pub(super) struct Variable {
+pub(super) struct DocumentParameter {
     pub(super) name: String,
     pub(super) description: Option<String>,
     pub(super) kind: Option<ValueType>,
@@ -30,7 +30,7 @@ pub(super) struct Variable {
     pub(super) example: Option<Value>,
 }
 
-impl Variable {
+impl DocumentParameter {
     pub(super) fn new(name: String, description: Option<&str>, required: bool) -> Self {
         let description = description.and_then(|d| sanitize::description(d, MAX_DESCRIPTION));
         let (kind, default, choices) = (None, None, Vec::new());
@@ -38,8 +38,8 @@ impl Variable {
     }
 
     /// The same with what a schema says about its values.
-    pub(super) fn with_schema(mut self, source: Source<'_>, schema: &Value) -> Self {
-        let schema = Facts::of(source, schema);
+    pub(super) fn with_schema(mut self, source: RefResolver<'_>, schema: &Value) -> Self {
+        let schema = SchemaFacts::of(source, schema);
         self.kind = schema.kind;
         if self.description.is_none() {
             self.description =
@@ -60,7 +60,7 @@ impl Variable {
     }
 
     /// The same, taking anything.
-    pub(super) fn open(self) -> Self {
+    pub(super) fn without_restrictions(self) -> Self {
         Self { kind: None, default: None, choices: Vec::new(), example: None, ..self }
     }
 
@@ -132,7 +132,7 @@ impl Variable {
 
 /// What a schema says about a value as a whole.
 #[derive(Debug, Default)]
-struct Facts<'a> {
+struct SchemaFacts<'a> {
     kind: Option<ValueType>,
     description: Option<&'a str>,
     default: Option<Value>,
@@ -140,12 +140,12 @@ struct Facts<'a> {
     example: Option<Value>,
 }
 
-impl<'a> Facts<'a> {
-    fn of(source: Source<'a>, schema: &'a Value) -> Self {
+impl<'a> SchemaFacts<'a> {
+    fn of(source: RefResolver<'a>, schema: &'a Value) -> Self {
         let mut facts = Self::default();
         facts.gather(source, schema, 0);
         let kind = facts.kind;
-        let fits = |value: &Value| kind.is_none_or(|kind| kind.admits(value));
+        let fits = |value: &Value| kind.is_none_or(|kind| kind.accepts(value));
         // Values that do not fit the type are a mistake of the description: neither is certain.
         let sound = facts.choices.iter().all(fits) && facts.choices.len() <= MAX_CHOICES;
         if !sound {
@@ -163,7 +163,7 @@ impl<'a> Facts<'a> {
         facts
     }
 
-    fn gather(&mut self, source: Source<'a>, schema: &'a Value, depth: usize) {
+    fn gather(&mut self, source: RefResolver<'a>, schema: &'a Value, depth: usize) {
         let Ok(schema) = source.resolve(schema) else { return };
         if depth > MAX_COMBINED {
             return;
@@ -229,7 +229,7 @@ fn may_be(schema: &Value, default: &Value) -> bool {
 
 /// The type of what the tokens of a pointer lead to, when the schema says it.
 pub(super) fn kind_at<'a>(
-    source: Source<'a>,
+    source: RefResolver<'a>,
     schema: &'a Value,
     tokens: &[&str],
 ) -> Option<ValueType> {
@@ -237,12 +237,12 @@ pub(super) fn kind_at<'a>(
     for token in tokens {
         at = member_at(source, at, token, 0)?;
     }
-    Facts::of(source, at).kind
+    SchemaFacts::of(source, at).kind
 }
 
 /// The schema of a member or an item.
 fn member_at<'a>(
-    source: Source<'a>,
+    source: RefResolver<'a>,
     schema: &'a Value,
     token: &str,
     depth: usize,
@@ -282,7 +282,7 @@ fn kind_of(schema: &Value) -> Option<ValueType> {
 }
 
 /// Whether a name in a request is that of a secret: a key, a token or a password.
-pub(super) fn names_a_secret(name: &str, description: Option<&str>) -> bool {
+pub(super) fn is_secret_name(name: &str, description: Option<&str>) -> bool {
     const WHOLE: [&str; 4] = ["token", "secret", "password", "passwd"];
     // Words that mean much else, too.
     const PERHAPS: [&str; 3] = ["key", "auth", "appid"];
@@ -303,12 +303,13 @@ pub(super) fn names_a_secret(name: &str, description: Option<&str>) -> bool {
     let letters: String =
         name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
     let letters = letters.strip_prefix('x').unwrap_or(&letters);
-    let told = description.unwrap_or_default().to_ascii_lowercase();
-    let told =
-        ["api key", "apikey", "api-key", "access key"].iter().any(|word| told.contains(word));
+    let lower_description = description.unwrap_or_default().to_ascii_lowercase();
+    let names_key = ["api key", "apikey", "api-key", "access key"]
+        .iter()
+        .any(|word| lower_description.contains(word));
     WHOLE.contains(&letters)
         || PARTS.iter().any(|part| letters.contains(part))
-        || (told && PERHAPS.contains(&letters))
+        || (names_key && PERHAPS.contains(&letters))
 }
 
 #[cfg(test)]
@@ -321,8 +322,8 @@ mod tests {
             "Size": {"type": "integer", "enum": [1, 2], "description": "How big"},
             "Loop": {"allOf": [{"$ref": "#/components/schemas/Loop"}]},
         }}});
-        let variable = Variable::new("v".to_owned(), None, required);
-        let mut value = variable.with_schema(Source::new(&root), schema).to_value();
+        let variable = DocumentParameter::new("v".to_owned(), None, required);
+        let mut value = variable.with_schema(RefResolver::new(&root), schema).to_value();
         value.as_object_mut().unwrap().shift_remove("name");
         assert_eq!(value, *expected);
     }
@@ -398,11 +399,11 @@ mod tests {
     #[test]
     fn secrets_are_known_by_their_names() {
         for name in ["X-API-Key", "api_key", "apikey", "access_token", "Token", "client-secret"] {
-            assert!(names_a_secret(name, None), "{name}");
+            assert!(is_secret_name(name, None), "{name}");
         }
-        assert!(names_a_secret("key", Some("Your API key.")));
+        assert!(is_secret_name("key", Some("Your API key.")));
         for name in ["pageToken", "next_token", "key", "keys", "monkey", "author", "X-Request-Id"] {
-            assert!(!names_a_secret(name, None), "{name}");
+            assert!(!is_secret_name(name, None), "{name}");
         }
     }
 }

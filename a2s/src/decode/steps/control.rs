@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::Decoder;
+use super::StepDecoder;
 use crate::diagnostic::Diagnostic;
-use crate::document::{Backoff, Control, ForEach, OnError, Retry};
+use crate::document::{BackoffKind, ForEach, OnError, RetryPolicy, StepControl};
 use crate::error_code;
-use crate::field_reader::{Fields, Findings, Taken, short};
+use crate::field_reader::{DiagnosticSink, DocumentField, ObjectReader, shorten_for_message};
 use crate::template::{Template, is_name};
-use crate::tree::Kind;
+use crate::tree::NodeValue;
 
 /// The longest list that a step may run over, and how long it may be unless the step says so.
 const MAX_ITEMS: u64 = 1_000;
@@ -20,15 +20,19 @@ const MAX_ATTEMPTS: u64 = 10;
 /// The longest time that a document may name: a day.
 const MAX_DURATION: Duration = Duration::from_secs(86_400);
 
-impl<'n> Decoder<'n, '_> {
+impl<'n> StepDecoder<'n, '_> {
     /// Reads what stands beside the action of a step.
-    pub(super) fn decode_control(&mut self, fields: &mut Fields<'n>, depth: usize) -> Control {
-        let for_each = fields.take_newer("for_each", self.findings);
+    pub(super) fn decode_control(
+        &mut self,
+        fields: &mut ObjectReader<'n>,
+        depth: usize,
+    ) -> StepControl {
+        let for_each = fields.take_since_1_1("for_each", self.findings);
         let for_each = for_each.and_then(|field| self.decode_for_each(&field));
-        let timeout = fields.take_newer("timeout", self.findings);
+        let timeout = fields.take_since_1_1("timeout", self.findings);
         let timeout = timeout.and_then(|field| decode_duration(&field, self.findings));
-        let on_error = fields.take_newer("on_error", self.findings);
-        let catch = fields.take_newer("catch", self.findings);
+        let on_error = fields.take_since_1_1("on_error", self.findings);
+        let catch = fields.take_since_1_1("catch", self.findings);
         if let (Some(on_error), Some(catch)) = (&on_error, &catch) {
             let message = "a step has `on_error` or `catch`, not both".to_owned();
             let both = Diagnostic::error(
@@ -44,21 +48,21 @@ impl<'n> Decoder<'n, '_> {
             self.findings.diagnostics.push(both);
         }
         let on_error = on_error.and_then(|field| {
-            let known = [("stop", OnErrorWord::Stop), ("continue", OnErrorWord::Continue)];
+            let known = [("stop", OnErrorKeyword::Stop), ("continue", OnErrorKeyword::Continue)];
             field.word("way to go on", &known, self.findings)
         });
         let on_error = match (catch, on_error) {
             (Some(catch), _) => self.decode_catch(&catch, depth),
-            (None, Some(OnErrorWord::Continue)) => OnError::Continue,
-            (None, Some(OnErrorWord::Stop) | None) => OnError::Stop,
+            (None, Some(OnErrorKeyword::Continue)) => OnError::Continue,
+            (None, Some(OnErrorKeyword::Stop) | None) => OnError::Stop,
         };
-        Control { for_each, retry: None, timeout, on_error }
+        StepControl { for_each, retry: None, timeout, on_error }
     }
 
     /// Reads `retry`, which only tasks have.
-    pub(super) fn decode_retry(&mut self, fields: &mut Fields<'n>) -> Option<Retry> {
-        let field = fields.take_newer("retry", self.findings)?;
-        let mut fields = Fields::open(&field, "`retry`", self.findings)?;
+    pub(super) fn decode_retry(&mut self, fields: &mut ObjectReader<'n>) -> Option<RetryPolicy> {
+        let field = fields.take_since_1_1("retry", self.findings)?;
+        let mut fields = ObjectReader::open(&field, "`retry`", self.findings)?;
         let attempts = fields.require("max_attempts", self.findings);
         let attempts = attempts.and_then(|field| {
             field.integer("the number of attempts", 1..=MAX_ATTEMPTS, self.findings)
@@ -77,7 +81,8 @@ impl<'n> Decoder<'n, '_> {
             self.findings.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
         }
         let backoff = fields.take("backoff").and_then(|field| {
-            let known = [("exponential", Backoff::Exponential), ("constant", Backoff::Constant)];
+            let known =
+                [("exponential", BackoffKind::Exponential), ("constant", BackoffKind::Constant)];
             field.word("kind of backoff", &known, self.findings)
         });
         let on_status = fields.take("on_status");
@@ -89,7 +94,7 @@ impl<'n> Decoder<'n, '_> {
             status.filter_map(|status| u16::try_from(status).ok()).collect()
         });
         fields.finish(self.findings);
-        Some(Retry {
+        Some(RetryPolicy {
             max_attempts: attempts.and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
             initial_delay: initial.map(|(length, _)| length),
             max_delay: longest.map(|(length, _)| length),
@@ -99,14 +104,14 @@ impl<'n> Decoder<'n, '_> {
     }
 
     /// Reads `max_concurrency` of something that runs side by side.
-    pub(super) fn decode_concurrency(&mut self, fields: &mut Fields<'n>) -> Option<usize> {
-        let field = fields.take_newer("max_concurrency", self.findings)?;
+    pub(super) fn decode_concurrency(&mut self, fields: &mut ObjectReader<'n>) -> Option<usize> {
+        let field = fields.take_since_1_1("max_concurrency", self.findings)?;
         decode_count(&field, "the number of steps at the same time", MAX_CONCURRENCY, self.findings)
     }
 
     /// `for_each: "${list}"`, or a mapping with `in`.
-    fn decode_for_each(&mut self, field: &Taken<'n>) -> Option<ForEach> {
-        if !matches!(field.node.kind, Kind::Object(_)) {
+    fn decode_for_each(&mut self, field: &DocumentField<'n>) -> Option<ForEach> {
+        if !matches!(field.node.kind, NodeValue::Object(_)) {
             let items = self.decode_list(field);
             return Some(ForEach {
                 items,
@@ -115,7 +120,7 @@ impl<'n> Decoder<'n, '_> {
                 max_concurrency: 1,
             });
         }
-        let mut fields = Fields::open(field, "`for_each`", self.findings)?;
+        let mut fields = ObjectReader::open(field, "`for_each`", self.findings)?;
         let items = fields.require("in", self.findings).map(|field| self.decode_list(&field));
         let name = fields.take("as").and_then(|field| self.decode_variable_name(&field));
         let max_items = fields.take("max_items").and_then(|field| {
@@ -135,7 +140,7 @@ impl<'n> Decoder<'n, '_> {
     }
 
     /// A template that may give a list: one reference, or a list.
-    fn decode_list(&mut self, field: &Taken<'n>) -> Template {
+    fn decode_list(&mut self, field: &DocumentField<'n>) -> Template {
         let template = Template::decode(field.node, &field.path, self.findings);
         if !matches!(template, Template::Reference(_) | Template::Array(_)) {
             let message = format!("this is {}, and a step runs over a list", field.node.describe());
@@ -146,8 +151,8 @@ impl<'n> Decoder<'n, '_> {
         template
     }
 
-    fn decode_catch(&mut self, field: &Taken<'n>, depth: usize) -> OnError {
-        let Some(mut fields) = Fields::open(field, "`catch`", self.findings) else {
+    fn decode_catch(&mut self, field: &DocumentField<'n>, depth: usize) -> OnError {
+        let Some(mut fields) = ObjectReader::open(field, "`catch`", self.findings) else {
             return OnError::Stop;
         };
         let name = fields.take("as").and_then(|field| self.decode_variable_name(&field));
@@ -156,12 +161,12 @@ impl<'n> Decoder<'n, '_> {
         OnError::Catch { name: name.unwrap_or_else(|| "error".to_owned()), steps }
     }
 
-    fn decode_variable_name(&mut self, field: &Taken<'n>) -> Option<String> {
+    fn decode_variable_name(&mut self, field: &DocumentField<'n>) -> Option<String> {
         let text = field.string(self.findings)?;
         if is_name(text) {
             return Some(text.to_owned());
         }
-        let message = format!("`{}` cannot name a variable", short(text));
+        let message = format!("`{}` cannot name a variable", shorten_for_message(text));
         let hint = "Begin with a letter and use letters, digits, `_` and `-`.";
         let at = field.node.position;
         self.findings.error_with_hint(error_code::BAD_NAME, &field.path, at, message, hint);
@@ -170,25 +175,25 @@ impl<'n> Decoder<'n, '_> {
 }
 
 #[derive(Clone, Copy)]
-enum OnErrorWord {
+enum OnErrorKeyword {
     Stop,
     Continue,
 }
 
 fn decode_count(
-    field: &Taken<'_>,
+    field: &DocumentField<'_>,
     what: &str,
     most: u64,
-    findings: &mut Findings,
+    findings: &mut DiagnosticSink,
 ) -> Option<usize> {
     field.integer(what, 1..=most, findings).and_then(|number| usize::try_from(number).ok())
 }
 
 /// `500ms`, `10s`, `2m`.
-fn decode_duration(field: &Taken<'_>, findings: &mut Findings) -> Option<Duration> {
+fn decode_duration(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> Option<Duration> {
     let units = [("ms", 1), ("s", 1_000), ("m", 60_000)];
     let (message, hint) = match &field.node.kind {
-        Kind::String(text) => {
+        NodeValue::String(text) => {
             let read = units.iter().find_map(|(unit, length)| {
                 let digits = text.strip_suffix(unit)?;
                 let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
@@ -198,13 +203,13 @@ fn decode_duration(field: &Taken<'_>, findings: &mut Findings) -> Option<Duratio
             match read {
                 Some(length) if !length.is_zero() && length <= MAX_DURATION => return Some(length),
                 _ => (
-                    format!("`{}` is no length of time", short(text)),
+                    format!("`{}` is no length of time", shorten_for_message(text)),
                     "Write digits and `ms`, `s` or `m`, such as `10s`; `1ms` to `1440m`."
                         .to_owned(),
                 ),
             }
         }
-        Kind::Number(number) => (
+        NodeValue::Number(number) => (
             format!("{number} has no unit"),
             format!("Write `{number}s`, `{number}ms` or `{number}m`."),
         ),

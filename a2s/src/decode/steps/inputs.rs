@@ -2,32 +2,32 @@
 
 use std::collections::BTreeSet;
 
-use super::Decoder;
+use super::StepDecoder;
 use crate::diagnostic::did_you_mean;
 use crate::document::TaskInputs;
 use crate::error_code;
-use crate::field_reader::{Taken, short};
-use crate::task::Place;
-use crate::task::{ParameterPlace, Task};
+use crate::field_reader::{DocumentField, shorten_for_message};
+use crate::task::InputLocation;
+use crate::task::{ParameterLocation, Task};
 use crate::template::Template;
 
 /// The inputs of a task while they are read.
-struct Inputs {
+struct DecodedInputs {
     placed: TaskInputs,
     /// The places of inputs that are wrong in another way: they are not missing as well.
-    meant: BTreeSet<Place>,
+    misplaced: BTreeSet<InputLocation>,
 }
 
-impl<'n> Decoder<'n, '_> {
+impl<'n> StepDecoder<'n, '_> {
     /// Gives each input its place in the request, and reports those that have none and those that
     /// are missing.
     pub(super) fn decode_inputs(
         &mut self,
         task: &Task,
-        mapping: Option<Taken<'n>>,
-        step: &Taken<'n>,
+        mapping: Option<DocumentField<'n>>,
+        step: &DocumentField<'n>,
     ) -> TaskInputs {
-        let mut inputs = Inputs { placed: TaskInputs::new(), meant: BTreeSet::new() };
+        let mut inputs = DecodedInputs { placed: TaskInputs::new(), misplaced: BTreeSet::new() };
         for (key, entry) in mapping.map_or_else(Vec::new, |mapping| self.entries(&mapping)) {
             match (task, key) {
                 (Task::OpenApi(operation), "body") => {
@@ -41,19 +41,19 @@ impl<'n> Decoder<'n, '_> {
                         );
                     }
                     let template = Template::decode(entry.node, &entry.path, self.findings);
-                    inputs.placed.insert(Place::Body, template);
+                    inputs.placed.insert(InputLocation::Body, template);
                 }
-                (Task::OpenApi(_), _) => match ParameterPlace::of_group(key) {
+                (Task::OpenApi(_), _) => match ParameterLocation::from_group(key) {
                     Some(group) => {
                         for (name, entry) in self.entries(&entry) {
-                            self.place(task, Some(group), name, &entry, &mut inputs);
+                            self.place_input(task, Some(group), name, &entry, &mut inputs);
                         }
                     }
-                    None => self.place(task, None, key, &entry, &mut inputs),
+                    None => self.place_input(task, None, key, &entry, &mut inputs),
                 },
                 (Task::Graphql(_), "variables") => {
                     for (name, entry) in self.entries(&entry) {
-                        self.place(task, None, name, &entry, &mut inputs);
+                        self.place_input(task, None, name, &entry, &mut inputs);
                     }
                 }
                 (Task::Graphql(_), _) => {
@@ -61,15 +61,18 @@ impl<'n> Decoder<'n, '_> {
                         error_code::UNKNOWN_INPUT,
                         &entry.path,
                         entry.key,
-                        format!("a GraphQL step takes `variables`, not `{}`", short(key)),
+                        format!(
+                            "a GraphQL step takes `variables`, not `{}`",
+                            shorten_for_message(key)
+                        ),
                         "Write the values below `variables`.",
                     );
                     // Which of them are missing is only known once they stand there.
-                    inputs.meant.extend(required_places(task));
+                    inputs.misplaced.extend(required_places(task));
                 }
                 (Task::Mcp(_), "arguments") => {
                     for (name, entry) in self.entries(&entry) {
-                        self.place(task, None, name, &entry, &mut inputs);
+                        self.place_input(task, None, name, &entry, &mut inputs);
                     }
                 }
                 (Task::Mcp(_), _) => {
@@ -77,15 +80,18 @@ impl<'n> Decoder<'n, '_> {
                         error_code::UNKNOWN_INPUT,
                         &entry.path,
                         entry.key,
-                        format!("an MCP step takes `arguments`, not `{}`", short(key)),
+                        format!(
+                            "an MCP step takes `arguments`, not `{}`",
+                            shorten_for_message(key)
+                        ),
                         "Write the values below `arguments`.",
                     );
-                    inputs.meant.extend(required_places(task));
+                    inputs.misplaced.extend(required_places(task));
                 }
             }
         }
         for place in required_places(task) {
-            if !inputs.placed.contains_key(&place) && !inputs.meant.contains(&place) {
+            if !inputs.placed.contains_key(&place) && !inputs.misplaced.contains(&place) {
                 let message = format!("the task needs `{place}`, which the step does not map");
                 let hint = format!("Add it to `input_mapping`: `{place}`.");
                 let at = step.node.position;
@@ -103,25 +109,25 @@ impl<'n> Decoder<'n, '_> {
 
     /// Places one named input: a parameter of the operation, a variable of the query, or an argument
     /// of the tool.
-    fn place(
+    fn place_input(
         &mut self,
         task: &Task,
-        group: Option<ParameterPlace>,
+        group: Option<ParameterLocation>,
         name: &str,
-        entry: &Taken<'n>,
-        inputs: &mut Inputs,
+        entry: &DocumentField<'n>,
+        inputs: &mut DecodedInputs,
     ) {
         let template = Template::decode(entry.node, &entry.path, self.findings);
         if let Task::Mcp(tool) = task
-            && tool.takes_others()
+            && tool.accepts_other_arguments()
         {
-            inputs.placed.insert(Place::Argument(name.to_owned()), template);
+            inputs.placed.insert(InputLocation::Argument(name.to_owned()), template);
             return;
         }
         let places = parameter_places(task);
-        let called: Vec<&Place> =
+        let called: Vec<&InputLocation> =
             places.iter().filter(|place| place_is_called(place, name)).collect();
-        let fitting: Vec<&Place> = called
+        let fitting: Vec<&InputLocation> = called
             .iter()
             .copied()
             .filter(|place| group.is_none_or(|group| group.holds(place)))
@@ -136,7 +142,8 @@ impl<'n> Decoder<'n, '_> {
             }
             [] => {
                 let (hint, meant) = suggest_place(&called, &places, name);
-                let message = format!("the task takes no input `{}` here", short(name));
+                let message =
+                    format!("the task takes no input `{}` here", shorten_for_message(name));
                 let at = entry.key;
                 self.findings.error_with_hint(
                     error_code::UNKNOWN_INPUT,
@@ -145,7 +152,7 @@ impl<'n> Decoder<'n, '_> {
                     message,
                     hint,
                 );
-                inputs.meant.extend(meant.cloned());
+                inputs.misplaced.extend(meant.cloned());
             }
             [_, _, ..] => {
                 let list: Vec<_> = fitting.iter().map(|place| format!("`{place}`")).collect();
@@ -159,7 +166,7 @@ impl<'n> Decoder<'n, '_> {
                     message,
                     hint,
                 );
-                inputs.meant.extend(fitting.into_iter().cloned());
+                inputs.misplaced.extend(fitting.into_iter().cloned());
             }
         }
     }
@@ -167,10 +174,10 @@ impl<'n> Decoder<'n, '_> {
 
 /// What to do about an input `name` that has no place, and the place that was meant.
 fn suggest_place<'p>(
-    called: &[&'p Place],
-    places: &'p [Place],
+    called: &[&'p InputLocation],
+    places: &'p [InputLocation],
     name: &str,
-) -> (String, Option<&'p Place>) {
+) -> (String, Option<&'p InputLocation>) {
     if let Some(place) = called.first() {
         return (format!("Write it under {}.", groups_of(&[place])), Some(place));
     }
@@ -188,37 +195,39 @@ fn suggest_place<'p>(
 }
 
 /// The mappings that hold these places: "`pathParameters` or `queryParameters`".
-fn groups_of(places: &[&Place]) -> String {
+fn groups_of(places: &[&InputLocation]) -> String {
     let groups: Vec<_> = places
         .iter()
         .map(|place| match place {
-            Place::Path(_) => "`pathParameters`",
-            Place::Query(_) => "`queryParameters`",
-            Place::Header(_) => "`headerParameters`",
-            Place::Cookie(_) => "`cookieParameters`",
-            Place::Variable(_) => "`variables`",
-            Place::Argument(_) => "`arguments`",
-            Place::Body => "`body`",
+            InputLocation::Path(_) => "`pathParameters`",
+            InputLocation::Query(_) => "`queryParameters`",
+            InputLocation::Header(_) => "`headerParameters`",
+            InputLocation::Cookie(_) => "`cookieParameters`",
+            InputLocation::Variable(_) => "`variables`",
+            InputLocation::Argument(_) => "`arguments`",
+            InputLocation::Body => "`body`",
         })
         .collect();
     groups.join(" or ")
 }
 
 /// Every named place of a task.
-fn parameter_places(task: &Task) -> Vec<Place> {
+fn parameter_places(task: &Task) -> Vec<InputLocation> {
     match task {
         Task::OpenApi(operation) => {
-            operation.parameters.iter().map(|parameter| parameter.input_place()).collect()
+            operation.parameters.iter().map(|parameter| parameter.input_location()).collect()
         }
         Task::Graphql(operation) => {
-            operation.variables.iter().map(|v| Place::Variable(v.name.clone())).collect()
+            operation.variables.iter().map(|v| InputLocation::Variable(v.name.clone())).collect()
         }
-        Task::Mcp(tool) => tool.arguments().map(|name| Place::Argument(name.to_owned())).collect(),
+        Task::Mcp(tool) => {
+            tool.arguments().map(|name| InputLocation::Argument(name.to_owned())).collect()
+        }
     }
 }
 
 /// The places without which the task cannot be sent.
-fn required_places(task: &Task) -> Vec<Place> {
+fn required_places(task: &Task) -> Vec<InputLocation> {
     match task {
         Task::OpenApi(operation) => {
             let body = operation.body.as_ref().is_some_and(|body| body.required);
@@ -226,36 +235,38 @@ fn required_places(task: &Task) -> Vec<Place> {
                 .parameters
                 .iter()
                 .filter(|parameter| parameter.required && !parameter.is_idempotency_key())
-                .map(|parameter| parameter.input_place())
-                .chain(body.then_some(Place::Body))
+                .map(|parameter| parameter.input_location())
+                .chain(body.then_some(InputLocation::Body))
                 .collect()
         }
         Task::Graphql(operation) => operation
             .variables
             .iter()
             .filter(|variable| variable.required)
-            .map(|variable| Place::Variable(variable.name.clone()))
+            .map(|variable| InputLocation::Variable(variable.name.clone()))
             .collect(),
-        Task::Mcp(tool) => tool.required().map(|name| Place::Argument(name.to_owned())).collect(),
+        Task::Mcp(tool) => {
+            tool.required().map(|name| InputLocation::Argument(name.to_owned())).collect()
+        }
     }
 }
 
-fn place_name(place: &Place) -> &str {
+fn place_name(place: &InputLocation) -> &str {
     match place {
-        Place::Path(name)
-        | Place::Query(name)
-        | Place::Header(name)
-        | Place::Cookie(name)
-        | Place::Variable(name)
-        | Place::Argument(name) => name,
-        Place::Body => "body",
+        InputLocation::Path(name)
+        | InputLocation::Query(name)
+        | InputLocation::Header(name)
+        | InputLocation::Cookie(name)
+        | InputLocation::Variable(name)
+        | InputLocation::Argument(name) => name,
+        InputLocation::Body => "body",
     }
 }
 
 /// Header names do not tell case apart (RFC 9110, 5.1); all others do.
-fn place_is_called(place: &Place, name: &str) -> bool {
+fn place_is_called(place: &InputLocation, name: &str) -> bool {
     match place {
-        Place::Header(header) => header.eq_ignore_ascii_case(name),
+        InputLocation::Header(header) => header.eq_ignore_ascii_case(name),
         _ => place_name(place) == name,
     }
 }

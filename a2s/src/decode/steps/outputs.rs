@@ -1,51 +1,51 @@
 //! Output mappings: what a step takes from its answer.
 
-use super::Decoder;
-use crate::document::{Output, OutputSource};
+use super::StepDecoder;
+use crate::document::{OutputMapping, OutputSource};
 use crate::error_code;
-use crate::field_reader::{Fields, Taken, short};
-use crate::query::Query;
+use crate::field_reader::{DocumentField, ObjectReader, shorten_for_message};
+use crate::query::JsonPathQuery;
 use crate::template::is_name;
-use crate::tree::Kind;
+use crate::tree::NodeValue;
 
 /// The most names of a dotted output.
 const MAX_NAMES: usize = 8;
 
 /// The parts of an answer by the word that names them.
 #[derive(Clone, Copy)]
-enum From {
+enum OutputKeyword {
     Body,
     Header,
     Status,
 }
 
-impl<'n> Decoder<'n, '_> {
+impl<'n> StepDecoder<'n, '_> {
     /// Reads `output_mapping`. Only the answer of a task `has_head`: headers and a status.
     pub(super) fn decode_outputs(
         &mut self,
-        fields: &mut Fields<'n>,
+        fields: &mut ObjectReader<'n>,
         has_head: bool,
-    ) -> Vec<Output> {
+    ) -> Vec<OutputMapping> {
         let Some(mapping) = fields.take("output_mapping") else { return Vec::new() };
         let mut outputs = Vec::new();
         for (name, entry) in self.entries(&mapping) {
             let name = self.decode_output_name(name, &entry);
             let output = match &entry.node.kind {
-                Kind::Object(_) => self.decode_output_object(&entry, has_head),
+                NodeValue::Object(_) => self.decode_output_object(&entry, has_head),
                 _ => self.decode_query(&entry).map(|query| (OutputSource::Body(query), None)),
             };
             if let (Some(name), Some((source, default))) = (name, output) {
-                outputs.push(Output { name, source, default });
+                outputs.push(OutputMapping { name, source, default });
             }
         }
         outputs
     }
 
-    fn decode_output_name(&mut self, name: &str, entry: &Taken<'n>) -> Option<Vec<String>> {
+    fn decode_output_name(&mut self, name: &str, entry: &DocumentField<'n>) -> Option<Vec<String>> {
         let parts: Vec<String> = name.split('.').map(str::to_owned).collect();
         let named = parts.iter().all(|part| is_name(part)) && parts.len() <= MAX_NAMES;
         if !named {
-            let message = format!("`{}` cannot name an output", short(name));
+            let message = format!("`{}` cannot name an output", shorten_for_message(name));
             self.findings.error(error_code::BAD_OUTPUT_NAME, &entry.path, entry.key, message);
         }
         named.then_some(parts)
@@ -54,32 +54,38 @@ impl<'n> Decoder<'n, '_> {
     /// The form of 1.1: `{path, from, optional, default}`.
     fn decode_output_object(
         &mut self,
-        entry: &Taken<'n>,
+        entry: &DocumentField<'n>,
         has_head: bool,
     ) -> Option<(OutputSource, Option<serde_json::Value>)> {
-        self.findings.demand_newer(&entry.path, entry.key, "an output as a mapping");
-        let mut fields = Fields::open(entry, "an output", self.findings)?;
+        self.findings.require_version(&entry.path, entry.key, "an output as a mapping");
+        let mut fields = ObjectReader::open(entry, "an output", self.findings)?;
         let from = fields.take("from");
-        let known = [("body", From::Body), ("header", From::Header), ("status", From::Status)];
-        let part = from.as_ref().map_or(Some(From::Body), |field| {
+        let known = [
+            ("body", OutputKeyword::Body),
+            ("header", OutputKeyword::Header),
+            ("status", OutputKeyword::Status),
+        ];
+        let part = from.as_ref().map_or(Some(OutputKeyword::Body), |field| {
             field.word("part of an answer", &known, self.findings)
         });
-        if let (Some(from), Some(From::Header | From::Status), false) = (&from, part, has_head) {
+        if let (Some(from), Some(OutputKeyword::Header | OutputKeyword::Status), false) =
+            (&from, part, has_head)
+        {
             let message = "a capability gives a result without headers and status";
             let hint = "Write `from: body`, or leave it out.";
             let at = from.node.position;
             self.findings.error_with_hint(error_code::BAD_VALUE, &from.path, at, message, hint);
         }
         let source = match part {
-            Some(From::Body) => {
+            Some(OutputKeyword::Body) => {
                 let path = fields.require("path", self.findings);
                 path.and_then(|path| self.decode_query(&path)).map(OutputSource::Body)
             }
-            Some(From::Header) => {
+            Some(OutputKeyword::Header) => {
                 let path = fields.require("path", self.findings);
                 path.and_then(|path| self.decode_header_name(&path)).map(OutputSource::Header)
             }
-            Some(From::Status) => {
+            Some(OutputKeyword::Status) => {
                 fields.explain("path", "Remove it: there is one status.");
                 Some(OutputSource::Status)
             }
@@ -96,11 +102,11 @@ impl<'n> Decoder<'n, '_> {
         Some((source?, default))
     }
 
-    fn decode_header_name(&mut self, field: &Taken<'n>) -> Option<String> {
+    fn decode_header_name(&mut self, field: &DocumentField<'n>) -> Option<String> {
         let text = field.string(self.findings)?;
         let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         if text.is_empty() || text.len() > 100 || !text.chars().all(token) {
-            let message = format!("`{}` is no header name", short(text));
+            let message = format!("`{}` is no header name", shorten_for_message(text));
             let hint = "Write the header's name, such as `X-Request-Id`.";
             let at = field.node.position;
             self.findings.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
@@ -109,13 +115,13 @@ impl<'n> Decoder<'n, '_> {
         Some(text.to_owned())
     }
 
-    fn decode_query(&mut self, field: &Taken<'n>) -> Option<Query> {
+    fn decode_query(&mut self, field: &DocumentField<'n>) -> Option<JsonPathQuery> {
         let text = field.string(self.findings)?;
-        let message = match Query::parse(text) {
+        let message = match JsonPathQuery::parse(text) {
             Ok(query) => return Some(query),
             Err(message) => message,
         };
-        let hint = match Query::suggest(text) {
+        let hint = match JsonPathQuery::suggest(text) {
             _ if text.contains("${") => {
                 "A path into the answer begins with `$.`; `${…}` belongs into inputs.".to_owned()
             }

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use super::Decoder;
+use super::StepDecoder;
 use crate::error_code;
-use crate::field_reader::{Taken, short};
-use crate::task::{Format, SecurityScheme, Task, decode_graphql, decode_mcp, decode_openapi};
-use crate::tree::{Node, member_path};
+use crate::field_reader::{DocumentField, shorten_for_message};
+use crate::task::{SecurityScheme, Task, TaskFormat, decode_graphql, decode_mcp, decode_openapi};
+use crate::tree::{TreeNode, member_path};
 
-impl<'n> Decoder<'n, '_> {
+impl<'n> StepDecoder<'n, '_> {
     /// The task of a step. A shared one is read once, however many steps point to it: a few bytes
     /// in the text must not become a copy of a large specification each.
     pub(super) fn decode_task(
         &mut self,
-        format: &Taken<'n>,
-        definition: &Taken<'n>,
+        format: &DocumentField<'n>,
+        definition: &DocumentField<'n>,
     ) -> Option<Arc<Task>> {
         let format = self.decode_format(format)?;
         let Some(reference) = definition.node.get("$ref") else {
@@ -31,15 +31,15 @@ impl<'n> Decoder<'n, '_> {
     }
 
     /// The format of a task, when it is one that is run.
-    fn decode_format(&mut self, field: &Taken<'n>) -> Option<Format> {
+    fn decode_format(&mut self, field: &DocumentField<'n>) -> Option<TaskFormat> {
         let text = field.string(self.findings)?;
-        let format = Format::named(text);
+        let format = TaskFormat::from_name(text);
         let at = field.node.position;
-        match (format, Format::why_not_run(text)) {
-            (Some(Format::Mcp), _) => {
-                self.findings.demand_newer(&field.path, at, "the format `MCP`");
+        match (format, TaskFormat::explain_unsupported(text)) {
+            (Some(TaskFormat::Mcp), _) => {
+                self.findings.require_version(&field.path, at, "the format `MCP`");
             }
-            (Some(Format::OpenApi | Format::Graphql), _) => {}
+            (Some(TaskFormat::OpenApi | TaskFormat::Graphql), _) => {}
             (None, Some((message, hint))) => {
                 self.findings.error_with_hint(
                     error_code::UNSUPPORTED,
@@ -50,7 +50,7 @@ impl<'n> Decoder<'n, '_> {
                 );
             }
             (None, None) => {
-                let known = Format::ALL.map(Format::as_str);
+                let known = TaskFormat::ALL.map(TaskFormat::as_str);
                 self.findings.unknown_word(field, "format", text, &known);
             }
         }
@@ -58,17 +58,21 @@ impl<'n> Decoder<'n, '_> {
     }
 
     /// Reads a task, and refuses one that addresses a host outside of `domains`.
-    fn decode_definition(&mut self, format: Format, definition: &Taken<'n>) -> Option<Arc<Task>> {
+    fn decode_definition(
+        &mut self,
+        format: TaskFormat,
+        definition: &DocumentField<'n>,
+    ) -> Option<Arc<Task>> {
         let (task, address) = match format {
-            Format::OpenApi => {
+            TaskFormat::OpenApi => {
                 let (task, address) = decode_openapi(definition, self.findings)?;
                 (Task::OpenApi(Box::new(task)), address)
             }
-            Format::Graphql => {
+            TaskFormat::Graphql => {
                 let (task, address) = decode_graphql(definition, self.findings)?;
                 (Task::Graphql(Box::new(task)), address)
             }
-            Format::Mcp => {
+            TaskFormat::Mcp => {
                 let (task, address) = decode_mcp(definition, self.findings)?;
                 (Task::Mcp(Box::new(task)), address)
             }
@@ -90,7 +94,7 @@ impl<'n> Decoder<'n, '_> {
     }
 
     /// Warns of addresses for tokens that a client may not be sent to.
-    fn check_token_hosts(&mut self, task: &Task, definition: &Taken<'n>) {
+    fn check_token_hosts(&mut self, task: &Task, definition: &DocumentField<'n>) {
         let mut foreign: Vec<String> = Vec::new();
         for requirement in task.security().iter().flatten() {
             let Some(SecurityScheme::OAuth2(flows)) = &requirement.scheme else { continue };
@@ -106,7 +110,7 @@ impl<'n> Decoder<'n, '_> {
             }
         }
         for host in foreign {
-            let host = short(&host);
+            let host = shorten_for_message(&host);
             self.findings.warning_with_hint(
                 error_code::FOREIGN_HOST,
                 &definition.path,
@@ -118,7 +122,11 @@ impl<'n> Decoder<'n, '_> {
     }
 
     /// The shared task that `$ref: "#/tasks/NAME"` points to.
-    fn follow_ref(&mut self, field: &Taken<'n>, reference: &Node) -> Option<Taken<'n>> {
+    fn follow_ref(
+        &mut self,
+        field: &DocumentField<'n>,
+        reference: &TreeNode,
+    ) -> Option<DocumentField<'n>> {
         let only = field.node.members().is_some_and(|members| members.len() == 1);
         let target = reference.as_str().and_then(|text| text.strip_prefix("#/tasks/"));
         let name = target.map(|name| name.replace("~1", "/").replace("~0", "~"));
@@ -126,7 +134,7 @@ impl<'n> Decoder<'n, '_> {
             let tasks = self.tasks.as_ref()?;
             let member = tasks.node.member(name)?;
             let path = member_path(&tasks.path, name);
-            Some(Taken { node: &member.value, path, key: member.position })
+            Some(DocumentField { node: &member.value, path, key: member.position })
         });
         if !only || found.is_none() {
             let known: Vec<_> = self
@@ -138,7 +146,7 @@ impl<'n> Decoder<'n, '_> {
                 .collect();
             let message = match (only, &name) {
                 (false, _) => "`$ref` stands alone in its mapping".to_owned(),
-                (true, Some(name)) => format!("`tasks` has no `{}`", short(name)),
+                (true, Some(name)) => format!("`tasks` has no `{}`", shorten_for_message(name)),
                 (true, None) => "`$ref` does not begin with `#/tasks/`".to_owned(),
             };
             let hint = match (only, known.is_empty()) {

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use jsonpath_rust::parser::model::{Segment, Selector};
 use serde_json::{Map, Value, json};
 
-use super::selection::Selection;
+use super::selection::FieldSelection;
 use super::{GraphqlTask, MAX_DEPTH};
-use crate::query::Query;
+use crate::query::JsonPathQuery;
 
 /// Names from the top of an answer.
 type Spot = Vec<String>;
@@ -17,7 +17,10 @@ impl GraphqlTask {
     /// types: each field without selections of its own is its name as a text, and there are lists
     /// of one where `queries` look for lists. None when the query cannot be read.
     #[must_use]
-    pub fn sample<'q>(&self, queries: impl IntoIterator<Item = &'q Query>) -> Option<Value> {
+    pub fn sample<'q>(
+        &self,
+        queries: impl IntoIterator<Item = &'q JsonPathQuery>,
+    ) -> Option<Value> {
         let selection = self.selection()?;
         let lists = queries.into_iter().flat_map(|query| lists_of(&query.segments())).collect();
         Some(json!({ "data": below(&selection, &mut vec!["data".to_owned()], &lists) }))
@@ -41,7 +44,7 @@ fn lists_of(segments: &[Segment]) -> BTreeSet<Spot> {
     lists
 }
 
-fn below(selection: &Selection, spot: &mut Spot, lists: &BTreeSet<Spot>) -> Value {
+fn below(selection: &FieldSelection, spot: &mut Spot, lists: &BTreeSet<Spot>) -> Value {
     let mut members = Map::new();
     for name in selection.names() {
         spot.push(name.clone());
@@ -59,7 +62,7 @@ fn below(selection: &Selection, spot: &mut Spot, lists: &BTreeSet<Spot>) -> Valu
 
 #[cfg(test)]
 mod tests {
-    use crate::document::{Action, Output};
+    use crate::document::{OutputMapping, StepAction};
 
     #[track_caller]
     fn check(query: &str, outputs: &str, expected: &str) {
@@ -70,10 +73,10 @@ mod tests {
         );
         let document = crate::compile(document.as_bytes()).document.unwrap();
         let block = &document.capability().execution;
-        let Action::Task { task, outputs, .. } = &block.children()[0].action else { panic!() };
+        let StepAction::Task { task, outputs, .. } = &block.children()[0].action else { panic!() };
         let crate::Task::Graphql(task) = &**task else { panic!() };
         assert_eq!(
-            task.sample(outputs.iter().filter_map(Output::query)).unwrap().to_string(),
+            task.sample(outputs.iter().filter_map(OutputMapping::query)).unwrap().to_string(),
             expected
         );
     }

@@ -5,38 +5,38 @@ use std::rc::Rc;
 
 use apollo_compiler::ast;
 
-use crate::budget::Fuel;
+use crate::budget::AnalysisBudget;
 
 /// The most selections that are looked at for one query.
 const MAX_SELECTIONS: usize = 200_000;
 
 /// The selections at one place of a query, whose fragments are looked up as they are met.
 #[derive(Debug, Clone)]
-pub(crate) struct Selection {
-    fragments: Rc<Fragments>,
+pub(crate) struct FieldSelection {
+    fragments: Rc<QueryFragments>,
     sets: Rc<[Vec<ast::Selection>]>,
 }
 
 #[derive(Debug)]
-struct Fragments {
+struct QueryFragments {
     by_name: BTreeMap<String, Vec<ast::Selection>>,
-    fuel: Fuel,
+    fuel: AnalysisBudget,
 }
 
 /// What a selection has under a name.
 #[derive(Debug, Clone)]
-pub(crate) enum Selected {
+pub(crate) enum SelectedField {
     /// A field with selections of its own: an object, or a list of such.
-    Below(Selection),
+    Nested(FieldSelection),
     /// A field without: a scalar of any type, or a list of such.
     Leaf,
     /// Nothing.
-    Nothing,
+    NotSelected,
     /// Something that the document does not tell.
     Unknown,
 }
 
-impl Selection {
+impl FieldSelection {
     pub(crate) fn new(document: &ast::Document, operation: &ast::OperationDefinition) -> Self {
         let fragments = document.definitions.iter().filter_map(|definition| match definition {
             ast::Definition::FragmentDefinition(fragment) => {
@@ -44,30 +44,33 @@ impl Selection {
             }
             _ => None,
         });
-        let fragments = Fragments { by_name: fragments.collect(), fuel: Fuel::of(MAX_SELECTIONS) };
+        let fragments = QueryFragments {
+            by_name: fragments.collect(),
+            fuel: AnalysisBudget::with_amount(MAX_SELECTIONS),
+        };
         let sets = [operation.selection_set.clone()];
         Self { fragments: Rc::new(fragments), sets: Rc::new(sets) }
     }
 
     /// What stands under `name`, an alias if there is one.
-    pub(crate) fn member(&self, name: &str) -> Selected {
+    pub(crate) fn member(&self, name: &str) -> SelectedField {
         let (fields, whole) = self.fields();
         let found: Vec<_> = fields.iter().filter(|field| key(field) == name).collect();
         if found.is_empty() {
-            return if whole { Selected::Nothing } else { Selected::Unknown };
+            return if whole { SelectedField::NotSelected } else { SelectedField::Unknown };
         }
         let sets: Vec<_> = found.iter().map(|field| field.selection_set.clone()).collect();
         if sets.iter().all(Vec::is_empty) {
-            return Selected::Leaf;
+            return SelectedField::Leaf;
         }
-        Selected::Below(Self { fragments: Rc::clone(&self.fragments), sets: sets.into() })
+        SelectedField::Nested(Self { fragments: Rc::clone(&self.fragments), sets: sets.into() })
     }
 
     /// The selections below `name`, when it has some.
     pub(crate) fn below(&self, name: &str) -> Option<Self> {
         match self.member(name) {
-            Selected::Below(below) => Some(below),
-            Selected::Leaf | Selected::Nothing | Selected::Unknown => None,
+            SelectedField::Nested(below) => Some(below),
+            SelectedField::Leaf | SelectedField::NotSelected | SelectedField::Unknown => None,
         }
     }
 
@@ -92,7 +95,7 @@ impl Selection {
             self.sets.iter().rev().map(Vec::as_slice).collect();
         while let Some(set) = waiting.pop() {
             let Some((first, rest)) = set.split_first() else { continue };
-            if !self.fragments.fuel.burn(1) {
+            if !self.fragments.fuel.spend(1) {
                 return (fields, false);
             }
             waiting.push(rest);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::GraphqlTask;
-use crate::document::Action;
+use crate::document::StepAction;
 use crate::task::Task;
 
 const SCHEMA: &str = "
@@ -52,7 +52,7 @@ fn read(task: &Value) -> GraphqlTask {
     let document = compilation.document.unwrap_or_else(|| panic!("{:#?}", compilation.diagnostics));
     let mut found = None;
     document.capability().for_each_step(|step| {
-        if let Action::Task { task, .. } = &step.action
+        if let StepAction::Task { task, .. } = &step.action
             && let Task::Graphql(task) = &**task
         {
             found = Some((**task).clone());

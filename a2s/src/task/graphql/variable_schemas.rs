@@ -24,7 +24,7 @@ const MAX_QUERY_TOKENS: usize = 4_000;
 const STACK: usize = 32 << 20;
 
 /// The JSON Schemas (2020-12) of an operation's variables.
-pub(super) struct Variables {
+pub(super) struct VariableSchemas {
     /// By the order of the operation.
     pub(super) schemas: Vec<Value>,
     /// What they refer to as `#/$defs/…`; null when they do not.
@@ -55,12 +55,13 @@ pub(super) fn check_query(
     schema: &Valid<Schema>,
     query: &str,
 ) -> Result<Valid<ExecutableDocument>, Problem> {
-    let told = |errors: &DiagnosticList| refused("the query does not fit the schema", errors);
+    let query_error =
+        |errors: &DiagnosticList| refused("the query does not fit the schema", errors);
     stacker::grow(STACK, || {
         let mut parser = Parser::new().recursion_limit(MAX_DEPTH).token_limit(MAX_QUERY_TOKENS);
         let document = parser.parse_executable(schema, query, "query.graphql");
-        let document = document.map_err(|invalid| told(&invalid.errors))?;
-        document.validate(schema).map_err(|invalid| told(&invalid.errors))
+        let document = document.map_err(|invalid| query_error(&invalid.errors))?;
+        document.validate(schema).map_err(|invalid| query_error(&invalid.errors))
     })
 }
 
@@ -72,33 +73,37 @@ fn refused(what: &str, errors: &DiagnosticList) -> Problem {
         || crate::error_code::BAD_GRAPHQL.remedy.to_owned(),
         |range| format!("Mend line {} at column {}.", range.start.line, range.start.column),
     );
-    (format!("{what}: {}", crate::field_reader::short(&first.error.to_string())), place)
+    (
+        format!("{what}: {}", crate::field_reader::shorten_for_message(&first.error.to_string())),
+        place,
+    )
 }
 
 /// What the variables of an operation take. Types that no schema tells of take anything.
 pub(super) fn variables(
     operation: &ast::OperationDefinition,
     schema: Option<&Valid<Schema>>,
-) -> Variables {
-    let mut types = Types { schema, named: BTreeSet::new(), waiting: Vec::new() };
-    let schemas = operation.variables.iter().map(|variable| types.of(&variable.ty)).collect();
+) -> VariableSchemas {
+    let mut types = TypeSchemaWriter { schema, named: BTreeSet::new(), waiting: Vec::new() };
+    let schemas =
+        operation.variables.iter().map(|variable| types.type_schema(&variable.ty)).collect();
     let mut definitions = Map::new();
     while let Some(name) = types.waiting.pop() {
         let definition = types.input_object(&name);
         definitions.insert(name.to_string(), definition);
     }
     let definitions = if definitions.is_empty() { Value::Null } else { Value::Object(definitions) };
-    Variables { schemas, definitions }
+    VariableSchemas { schemas, definitions }
 }
 
-struct Types<'s> {
+struct TypeSchemaWriter<'s> {
     schema: Option<&'s Valid<Schema>>,
     named: BTreeSet<Name>,
     waiting: Vec<Name>,
 }
 
-impl Types<'_> {
-    fn of(&mut self, declared: &Type) -> Value {
+impl TypeSchemaWriter<'_> {
+    fn type_schema(&mut self, declared: &Type) -> Value {
         match declared {
             Type::NonNullNamed(name) => self.named(name),
             Type::Named(name) => or_null(self.named(name)),
@@ -109,7 +114,7 @@ impl Types<'_> {
 
     /// A value that is no list becomes one of one item (GraphQL, "Input Coercion" of lists).
     fn list(&mut self, item: &Type) -> Value {
-        let list = json!({ "type": "array", "items": self.of(item) });
+        let list = json!({ "type": "array", "items": self.type_schema(item) });
         let alone = match item {
             Type::Named(name) | Type::NonNullNamed(name) => self.named(name),
             Type::List(item) | Type::NonNullList(item) => self.list(item),
@@ -150,7 +155,7 @@ impl Types<'_> {
         let mut properties = Map::new();
         let mut required = Vec::new();
         for (field, definition) in &object.fields {
-            let mut schema = self.of(&definition.ty);
+            let mut schema = self.type_schema(&definition.ty);
             if let (Value::Object(members), Some(text)) = (&mut schema, &definition.description)
                 && text.len() <= 1_000
             {

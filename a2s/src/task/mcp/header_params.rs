@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use super::report;
-use crate::field_reader::{Findings, Taken, short};
+use crate::field_reader::{DiagnosticSink, DocumentField, shorten_for_message};
 use crate::task::is_header_name;
-use crate::tree::{Kind, Node, item_path, member_path};
+use crate::tree::{NodeValue, TreeNode, item_path, member_path};
 
 /// The keyword.
 const KEYWORD: &str = "x-mcp-header";
@@ -19,7 +19,7 @@ const BY_NAME: [&str; 5] =
 /// An argument, or a member of one, that goes into a header as well, so that who passes the request
 /// on need not read its body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MirroredArgument {
+pub struct HeaderParameter {
     /// The names that lead to it, the argument's first.
     pub path: Vec<String>,
     /// The end of the header's name: `Region` of `Mcp-Param-Region`.
@@ -27,78 +27,87 @@ pub struct MirroredArgument {
 }
 
 /// Finds what a schema of arguments wants in headers; errors go to `findings`.
-pub(super) fn read(schema: &Taken<'_>, findings: &mut Findings) -> Vec<MirroredArgument> {
-    let mut reading =
-        Reading { findings, found: Vec::new(), names: BTreeSet::new(), path: Vec::new() };
-    let root = Taken { node: schema.node, path: schema.path.clone(), key: schema.key };
-    reading.schema(&root, Stands::AtTheTop);
+pub(super) fn read_header_parameters(
+    schema: &DocumentField<'_>,
+    findings: &mut DiagnosticSink,
+) -> Vec<HeaderParameter> {
+    let mut reading = HeaderParameterReader {
+        findings,
+        found: Vec::new(),
+        names: BTreeSet::new(),
+        path: Vec::new(),
+    };
+    let root = DocumentField { node: schema.node, path: schema.path.clone(), key: schema.key };
+    reading.schema(&root, SchemaPosition::Root);
     reading.found
 }
 
 /// Where a schema stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stands {
-    AtTheTop,
+enum SchemaPosition {
+    Root,
     /// Below `properties` alone.
-    OnTheWay,
+    BelowProperties,
     Elsewhere,
 }
 
-struct Reading<'f> {
-    findings: &'f mut Findings,
-    found: Vec<MirroredArgument>,
+struct HeaderParameterReader<'f> {
+    findings: &'f mut DiagnosticSink,
+    found: Vec<HeaderParameter>,
     /// The headers so far, in lower case.
     names: BTreeSet<String>,
     path: Vec<String>,
 }
 
-impl Reading<'_> {
+impl HeaderParameterReader<'_> {
     /// The tree that schemas stand in is not deep, so this may recurse.
-    fn schema(&mut self, schema: &Taken<'_>, stands: Stands) {
+    fn schema(&mut self, schema: &DocumentField<'_>, stands: SchemaPosition) {
         let Some(members) = schema.node.members() else { return };
         for member in members {
             let key = member.key.as_str();
             let path = member_path(&schema.path, key);
-            let value = Taken { node: &member.value, path, key: member.position };
+            let value = DocumentField { node: &member.value, path, key: member.position };
             match key {
                 KEYWORD => self.take(schema.node, &value, stands),
                 "properties" => {
                     let inner = match stands {
-                        Stands::AtTheTop | Stands::OnTheWay => Stands::OnTheWay,
-                        Stands::Elsewhere => Stands::Elsewhere,
+                        SchemaPosition::Root | SchemaPosition::BelowProperties => {
+                            SchemaPosition::BelowProperties
+                        }
+                        SchemaPosition::Elsewhere => SchemaPosition::Elsewhere,
                     };
                     self.each_named(&value, inner);
                 }
                 _ if VALUES.contains(&key) => {}
-                _ if BY_NAME.contains(&key) => self.each_named(&value, Stands::Elsewhere),
+                _ if BY_NAME.contains(&key) => self.each_named(&value, SchemaPosition::Elsewhere),
                 _ => match &value.node.kind {
-                    Kind::Array(items) => {
+                    NodeValue::Array(items) => {
                         for (index, node) in items.iter().enumerate() {
                             let path = item_path(&value.path, index);
-                            let item = Taken { node, path, key: node.position };
-                            self.schema(&item, Stands::Elsewhere);
+                            let item = DocumentField { node, path, key: node.position };
+                            self.schema(&item, SchemaPosition::Elsewhere);
                         }
                     }
-                    _ => self.schema(&value, Stands::Elsewhere),
+                    _ => self.schema(&value, SchemaPosition::Elsewhere),
                 },
             }
         }
     }
 
-    fn each_named(&mut self, schemas: &Taken<'_>, stands: Stands) {
+    fn each_named(&mut self, schemas: &DocumentField<'_>, stands: SchemaPosition) {
         for member in schemas.node.members().unwrap_or_default() {
             let path = member_path(&schemas.path, &member.key);
-            let schema = Taken { node: &member.value, path, key: member.position };
+            let schema = DocumentField { node: &member.value, path, key: member.position };
             self.path.push(member.key.clone());
             self.schema(&schema, stands);
             self.path.pop();
         }
     }
 
-    fn take(&mut self, schema: &Node, keyword: &Taken<'_>, stands: Stands) {
+    fn take(&mut self, schema: &TreeNode, keyword: &DocumentField<'_>, stands: SchemaPosition) {
         let name = keyword.node.as_str().unwrap_or_default();
-        let kind = schema.get("type").and_then(Node::as_str);
-        let problem = if stands != Stands::OnTheWay {
+        let kind = schema.get("type").and_then(TreeNode::as_str);
+        let problem = if stands != SchemaPosition::BelowProperties {
             Some((
                 "only a property can go into a header, not what `$ref`, a list or an alternative holds",
                 "Remove it here.",
@@ -116,10 +125,10 @@ impl Reading<'_> {
         match problem {
             None => {
                 let (path, header) = (self.path.clone(), name.to_owned());
-                self.found.push(MirroredArgument { path, header });
+                self.found.push(HeaderParameter { path, header });
             }
             Some((message, hint)) => {
-                let message = format!("`{KEYWORD}: {}`: {message}", short(name));
+                let message = format!("`{KEYWORD}: {}`: {message}", shorten_for_message(name));
                 report(keyword, (message, hint.to_owned()), self.findings);
             }
         }

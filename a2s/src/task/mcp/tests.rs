@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{McpTask, MirroredArgument};
-use crate::document::Action;
-use crate::task::Place;
+use super::{HeaderParameter, McpTask};
+use crate::document::StepAction;
+use crate::task::InputLocation;
 use crate::task::Task;
-use crate::{Interface, compile};
+use crate::{CapabilityInterface, compile};
 
 /// A tool as `tools/list` shows it.
 fn task(more: &Value) -> Value {
@@ -79,7 +79,7 @@ fn read(document: &Value) -> McpTask {
     let compilation = compile(document.to_string().as_bytes());
     let document = compilation.document.unwrap_or_else(|| panic!("{:#?}", compilation.diagnostics));
     let block = &document.capability().execution;
-    let Action::Task { task, .. } = &block.children()[0].action else { panic!() };
+    let StepAction::Task { task, .. } = &block.children()[0].action else { panic!() };
     let Task::Mcp(task) = &**task else { panic!() };
     (**task).clone()
 }
@@ -93,7 +93,7 @@ fn a_tool_is_read_as_the_server_lists_it() {
     assert_eq!(tool.required().collect::<Vec<_>>(), ["city"]);
     let sample = tool.outputs().samples(&tool.output_schema).next();
     assert_eq!(sample, Some(json!({"days": [{"high": 1.5}]})));
-    assert_eq!("arguments.a.b".parse(), Ok(Place::Argument("a.b".to_owned())));
+    assert_eq!("arguments.a.b".parse(), Ok(InputLocation::Argument("a.b".to_owned())));
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn arguments_are_free_where_the_schema_leaves_them_so() {
 fn the_interface_is_that_of_the_tool() {
     let document = document(&json!({}));
     let document = compile(document.to_string().as_bytes()).document.unwrap();
-    let interface = Interface::of(document.capability());
+    let interface = CapabilityInterface::from_capability(document.capability());
     let city = &interface.inputs[0];
     assert_eq!((city.name.as_str(), &city.schema["type"]), ("city", &json!("string")));
     assert_eq!(interface.outputs[0].schema["type"], "number");
@@ -239,12 +239,12 @@ fn properties_that_go_into_headers_are_found() {
     let good = document(&json!({&pointer: schema(city, json!({"default": {"x-mcp-header": 1}}))}));
     let mut good = good;
     good["execution"]["steps"][0]["input_mapping"]["arguments"] = json!({"city": "x"});
-    let mirrored = |path: &[&str], header: &str| MirroredArgument {
+    let mirrored = |path: &[&str], header: &str| HeaderParameter {
         path: path.iter().map(|&name| name.to_owned()).collect(),
         header: header.to_owned(),
     };
     assert_eq!(
-        read(&good).mirrored,
+        read(&good).header_parameters,
         [mirrored(&["city"], "City"), mirrored(&["place", "x-mcp-header"], "Near")]
     );
     for (city, more, expected) in [

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use openapiv3 as oas;
 use serde_json::{Map, Value, json};
 
-use super::decode::{Decoder, outside_schemas};
+use super::decode::{OpenApiDecoder, outside_schemas};
 use super::field::BodyField;
-use super::{Method, OpenApiVersion};
-use crate::field_reader::short;
+use super::{HttpMethod, OpenApiVersion};
+use crate::field_reader::shorten_for_message;
 use crate::task::MediaType;
-use crate::task::located_value::Spot;
+use crate::task::located_value::LocatedValue;
 use crate::tree::compare_names;
 
 /// The most media types of a body.
@@ -84,7 +84,7 @@ impl RequestBody {
 
 impl BodyFormat {
     /// The form of a media type's value.
-    pub(crate) fn of(media_type: &MediaType) -> Self {
+    pub(crate) fn from_media_type(media_type: &MediaType) -> Self {
         if media_type.is_json() {
             Self::Json
         } else if media_type.is("application/x-www-form-urlencoded") {
@@ -112,30 +112,30 @@ impl BodyFormat {
     }
 }
 
-impl<'n> Decoder<'n, '_> {
+impl<'n> OpenApiDecoder<'n, '_> {
     /// The body; the outer `None` means that an error was reported.
     #[expect(clippy::option_option, reason = "no body and a bad body are different things")]
     pub(super) fn decode_body(
         &mut self,
-        method: Method,
-        operation: &Spot<'n>,
+        method: HttpMethod,
+        operation: &LocatedValue<'n>,
     ) -> Option<Option<RequestBody>> {
         let Some(holder) = operation.get("requestBody") else { return Some(None) };
         let body = self.follow(&holder)?;
-        if method == Method::Trace {
+        if method == HttpMethod::Trace {
             let message = "a TRACE request has no body";
             self.warn(&holder, message, "Remove `requestBody`: it is not sent.");
             return Some(None);
         }
         let fits = self.check_booleans(&body, &["required"]);
-        let Some(content) = body.get("content").filter(Spot::is_mapping) else {
+        let Some(content) = body.get("content").filter(LocatedValue::is_mapping) else {
             let message = "the request body has no `content`";
             self.error(&body, message, "Write `content` with a media type and its `schema`.");
             return None;
         };
         let (media_type, media) = match self.choose_media_type(&content) {
             Ok(chosen) => chosen?,
-            Err(Empty) => return Some(None),
+            Err(NoMediaType) => return Some(None),
         };
         let mut typed = outside_schemas(&body);
         typed.insert("content".to_owned(), json!({}));
@@ -143,7 +143,7 @@ impl<'n> Decoder<'n, '_> {
         let what = "the request body";
         let typed: oas::RequestBody =
             self.typed(&body, what, Value::Object(typed), hint).filter(|_| fits)?;
-        let format = BodyFormat::of(&media_type);
+        let format = BodyFormat::from_media_type(&media_type);
         let fields = match format {
             BodyFormat::Form | BodyFormat::Multipart => self.decode_fields(&media_type, &media)?,
             BodyFormat::Json | BodyFormat::Text | BodyFormat::Other => BTreeMap::new(),
@@ -167,14 +167,14 @@ impl<'n> Decoder<'n, '_> {
     /// The media type that is sent; the inner `None` means that an error was reported.
     fn choose_media_type(
         &mut self,
-        content: &Spot<'n>,
-    ) -> Result<Option<(MediaType, Spot<'n>)>, Empty> {
+        content: &LocatedValue<'n>,
+    ) -> Result<Option<(MediaType, LocatedValue<'n>)>, NoMediaType> {
         let mut entries = content.entries();
         entries.retain(|(text, _)| !text.starts_with("x-") || text.contains('/'));
         if entries.is_empty() {
             let message = "the request body names no media type, so none is sent";
             self.warn(content, message, "Add the media type that the service takes.");
-            return Err(Empty);
+            return Err(NoMediaType);
         }
         if entries.len() > MAX_MEDIA_TYPES {
             let count = entries.len();
@@ -183,15 +183,16 @@ impl<'n> Decoder<'n, '_> {
             self.error(content, message, "Keep the one that is to be sent.");
             return Ok(None);
         }
-        let read = |(text, spot): &(&str, Spot<'n>)| Some((MediaType::parse(text)?, spot.clone()));
+        let read =
+            |(text, spot): &(&str, LocatedValue<'n>)| Some((MediaType::parse(text)?, spot.clone()));
         let chosen = entries
             .iter()
             .filter_map(read)
-            .min_by_key(|(media_type, _)| BodyFormat::of(media_type).rank(media_type));
+            .min_by_key(|(media_type, _)| BodyFormat::from_media_type(media_type).rank(media_type));
         if chosen.is_none()
             && let Some((text, spot)) = entries.first()
         {
-            let message = format!("`{}` is no media type", short(text));
+            let message = format!("`{}` is no media type", shorten_for_message(text));
             self.error(spot, message, "Write one such as `application/json`.");
         }
         Ok(chosen)
@@ -205,7 +206,7 @@ impl<'n> Decoder<'n, '_> {
 }
 
 /// There is nothing to choose from.
-struct Empty;
+struct NoMediaType;
 
 /// The media type to send where a range leaves no doubt.
 fn concrete(media_type: MediaType, format: BodyFormat) -> MediaType {

@@ -10,12 +10,12 @@ use openapiv3 as oas;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::{Method, OpenApiTask, OpenApiVersion};
+use super::{HttpMethod, OpenApiTask, OpenApiVersion};
 use crate::error_code;
-use crate::field_reader::{Findings, Site, Taken, short};
-use crate::task::located_value::{MAX_REFS, Spot, too_many_refs};
-use crate::task::security::{Reader, SecurityRequirement};
-use crate::tree::Kind;
+use crate::field_reader::{DiagnosticSink, DocumentField, SourceLocation, shorten_for_message};
+use crate::task::located_value::{LocatedValue, MAX_REFS, too_many_refs};
+use crate::task::security::{SecurityReader, SecurityRequirement};
+use crate::tree::NodeValue;
 
 /// The most that a task may take in memory once its `$ref`s are followed, in values. A document
 /// without `$ref`s stays far below it.
@@ -26,29 +26,35 @@ const ADD_IT: &str = "Add it, as the service's own specification has it.";
 
 /// Reads an OpenAPI task and finds the place of its server's address; errors go to `findings`.
 pub(crate) fn decode_openapi(
-    field: &Taken<'_>,
-    findings: &mut Findings,
-) -> Option<(OpenApiTask, Site)> {
+    field: &DocumentField<'_>,
+    findings: &mut DiagnosticSink,
+) -> Option<(OpenApiTask, SourceLocation)> {
     let before = findings.diagnostics.error_count();
     let version = OpenApiVersion::V3_0;
-    let task = Decoder { root: Spot::of(field), version, findings, weight: MAX_WEIGHT }.decode();
+    let task = OpenApiDecoder {
+        root: LocatedValue::from_field(field),
+        version,
+        findings,
+        weight: MAX_WEIGHT,
+    }
+    .decode();
     task.filter(|_| findings.diagnostics.error_count() == before)
 }
 
-pub(super) struct Decoder<'n, 'f> {
-    pub(super) root: Spot<'n>,
+pub(super) struct OpenApiDecoder<'n, 'f> {
+    pub(super) root: LocatedValue<'n>,
     pub(super) version: OpenApiVersion,
-    findings: &'f mut Findings,
+    findings: &'f mut DiagnosticSink,
     /// How much may still be kept.
     weight: usize,
 }
 
 /// A path item, or an operation with its path item behind it: what the first does not say, the
 /// next may.
-pub(super) type Layers<'n> = [Spot<'n>];
+pub(super) type Layers<'n> = [LocatedValue<'n>];
 
-impl<'n> Decoder<'n, '_> {
-    fn decode(&mut self) -> Option<(OpenApiTask, Site)> {
+impl<'n> OpenApiDecoder<'n, '_> {
+    fn decode(&mut self) -> Option<(OpenApiTask, SourceLocation)> {
         self.check_header();
         let (path, item) = self.only_path()?;
         let layers = self.layers(item)?;
@@ -92,7 +98,7 @@ impl<'n> Decoder<'n, '_> {
                         (Some("3"), Some("0")) => {}
                         (Some("3"), Some("1")) => self.version = OpenApiVersion::V3_1,
                         _ => {
-                            let version = short(version);
+                            let version = shorten_for_message(version);
                             let message =
                                 format!("OpenAPI `{version}` is not read; 3.0 and 3.1 are");
                             self.error(&field, message, quoted);
@@ -121,9 +127,9 @@ impl<'n> Decoder<'n, '_> {
         }
     }
 
-    fn only_path(&mut self) -> Option<(&'n str, Spot<'n>)> {
+    fn only_path(&mut self) -> Option<(&'n str, LocatedValue<'n>)> {
         let root = self.root.clone();
-        let Some(paths) = root.get("paths").filter(Spot::is_mapping) else {
+        let Some(paths) = root.get("paths").filter(LocatedValue::is_mapping) else {
             self.error(&root, "the specification has no `paths`", ADD_IT);
             return None;
         };
@@ -146,16 +152,16 @@ impl<'n> Decoder<'n, '_> {
     }
 
     /// The ways to be let in to the operation, else to the whole API.
-    fn decode_security(&mut self, operation: &Spot<'n>) -> Vec<Vec<SecurityRequirement>> {
+    fn decode_security(&mut self, operation: &LocatedValue<'n>) -> Vec<Vec<SecurityRequirement>> {
         let root = self.root.clone();
         // An empty list says that nothing is wanted, so only a missing one is inherited.
         let holder = if operation.get("security").is_some() { operation } else { &root };
         let alternatives = self.list(holder, "security");
         let schemes = root.get("components").and_then(|all| all.get("securitySchemes"));
-        let reader = Reader {
+        let reader = SecurityReader {
             root: root.clone(),
             schemes,
-            place: "components.securitySchemes",
+            location: "components.securitySchemes",
             code: error_code::BAD_OPENAPI,
             findings: self.findings,
         };
@@ -163,7 +169,7 @@ impl<'n> Decoder<'n, '_> {
     }
 
     /// A path item and those that its `$ref`s lead to. What stands beside a `$ref` counts first.
-    fn layers(&mut self, item: Spot<'n>) -> Option<Vec<Spot<'n>>> {
+    fn layers(&mut self, item: LocatedValue<'n>) -> Option<Vec<LocatedValue<'n>>> {
         let mut layers = vec![item];
         while let Some(last) = layers.last() {
             match last.step(&self.root) {
@@ -184,8 +190,8 @@ impl<'n> Decoder<'n, '_> {
         None
     }
 
-    fn only_operation(&mut self, item: &Layers<'n>) -> Option<(Method, Spot<'n>)> {
-        let mut operations: Vec<_> = Method::ALL
+    fn only_operation(&mut self, item: &Layers<'n>) -> Option<(HttpMethod, LocatedValue<'n>)> {
+        let mut operations: Vec<_> = HttpMethod::ALL
             .iter()
             .filter_map(|(key, method)| {
                 let operation = item.iter().find_map(|layer| layer.get(key))?;
@@ -212,8 +218,8 @@ impl<'n> Decoder<'n, '_> {
         Some((method, operation))
     }
 
-    fn decode_responses(&mut self, operation: &Spot<'n>) -> Vec<(String, Value)> {
-        let found = operation.get("responses").filter(Spot::is_mapping);
+    fn decode_responses(&mut self, operation: &LocatedValue<'n>) -> Vec<(String, Value)> {
+        let found = operation.get("responses").filter(LocatedValue::is_mapping);
         let entries = found.map_or_else(Vec::new, |responses| responses.entries());
         if entries.is_empty() {
             // OpenAPI 3.1 does not ask for them any more.
@@ -232,7 +238,7 @@ impl<'n> Decoder<'n, '_> {
                     && status.starts_with(|c: char| ('1'..='5').contains(&c))
                     && (status.ends_with("XX") || status.bytes().all(|b| b.is_ascii_digit())));
             if !well_formed {
-                let message = format!("`{}` is no response status", short(status));
+                let message = format!("`{}` is no response status", shorten_for_message(status));
                 let hint = "Write a status such as \"200\", a range such as \"2XX\", or `default`.";
                 self.error(&response, message, hint);
                 continue;
@@ -255,7 +261,7 @@ impl<'n> Decoder<'n, '_> {
     }
 
     /// The value at `spot`; null, and an error, when `$ref`s have made the task too large.
-    pub(super) fn keep(&mut self, spot: &Spot<'n>) -> Value {
+    pub(super) fn keep(&mut self, spot: &LocatedValue<'n>) -> Value {
         let weight = spot.weight(self.weight);
         if weight < self.weight {
             self.weight -= weight;
@@ -265,14 +271,14 @@ impl<'n> Decoder<'n, '_> {
             self.weight = 0;
             let message = "the task is too large once its `$ref`s are followed";
             let hint = "Keep the parameters and responses that the step needs.";
-            let Site { path, position } = spot.site();
+            let SourceLocation { path, position } = spot.location();
             self.findings.error_with_hint(error_code::BUDGET, &path, position, message, hint);
         }
         Value::Null
     }
 
     /// What `spot` is, or what its `$ref` points to; reports when that is nothing.
-    pub(super) fn follow(&mut self, spot: &Spot<'n>) -> Option<Spot<'n>> {
+    pub(super) fn follow(&mut self, spot: &LocatedValue<'n>) -> Option<LocatedValue<'n>> {
         match spot.follow(&self.root) {
             Ok(target) => Some(target),
             Err((message, hint)) => {
@@ -283,9 +289,9 @@ impl<'n> Decoder<'n, '_> {
     }
 
     /// The list `key` of `spot`, empty when there is none; reports when it is something else.
-    pub(super) fn list(&mut self, spot: &Spot<'n>, key: &str) -> Vec<Spot<'n>> {
+    pub(super) fn list(&mut self, spot: &LocatedValue<'n>, key: &str) -> Vec<LocatedValue<'n>> {
         let Some(list) = spot.get(key) else { return Vec::new() };
-        if !matches!(list.node.kind, Kind::Array(_)) {
+        if !matches!(list.node.kind, NodeValue::Array(_)) {
             let message = format!("`{key}` is {}, and a list belongs here", list.node.describe());
             self.error(&list, message, "Write each item on a line of its own after `- `.");
         }
@@ -294,11 +300,11 @@ impl<'n> Decoder<'n, '_> {
 
     /// Whether every member of `spot` in `keys` is a boolean or missing; reports those that are
     /// not.
-    pub(super) fn check_booleans(&mut self, spot: &Spot<'n>, keys: &[&str]) -> bool {
+    pub(super) fn check_booleans(&mut self, spot: &LocatedValue<'n>, keys: &[&str]) -> bool {
         let mut fit = true;
         for key in keys {
             let Some(member) = spot.get(key) else { continue };
-            if !matches!(member.node.kind, Kind::Bool(_)) {
+            if !matches!(member.node.kind, NodeValue::Bool(_)) {
                 let message = format!(
                     "`{key}` is {}; `true` or `false` belongs here",
                     member.node.describe()
@@ -313,7 +319,7 @@ impl<'n> Decoder<'n, '_> {
     /// Types `value`, which stands at `spot` and is called `what`; reports when it is malformed.
     pub(super) fn typed<T: DeserializeOwned>(
         &mut self,
-        spot: &Spot<'n>,
+        spot: &LocatedValue<'n>,
         what: &str,
         value: Value,
         hint: &str,
@@ -329,28 +335,28 @@ impl<'n> Decoder<'n, '_> {
 
     pub(super) fn error(
         &mut self,
-        spot: &Spot<'n>,
+        spot: &LocatedValue<'n>,
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        let Site { path, position } = spot.site();
+        let SourceLocation { path, position } = spot.location();
         self.findings.error_with_hint(error_code::BAD_OPENAPI, &path, position, message, hint);
     }
 
     pub(super) fn warn(
         &mut self,
-        spot: &Spot<'n>,
+        spot: &LocatedValue<'n>,
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        let Site { path, position } = spot.site();
+        let SourceLocation { path, position } = spot.location();
         self.findings.warning_with_hint(error_code::BAD_OPENAPI, &path, position, message, hint);
     }
 }
 
 /// The members of `spot` that are neither schemas nor examples: those that are typed. What is
 /// wrong inside a schema is no reason to refuse the operation.
-pub(super) fn outside_schemas(spot: &Spot<'_>) -> Map<String, Value> {
+pub(super) fn outside_schemas(spot: &LocatedValue<'_>) -> Map<String, Value> {
     let left_out = ["schema", "content", "example", "examples"];
     let kept = |key: &str| !left_out.contains(&key) && !key.starts_with("x-");
     let entries = spot.entries().into_iter().filter(|(key, _)| kept(key));

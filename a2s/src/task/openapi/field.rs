@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::OpenApiVersion;
-use super::decode::Decoder;
-use super::parameter::{Style, ValueStyle};
+use super::decode::OpenApiDecoder;
+use super::parameter::{ParameterStyle, ValueStyle};
 use crate::diagnostic::did_you_mean;
-use crate::field_reader::short;
-use crate::task::located_value::Spot;
+use crate::field_reader::shorten_for_message;
+use crate::task::located_value::LocatedValue;
 use crate::task::{MediaType, is_header_name};
-use crate::tree::{Kind, Node};
+use crate::tree::{NodeValue, TreeNode};
 
 /// The extension of a media type that states the order of the fields of a form or multipart body.
 const ORDER: &str = "x-a2s-order";
@@ -26,7 +26,7 @@ const MAX_HEADERS: usize = 20;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BodyField {
     /// What its values are.
-    pub kind: FieldKind,
+    pub kind: FieldType,
     /// The media types that `encoding` allows, the first of which is sent; none leaves the choice
     /// to the value.
     pub content_types: Vec<MediaType>,
@@ -38,7 +38,7 @@ pub struct BodyField {
 
 /// What the values of a field are, by its schema.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum FieldKind {
+pub enum FieldType {
     /// The value tells: text, numbers and booleans are text, objects that look like binary
     /// content are that, others are JSON.
     #[default]
@@ -61,23 +61,23 @@ pub struct FieldHeader {
     pub value: Option<String>,
 }
 
-impl<'n> Decoder<'n, '_> {
+impl<'n> OpenApiDecoder<'n, '_> {
     /// The fields of a body about which there is something to say.
     pub(super) fn decode_fields(
         &mut self,
         media_type: &MediaType,
-        media: &Spot<'n>,
+        media: &LocatedValue<'n>,
     ) -> Option<BTreeMap<String, BodyField>> {
         let mut fields = BTreeMap::<String, BodyField>::new();
         let mut search =
-            Search { root: self.root.clone(), version: self.version, left: MAX_SCHEMAS };
+            SchemaSearch { root: self.root.clone(), version: self.version, left: MAX_SCHEMAS };
         let mut properties = BTreeMap::new();
         if let Some(schema) = media.get("schema") {
             search.properties(&schema, &mut properties);
         }
         for (name, schema) in properties {
             let kind = search.kind(&schema);
-            if kind != FieldKind::ByValue {
+            if kind != FieldType::ByValue {
                 fields.entry(name.to_owned()).or_default().kind = kind;
             }
         }
@@ -91,7 +91,7 @@ impl<'n> Decoder<'n, '_> {
         }
         let mut whole = Some(());
         for (name, encoding) in entries {
-            let kind = fields.get(name).map_or(FieldKind::ByValue, |field| field.kind);
+            let kind = fields.get(name).map_or(FieldType::ByValue, |field| field.kind);
             match self.decode_encoding(media_type, &encoding, kind) {
                 Some(field) => {
                     fields.insert(name.to_owned(), field);
@@ -103,9 +103,9 @@ impl<'n> Decoder<'n, '_> {
     }
 
     /// The fields that `x-a2s-order` of a media type names, in its order.
-    pub(super) fn decode_order(&mut self, media: &Spot<'n>) -> Option<Vec<String>> {
+    pub(super) fn decode_order(&mut self, media: &LocatedValue<'n>) -> Option<Vec<String>> {
         let Some(order) = media.get(ORDER) else { return Some(Vec::new()) };
-        let Kind::Array(items) = &order.node.kind else {
+        let NodeValue::Array(items) = &order.node.kind else {
             let message = format!("`{ORDER}` is a list of the names of fields");
             self.error(&order, message, "Write one such as `[key, policy, file]`.");
             return None;
@@ -124,12 +124,15 @@ impl<'n> Decoder<'n, '_> {
                 return None;
             };
             if names.iter().any(|listed| listed == name) {
-                let message = format!("`{ORDER}` names `{}` twice", short(name));
+                let message = format!("`{ORDER}` names `{}` twice", shorten_for_message(name));
                 self.error(&order, message, "Keep one of the two.");
                 return None;
             }
             if !known.is_empty() && !known.contains(name) {
-                let message = format!("`{ORDER}` names `{}`, which the body has not", short(name));
+                let message = format!(
+                    "`{ORDER}` names `{}`, which the body has not",
+                    shorten_for_message(name)
+                );
                 let hint = match did_you_mean(name, known.iter().copied()) {
                     Some(close) => format!("Did you mean `{close}`?"),
                     None => "Name a property of the schema, or a field of `encoding`.".to_owned(),
@@ -143,9 +146,9 @@ impl<'n> Decoder<'n, '_> {
     }
 
     /// The fields that the schema or `encoding` of a media type names.
-    fn known_fields(&self, media: &Spot<'n>) -> BTreeSet<&'n str> {
+    fn known_fields(&self, media: &LocatedValue<'n>) -> BTreeSet<&'n str> {
         let mut search =
-            Search { root: self.root.clone(), version: self.version, left: MAX_SCHEMAS };
+            SchemaSearch { root: self.root.clone(), version: self.version, left: MAX_SCHEMAS };
         let mut properties = BTreeMap::new();
         if let Some(schema) = media.get("schema") {
             search.properties(&schema, &mut properties);
@@ -160,22 +163,23 @@ impl<'n> Decoder<'n, '_> {
     fn decode_encoding(
         &mut self,
         media_type: &MediaType,
-        encoding: &Spot<'n>,
-        kind: FieldKind,
+        encoding: &LocatedValue<'n>,
+        kind: FieldType,
     ) -> Option<BodyField> {
         let mut field = BodyField { kind, ..BodyField::default() };
         if let Some(named) = encoding.get("contentType") {
             for text in named.node.as_str().unwrap_or_default().split(',') {
                 let Some(media_type) = MediaType::parse(text) else {
-                    let message = format!("`{}` is no media type", short(text.trim()));
+                    let message =
+                        format!("`{}` is no media type", shorten_for_message(text.trim()));
                     self.error(&named, message, "Write one such as `image/png`.");
                     return None;
                 };
                 field.content_types.push(media_type);
             }
             let binary = |media: &MediaType| !media.is_text() && !media.is_json();
-            if kind == FieldKind::ByValue && field.content_types.iter().all(binary) {
-                field.kind = FieldKind::File;
+            if kind == FieldType::ByValue && field.content_types.iter().all(binary) {
+                field.kind = FieldType::File;
             }
         }
         if !self.check_booleans(encoding, &["explode", "allowReserved"]) {
@@ -184,11 +188,15 @@ impl<'n> Decoder<'n, '_> {
         let says =
             ["style", "explode", "allowReserved"].iter().any(|key| encoding.get(key).is_some());
         if says && self.has_styles(media_type) {
-            let known =
-                [Style::Form, Style::SpaceDelimited, Style::PipeDelimited, Style::DeepObject];
+            let known = [
+                ParameterStyle::Form,
+                ParameterStyle::SpaceDelimited,
+                ParameterStyle::PipeDelimited,
+                ParameterStyle::DeepObject,
+            ];
             let style = match encoding.get("style") {
                 Some(named) => self.decode_named_style(&named, &known, "a field")?,
-                None => Style::Form,
+                None => ParameterStyle::Form,
             };
             field.style = Some(ValueStyle {
                 style,
@@ -203,7 +211,7 @@ impl<'n> Decoder<'n, '_> {
         Some(field)
     }
 
-    fn decode_headers(&mut self, encoding: &Spot<'n>) -> Option<Vec<FieldHeader>> {
+    fn decode_headers(&mut self, encoding: &LocatedValue<'n>) -> Option<Vec<FieldHeader>> {
         let mut headers = Vec::new();
         let entries = encoding.get("headers").map_or_else(Vec::new, |headers| headers.entries());
         if entries.len() > MAX_HEADERS {
@@ -218,7 +226,7 @@ impl<'n> Decoder<'n, '_> {
                 continue;
             }
             if !is_header_name(name) {
-                let message = format!("`{}` is no header name", short(name));
+                let message = format!("`{}` is no header name", shorten_for_message(name));
                 self.error(&header, message, "Use letters, digits and dashes.");
                 return None;
             }
@@ -241,7 +249,7 @@ impl<'n> Decoder<'n, '_> {
 }
 
 /// The value that a schema leaves: its constant, its only one, or its default.
-fn only_value(schema: &Spot<'_>) -> Option<String> {
+fn only_value(schema: &LocatedValue<'_>) -> Option<String> {
     let only = schema.get("enum").map_or_else(Vec::new, |values| values.items());
     let only = if let [value] = only.as_slice() { Some(value.clone()) } else { None };
     match schema.get("const").or(only).or_else(|| schema.get("default"))?.to_value() {
@@ -251,16 +259,16 @@ fn only_value(schema: &Spot<'_>) -> Option<String> {
     }
 }
 
-fn boolean(spot: &Spot<'_>, key: &str) -> Option<bool> {
+fn boolean(spot: &LocatedValue<'_>, key: &str) -> Option<bool> {
     match spot.get(key)?.node.kind {
-        Kind::Bool(value) => Some(value),
+        NodeValue::Bool(value) => Some(value),
         _ => None,
     }
 }
 
 /// A bounded look through schemas. What lies beyond the bound counts as not said.
-struct Search<'n> {
-    root: Spot<'n>,
+struct SchemaSearch<'n> {
+    root: LocatedValue<'n>,
     version: OpenApiVersion,
     left: usize,
 }
@@ -268,17 +276,21 @@ struct Search<'n> {
 /// How deep schemas are looked into.
 const MAX_DEPTH: usize = 16;
 
-impl<'n> Search<'n> {
+impl<'n> SchemaSearch<'n> {
     /// The properties that a schema and those that it is made of name; the first of each name
     /// counts.
-    fn properties(&mut self, schema: &Spot<'n>, found: &mut BTreeMap<&'n str, Spot<'n>>) {
+    fn properties(
+        &mut self,
+        schema: &LocatedValue<'n>,
+        found: &mut BTreeMap<&'n str, LocatedValue<'n>>,
+    ) {
         self.properties_at(schema, found, 0);
     }
 
     fn properties_at(
         &mut self,
-        schema: &Spot<'n>,
-        found: &mut BTreeMap<&'n str, Spot<'n>>,
+        schema: &LocatedValue<'n>,
+        found: &mut BTreeMap<&'n str, LocatedValue<'n>>,
         depth: usize,
     ) {
         for schema in self.parts(schema, depth) {
@@ -291,37 +303,37 @@ impl<'n> Search<'n> {
         }
     }
 
-    fn kind(&mut self, schema: &Spot<'n>) -> FieldKind {
+    fn kind(&mut self, schema: &LocatedValue<'n>) -> FieldType {
         self.kind_at(schema, 0)
     }
 
-    fn kind_at(&mut self, schema: &Spot<'n>, depth: usize) -> FieldKind {
-        let mut kind = FieldKind::ByValue;
+    fn kind_at(&mut self, schema: &LocatedValue<'n>, depth: usize) -> FieldType {
+        let mut kind = FieldType::ByValue;
         for schema in self.parts(schema, depth) {
             let is = |name: &str| has_type(schema.node, name);
             let found = if is("array") {
                 match schema.get("items").filter(|_| depth < MAX_DEPTH) {
                     Some(items) => self.kind_at(&items, depth + 1),
-                    None => FieldKind::ByValue,
+                    None => FieldType::ByValue,
                 }
             } else if is_binary(schema.node, self.version) {
-                FieldKind::File
+                FieldType::File
             } else if is("object") || schema.get("properties").is_some() {
-                FieldKind::Json
+                FieldType::Json
             } else {
-                FieldKind::ByValue
+                FieldType::ByValue
             };
             match found {
-                FieldKind::File => return found,
-                FieldKind::Json => kind = found,
-                FieldKind::ByValue => {}
+                FieldType::File => return found,
+                FieldType::Json => kind = found,
+                FieldType::ByValue => {}
             }
         }
         kind
     }
 
     /// The schema, what its `$ref` points to, and those that `allOf`, `anyOf` and `oneOf` name.
-    fn parts(&mut self, schema: &Spot<'n>, depth: usize) -> Vec<Spot<'n>> {
+    fn parts(&mut self, schema: &LocatedValue<'n>, depth: usize) -> Vec<LocatedValue<'n>> {
         let mut parts = Vec::new();
         let mut waiting = vec![(schema.clone(), depth)];
         while let Some((schema, depth)) = waiting.pop() {
@@ -344,24 +356,25 @@ impl<'n> Search<'n> {
 }
 
 /// Whether a schema's `type` is `name`, alone or in the list of OpenAPI 3.1.
-fn has_type(schema: &Node, name: &str) -> bool {
+fn has_type(schema: &TreeNode, name: &str) -> bool {
     match schema.get("type").map(|kind| &kind.kind) {
-        Some(Kind::String(kind)) => kind == name,
-        Some(Kind::Array(kinds)) => kinds.iter().any(|kind| kind.as_str() == Some(name)),
+        Some(NodeValue::String(kind)) => kind == name,
+        Some(NodeValue::Array(kinds)) => kinds.iter().any(|kind| kind.as_str() == Some(name)),
         _ => false,
     }
 }
 
 /// Whether values of a schema are binary: `format: binary`, a `contentMediaType` without
 /// `contentEncoding`, or, since OpenAPI 3.1, nothing at all.
-fn is_binary(schema: &Node, version: OpenApiVersion) -> bool {
-    if schema.get("format").and_then(Node::as_str) == Some("binary") {
+fn is_binary(schema: &TreeNode, version: OpenApiVersion) -> bool {
+    if schema.get("format").and_then(TreeNode::as_str) == Some("binary") {
         return true;
     }
     if version == OpenApiVersion::V3_0 || schema.get("contentEncoding").is_some() {
         return false;
     }
-    let media = schema.get("contentMediaType").and_then(Node::as_str).and_then(MediaType::parse);
+    let media =
+        schema.get("contentMediaType").and_then(TreeNode::as_str).and_then(MediaType::parse);
     match media {
         Some(media) => !media.is_text() && !media.is_json(),
         None => {

@@ -4,10 +4,10 @@ use openapiv3 as oas;
 use serde_json::{Value, json};
 
 use super::OpenApiVersion;
-use super::decode::{Decoder, Layers, outside_schemas};
-use crate::field_reader::short;
-use crate::task::Place;
-use crate::task::located_value::Spot;
+use super::decode::{Layers, OpenApiDecoder, outside_schemas};
+use crate::field_reader::shorten_for_message;
+use crate::task::InputLocation;
+use crate::task::located_value::LocatedValue;
 use crate::task::{MediaType, is_header_name, is_set_for_requests};
 
 /// The most parameters of an operation.
@@ -19,7 +19,7 @@ pub struct OperationParameter {
     /// Its name on the wire.
     pub name: String,
     /// Where it goes.
-    pub place: ParameterPlace,
+    pub location: ParameterLocation,
     /// Whether a request without it is refused.
     pub required: bool,
     /// What it means.
@@ -37,7 +37,7 @@ pub struct OperationParameter {
 
 /// Where a parameter goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ParameterPlace {
+pub enum ParameterLocation {
     /// Into the path template.
     Path,
     /// Behind the `?`.
@@ -52,7 +52,7 @@ pub enum ParameterPlace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ValueStyle {
     /// The form of the whole.
-    pub style: Style,
+    pub style: ParameterStyle,
     /// Whether items of arrays and members of objects become parameters of their own.
     pub explode: bool,
     /// Whether reserved characters stay as they are (query and forms only).
@@ -62,7 +62,7 @@ pub struct ValueStyle {
 /// How a value that is not a scalar is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names of the OpenAPI specification")]
-pub enum Style {
+pub enum ParameterStyle {
     Simple,
     Form,
     Label,
@@ -73,15 +73,15 @@ pub enum Style {
 }
 
 /// What a parameter object turned out to be.
-enum Declared {
+enum DeclaredParameter {
     Parameter(OperationParameter),
     /// One that OpenAPI ignores, or that the connection sets.
     Ignored,
 }
 
-impl ParameterPlace {
+impl ParameterLocation {
     /// The place whose inputs stand below `key` in a mapping: `pathParameters`, ….
-    pub(crate) fn of_group(key: &str) -> Option<Self> {
+    pub(crate) fn from_group(key: &str) -> Option<Self> {
         match key {
             "pathParameters" => Some(Self::Path),
             "queryParameters" => Some(Self::Query),
@@ -92,25 +92,28 @@ impl ParameterPlace {
     }
 
     /// Whether an input belongs to this place.
-    pub(crate) fn holds(self, place: &Place) -> bool {
+    pub(crate) fn holds(self, place: &InputLocation) -> bool {
         matches!(
             (self, place),
-            (Self::Path, Place::Path(_))
-                | (Self::Query, Place::Query(_))
-                | (Self::Header, Place::Header(_))
-                | (Self::Cookie, Place::Cookie(_))
+            (Self::Path, InputLocation::Path(_))
+                | (Self::Query, InputLocation::Query(_))
+                | (Self::Header, InputLocation::Header(_))
+                | (Self::Cookie, InputLocation::Cookie(_))
         )
     }
 
     /// The styles that it has.
-    fn styles(self) -> &'static [Style] {
+    fn styles(self) -> &'static [ParameterStyle] {
         match self {
-            Self::Path => &[Style::Simple, Style::Label, Style::Matrix],
-            Self::Query => {
-                &[Style::Form, Style::SpaceDelimited, Style::PipeDelimited, Style::DeepObject]
-            }
-            Self::Header => &[Style::Simple],
-            Self::Cookie => &[Style::Form],
+            Self::Path => &[ParameterStyle::Simple, ParameterStyle::Label, ParameterStyle::Matrix],
+            Self::Query => &[
+                ParameterStyle::Form,
+                ParameterStyle::SpaceDelimited,
+                ParameterStyle::PipeDelimited,
+                ParameterStyle::DeepObject,
+            ],
+            Self::Header => &[ParameterStyle::Simple],
+            Self::Cookie => &[ParameterStyle::Form],
         }
     }
 }
@@ -118,16 +121,16 @@ impl ParameterPlace {
 impl ValueStyle {
     /// The style of parameters of `place` that name none.
     #[must_use]
-    pub fn default_of(place: ParameterPlace) -> Self {
+    pub fn default_for(place: ParameterLocation) -> Self {
         let style = match place {
-            ParameterPlace::Path | ParameterPlace::Header => Style::Simple,
-            ParameterPlace::Query | ParameterPlace::Cookie => Style::Form,
+            ParameterLocation::Path | ParameterLocation::Header => ParameterStyle::Simple,
+            ParameterLocation::Query | ParameterLocation::Cookie => ParameterStyle::Form,
         };
         Self { style, explode: style.explodes_by_default(), allow_reserved: false }
     }
 }
 
-impl Style {
+impl ParameterStyle {
     /// Its name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -156,25 +159,27 @@ pub(crate) fn names_idempotency_key(header: &str) -> bool {
 impl OperationParameter {
     /// The place of its value in a request.
     #[must_use]
-    pub fn input_place(&self) -> Place {
+    pub fn input_location(&self) -> InputLocation {
         let name = self.name.clone();
-        match self.place {
-            ParameterPlace::Path => Place::Path(name),
-            ParameterPlace::Query => Place::Query(name),
-            ParameterPlace::Header => Place::Header(name),
-            ParameterPlace::Cookie => Place::Cookie(name),
+        match self.location {
+            ParameterLocation::Path => InputLocation::Path(name),
+            ParameterLocation::Query => InputLocation::Query(name),
+            ParameterLocation::Header => InputLocation::Header(name),
+            ParameterLocation::Cookie => InputLocation::Cookie(name),
         }
     }
 
     /// Whether a place is [its own](Self::input_place). Header names do not tell case apart (RFC
     /// 9110, 5.1).
     #[must_use]
-    pub fn is_at(&self, place: &Place) -> bool {
-        match (self.place, place) {
-            (ParameterPlace::Path, Place::Path(name))
-            | (ParameterPlace::Query, Place::Query(name))
-            | (ParameterPlace::Cookie, Place::Cookie(name)) => *name == self.name,
-            (ParameterPlace::Header, Place::Header(name)) => name.eq_ignore_ascii_case(&self.name),
+    pub fn is_at(&self, place: &InputLocation) -> bool {
+        match (self.location, place) {
+            (ParameterLocation::Path, InputLocation::Path(name))
+            | (ParameterLocation::Query, InputLocation::Query(name))
+            | (ParameterLocation::Cookie, InputLocation::Cookie(name)) => *name == self.name,
+            (ParameterLocation::Header, InputLocation::Header(name)) => {
+                name.eq_ignore_ascii_case(&self.name)
+            }
             _ => false,
         }
     }
@@ -184,20 +189,20 @@ impl OperationParameter {
     /// fills it in where a step does not.
     #[must_use]
     pub fn is_idempotency_key(&self) -> bool {
-        self.place == ParameterPlace::Header && names_idempotency_key(&self.name)
+        self.location == ParameterLocation::Header && names_idempotency_key(&self.name)
     }
 
     /// Header names do not tell case apart (RFC 9110, 5.1); all others do.
     fn is_same(&self, other: &Self) -> bool {
-        self.place == other.place
-            && match self.place {
-                ParameterPlace::Header => self.name.eq_ignore_ascii_case(&other.name),
+        self.location == other.location
+            && match self.location {
+                ParameterLocation::Header => self.name.eq_ignore_ascii_case(&other.name),
                 _ => self.name == other.name,
             }
     }
 }
 
-impl<'n> Decoder<'n, '_> {
+impl<'n> OpenApiDecoder<'n, '_> {
     /// The parameters of the operation, the first of `layers`, and of its path item.
     pub(super) fn decode_parameters(
         &mut self,
@@ -220,19 +225,19 @@ impl<'n> Decoder<'n, '_> {
             for holder in declared {
                 let target = self.follow(&holder);
                 match target.and_then(|target| self.decode_parameter(&holder, &target)) {
-                    Some(Declared::Parameter(parameter)) => {
+                    Some(DeclaredParameter::Parameter(parameter)) => {
                         let known = parameters.iter().position(|known| known.is_same(&parameter));
                         match known {
                             None => parameters.push(parameter),
                             Some(index) if index < inherited => {}
                             Some(_) => {
-                                let name = short(&parameter.name);
+                                let name = shorten_for_message(&parameter.name);
                                 let message = format!("the parameter `{name}` is declared twice");
                                 self.warn(&holder, message, "Remove this one; the first counts.");
                             }
                         }
                     }
-                    Some(Declared::Ignored) => {}
+                    Some(DeclaredParameter::Ignored) => {}
                     None => whole = false,
                 }
             }
@@ -244,18 +249,22 @@ impl<'n> Decoder<'n, '_> {
     }
 
     /// Reads the parameter at `target`, to which `holder` refers.
-    fn decode_parameter(&mut self, holder: &Spot<'n>, target: &Spot<'n>) -> Option<Declared> {
+    fn decode_parameter(
+        &mut self,
+        holder: &LocatedValue<'n>,
+        target: &LocatedValue<'n>,
+    ) -> Option<DeclaredParameter> {
         if !target.is_mapping() {
             let message = format!("a parameter is a mapping, not {}", target.node.describe());
             self.error(target, message, "Write `name`, `in` and `schema`.");
             return None;
         }
-        let name = short(target.text("name").unwrap_or_default());
+        let name = shorten_for_message(target.text("name").unwrap_or_default());
         let place = match target.text("in") {
-            Some("path") => ParameterPlace::Path,
-            Some("query") => ParameterPlace::Query,
-            Some("header") => ParameterPlace::Header,
-            Some("cookie") => ParameterPlace::Cookie,
+            Some("path") => ParameterLocation::Path,
+            Some("query") => ParameterLocation::Query,
+            Some("header") => ParameterLocation::Header,
+            Some("cookie") => ParameterLocation::Cookie,
             _ => {
                 let hint = "Write `in: path`, `in: query`, `in: header` or `in: cookie`.";
                 self.error(target, format!("the parameter `{name}` has no `in`"), hint);
@@ -266,8 +275,8 @@ impl<'n> Decoder<'n, '_> {
             self.error(target, "a parameter has no name", "Add `name`.");
             return None;
         }
-        if place == ParameterPlace::Header && !self.check_header_parameter(target, &name)? {
-            return Some(Declared::Ignored);
+        if place == ParameterLocation::Header && !self.check_header_parameter(target, &name)? {
+            return Some(DeclaredParameter::Ignored);
         }
         let style = self.decode_style(target, place, &name);
         let fits = self
@@ -287,16 +296,16 @@ impl<'n> Decoder<'n, '_> {
             _ => (false, false),
         };
         let data = typed.parameter_data();
-        if place == ParameterPlace::Path && !data.required {
+        if place == ParameterLocation::Path && !data.required {
             let message = format!("the path parameter `{name}` is not marked as required");
             self.error(target, message, "Add `required: true`; a path cannot do without it.");
             return None;
         }
         // OpenAPI 3.1 lets a reference have a description of its own.
         let beside = holder.text("description").filter(|_| self.version == OpenApiVersion::V3_1);
-        Some(Declared::Parameter(OperationParameter {
+        Some(DeclaredParameter::Parameter(OperationParameter {
             name: data.name,
-            place,
+            location: place,
             required: data.required,
             description: beside.map(str::to_owned).or(data.description),
             style: ValueStyle {
@@ -311,7 +320,7 @@ impl<'n> Decoder<'n, '_> {
     }
 
     /// Whether a header parameter is one; none when its name is no header's.
-    fn check_header_parameter(&mut self, target: &Spot<'n>, name: &str) -> Option<bool> {
+    fn check_header_parameter(&mut self, target: &LocatedValue<'n>, name: &str) -> Option<bool> {
         if !is_header_name(name) {
             let message = format!("`{name}` is no header name");
             self.error(target, message, "Use letters, digits and dashes.");
@@ -340,12 +349,12 @@ impl<'n> Decoder<'n, '_> {
     /// The style that is named, else that of the place; reports one that the place does not have.
     fn decode_style(
         &mut self,
-        target: &Spot<'n>,
-        place: ParameterPlace,
+        target: &LocatedValue<'n>,
+        place: ParameterLocation,
         name: &str,
-    ) -> Option<Style> {
+    ) -> Option<ParameterStyle> {
         let Some(named) = target.get("style") else {
-            return Some(ValueStyle::default_of(place).style);
+            return Some(ValueStyle::default_for(place).style);
         };
         self.decode_named_style(&named, place.styles(), &format!("the parameter `{name}`"))
     }
@@ -353,16 +362,18 @@ impl<'n> Decoder<'n, '_> {
     /// The style at `named`, when it is one of `known`; reports when it is not.
     pub(super) fn decode_named_style(
         &mut self,
-        named: &Spot<'n>,
-        known: &[Style],
+        named: &LocatedValue<'n>,
+        known: &[ParameterStyle],
         what: &str,
-    ) -> Option<Style> {
+    ) -> Option<ParameterStyle> {
         let text = named.node.as_str();
         let style = known.iter().find(|style| Some(style.as_str()) == text);
         if style.is_none() {
             let list: Vec<_> = known.iter().map(|style| format!("`{}`", style.as_str())).collect();
-            let found = text
-                .map_or_else(|| named.node.describe().to_owned(), |t| format!("`{}`", short(t)));
+            let found = text.map_or_else(
+                || named.node.describe().to_owned(),
+                |t| format!("`{}`", shorten_for_message(t)),
+            );
             let message = format!("{what} cannot have the style {found} where it stands");
             self.error(named, message, format!("Write {}.", list.join(" or ")));
         }
@@ -372,9 +383,9 @@ impl<'n> Decoder<'n, '_> {
     /// The media type of a parameter, when it has one, and its schema.
     fn decode_parameter_content(
         &mut self,
-        target: &Spot<'n>,
+        target: &LocatedValue<'n>,
         name: &str,
-    ) -> Option<(Option<MediaType>, Option<Spot<'n>>)> {
+    ) -> Option<(Option<MediaType>, Option<LocatedValue<'n>>)> {
         let schema = target.get("schema");
         let Some(content) = target.get("content") else { return Some((None, schema)) };
         if schema.is_some() {
@@ -392,7 +403,7 @@ impl<'n> Decoder<'n, '_> {
             return None;
         };
         let Some(media_type) = MediaType::parse(text) else {
-            let message = format!("`{}` is no media type", short(text));
+            let message = format!("`{}` is no media type", shorten_for_message(text));
             self.error(&media, message, "Write one such as `application/json`.");
             return None;
         };

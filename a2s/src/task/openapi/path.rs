@@ -5,18 +5,18 @@
 
 use percent_encoding::percent_decode_str;
 
-use super::decode::Decoder;
-use super::parameter::{OperationParameter, ParameterPlace};
-use crate::field_reader::short;
-use crate::task::located_value::Spot;
+use super::decode::OpenApiDecoder;
+use super::parameter::{OperationParameter, ParameterLocation};
+use crate::field_reader::shorten_for_message;
+use crate::task::located_value::LocatedValue;
 
-impl<'n> Decoder<'n, '_> {
+impl<'n> OpenApiDecoder<'n, '_> {
     /// Every `{name}` of the path has a parameter, and every path parameter a `{name}`. A name may
     /// stand there several times.
     pub(super) fn check_path_template(
         &mut self,
         path: &str,
-        item: &Spot<'n>,
+        item: &LocatedValue<'n>,
         parameters: &[OperationParameter],
     ) {
         let mut named = Vec::new();
@@ -33,21 +33,26 @@ impl<'n> Decoder<'n, '_> {
         }
         let declared: Vec<_> = parameters
             .iter()
-            .filter(|parameter| parameter.place == ParameterPlace::Path)
+            .filter(|parameter| parameter.location == ParameterLocation::Path)
             .map(|parameter| parameter.name.as_str())
             .collect();
         for name in &named {
             if !declared.contains(name) {
-                let message = format!("`{{{}}}` has no path parameter", short(name));
+                let message = format!("`{{{}}}` has no path parameter", shorten_for_message(name));
                 let hint = "Declare it under `parameters` with `in: path` and `required: true`.";
                 self.error(item, message, hint);
             }
         }
         for name in declared {
             if !named.contains(&name) {
-                let message =
-                    format!("the path parameter `{}` has no place in the path", short(name));
-                let hint = format!("Write `{{{}}}` into the path, or remove it.", short(name));
+                let message = format!(
+                    "the path parameter `{}` has no place in the path",
+                    shorten_for_message(name)
+                );
+                let hint = format!(
+                    "Write `{{{}}}` into the path, or remove it.",
+                    shorten_for_message(name)
+                );
                 self.error(item, message, hint);
             }
         }

@@ -4,20 +4,20 @@ use openapiv3 as oas;
 use url::Url;
 
 use super::OpenApiVersion;
-use super::decode::{Decoder, Layers};
-use crate::field_reader::{Site, short};
+use super::decode::{Layers, OpenApiDecoder};
+use crate::field_reader::{SourceLocation, shorten_for_message};
 use crate::task::decode_url;
-use crate::task::located_value::Spot;
+use crate::task::located_value::LocatedValue;
 
 /// What chooses a server other than the first, and values other than the defaults.
 const CHOICE: &str = "x-a2s-server";
 /// The longest address of a server, in bytes, before and after its variables are replaced.
 const MAX_ADDRESS: usize = 2048;
 
-impl<'n> Decoder<'n, '_> {
+impl<'n> OpenApiDecoder<'n, '_> {
     /// The first server of the operation, else of the path, else of the specification; or the one
     /// that the document chooses.
-    pub(super) fn decode_server(&mut self, layers: &Layers<'n>) -> Option<(Url, Site)> {
+    pub(super) fn decode_server(&mut self, layers: &Layers<'n>) -> Option<(Url, SourceLocation)> {
         let root = self.root.clone();
         let servers = layers.iter().chain([&root]).find_map(|layer| {
             Some(layer.get("servers")?.items()).filter(|servers| !servers.is_empty())
@@ -38,7 +38,7 @@ impl<'n> Decoder<'n, '_> {
         let url = server.get("url")?;
         let decoded = fill(&typed).and_then(|address| decode_url(&address));
         match decoded {
-            Ok(address) => Some((address, url.site())),
+            Ok(address) => Some((address, url.location())),
             Err((message, hint)) => {
                 self.error(&url, message, hint);
                 None
@@ -49,13 +49,13 @@ impl<'n> Decoder<'n, '_> {
     /// The server whose address is the `url` of the choice, as written; the first one without it.
     fn choose_server(
         &mut self,
-        servers: &[Spot<'n>],
-        choice: Option<&Spot<'n>>,
-    ) -> Option<Spot<'n>> {
+        servers: &[LocatedValue<'n>],
+        choice: Option<&LocatedValue<'n>>,
+    ) -> Option<LocatedValue<'n>> {
         let Some(choice) = choice else { return servers.first().cloned() };
         for (key, member) in choice.entries() {
             if !matches!(key, "url" | "variables") {
-                let message = format!("`{CHOICE}` has no `{}`", short(key));
+                let message = format!("`{CHOICE}` has no `{}`", shorten_for_message(key));
                 self.error(&member, message, "Write `url`, `variables` or both.");
                 return None;
             }
@@ -68,7 +68,7 @@ impl<'n> Decoder<'n, '_> {
         if found.is_none() {
             let known: Vec<_> = servers.iter().filter_map(|server| server.text("url")).collect();
             let known: Vec<_> =
-                known.iter().take(5).map(|url| format!("`{}`", short(url))).collect();
+                known.iter().take(5).map(|url| format!("`{}`", shorten_for_message(url))).collect();
             let hint = format!("Write one of them: {}.", known.join(", "));
             self.error(&wanted, "no server has this address", hint);
         }
@@ -76,24 +76,30 @@ impl<'n> Decoder<'n, '_> {
     }
 
     /// Puts the values of the choice in the place of the defaults.
-    fn choose_values(&mut self, values: &Spot<'n>, server: &mut oas::Server) -> Option<()> {
+    fn choose_values(&mut self, values: &LocatedValue<'n>, server: &mut oas::Server) -> Option<()> {
         for (name, value) in values.entries() {
             let known = server.variables.as_mut().and_then(|known| known.get_mut(name));
             let Some(variable) = known else {
-                let message = format!("the server has no variable `{}`", short(name));
+                let message = format!("the server has no variable `{}`", shorten_for_message(name));
                 self.error(&value, message, "Remove it, or correct its name.");
                 return None;
             };
             let Some(text) = value.node.as_str() else {
-                let message =
-                    format!("the value of the server variable `{}` is no text", short(name));
+                let message = format!(
+                    "the value of the server variable `{}` is no text",
+                    shorten_for_message(name)
+                );
                 self.error(&value, message, "Write it in quotes.");
                 return None;
             };
             if !variable.enumeration.is_empty() && !variable.enumeration.iter().any(|v| v == text) {
                 let known = variable.enumeration.iter().take(10);
-                let known: Vec<_> = known.map(|value| format!("`{}`", short(value))).collect();
-                let message = format!("the server variable `{}` takes no such value", short(name));
+                let known: Vec<_> =
+                    known.map(|value| format!("`{}`", shorten_for_message(value))).collect();
+                let message = format!(
+                    "the server variable `{}` takes no such value",
+                    shorten_for_message(name)
+                );
                 self.error(&value, message, format!("Write one of them: {}.", known.join(", ")));
                 return None;
             }
@@ -103,11 +109,11 @@ impl<'n> Decoder<'n, '_> {
     }
 
     /// Every variable has a default, which is text and one of the values that it may have.
-    fn check_variables(&mut self, server: &Spot<'n>) -> Option<()> {
+    fn check_variables(&mut self, server: &LocatedValue<'n>) -> Option<()> {
         let mut whole = Some(());
         let variables = server.get("variables");
         for (name, variable) in variables.map_or_else(Vec::new, |variables| variables.entries()) {
-            let name = short(name);
+            let name = shorten_for_message(name);
             let default = variable.get("default");
             let Some(text) = default.as_ref().and_then(|default| default.node.as_str()) else {
                 let message = match &default {
@@ -129,7 +135,7 @@ impl<'n> Decoder<'n, '_> {
             }
             let message = format!(
                 "the default `{}` of the server variable `{name}` is none of its `enum`",
-                short(text)
+                shorten_for_message(text)
             );
             let hint = "Make it one of them.";
             let place = default.as_ref().unwrap_or(&variable);
@@ -161,8 +167,10 @@ fn fill(server: &oas::Server) -> Result<String, (String, String)> {
     {
         let variable = server.variables.as_ref().and_then(|variables| variables.get(name));
         let Some(variable) = variable else {
-            let message =
-                format!("the server's address has `{{{0}}}`, but no variable `{0}`", short(name));
+            let message = format!(
+                "the server's address has `{{{0}}}`, but no variable `{0}`",
+                shorten_for_message(name)
+            );
             let hint = "Declare it under `variables` with a `default`, or write its value out.";
             return Err((message, hint.to_owned()));
         };

@@ -7,8 +7,8 @@ mod security;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::diagnostic::{Diagnostic, Severity};
-use crate::document::Action;
+use crate::diagnostic::{Diagnostic, DiagnosticSeverity};
+use crate::document::StepAction;
 use crate::task::Task;
 
 /// A specification with one operation.
@@ -47,7 +47,7 @@ fn compile_with(task: &Value, inputs: &Value) -> (Option<OpenApiTask>, Vec<Diagn
     let mut task = None;
     if let Some(document) = &compilation.document {
         document.capability().for_each_step(|step| {
-            let Action::Task { task: found, .. } = &step.action else { return };
+            let StepAction::Task { task: found, .. } = &step.action else { return };
             if let Task::OpenApi(found) = &**found {
                 task = Some((**found).clone());
             }
@@ -84,7 +84,7 @@ fn read_with_remarks(task: &Value) -> (Option<OpenApiTask>, Vec<Diagnostic>) {
 
 /// The one remark about a specification: severity, message and path below the task.
 #[track_caller]
-fn remark(task: &Value) -> (Severity, String, String) {
+fn remark(task: &Value) -> (DiagnosticSeverity, String, String) {
     let (_, diagnostics) = read_with_remarks(task);
     let [diagnostic] = diagnostics.as_slice() else { panic!("one remark: {diagnostics:?}") };
     assert!(diagnostic.hint.as_ref().is_some_and(|hint| !hint.is_empty()), "{diagnostic:?}");
@@ -94,12 +94,12 @@ fn remark(task: &Value) -> (Severity, String, String) {
 
 #[track_caller]
 fn check_refused(task: &Value, message: &str, path: &str) {
-    assert_eq!(remark(task), (Severity::Error, message.to_owned(), path.to_owned()));
+    assert_eq!(remark(task), (DiagnosticSeverity::Error, message.to_owned(), path.to_owned()));
 }
 
 #[track_caller]
 fn check_warned(task: &Value, message: &str, path: &str) -> OpenApiTask {
-    assert_eq!(remark(task), (Severity::Warning, message.to_owned(), path.to_owned()));
+    assert_eq!(remark(task), (DiagnosticSeverity::Warning, message.to_owned(), path.to_owned()));
     read_with_remarks(task).0.unwrap()
 }
 

@@ -6,9 +6,9 @@ use openapiv3 as oas;
 
 use super::CredentialKind;
 use super::{SecurityRequirement, SecurityScheme};
-use crate::error_code::{self, Code};
-use crate::field_reader::{Findings, Site, Taken, short};
-use crate::task::located_value::Spot;
+use crate::error_code::{self, ErrorCode};
+use crate::field_reader::{DiagnosticSink, DocumentField, SourceLocation, shorten_for_message};
+use crate::task::located_value::LocatedValue;
 
 /// The most ways to be let in.
 const MAX_WAYS: usize = 500;
@@ -20,45 +20,45 @@ const MAX_NAMED: usize = 5;
 /// The ways to be let in of a task that has them in OpenAPI's words, `security`, and the schemes by
 /// name beside it.
 pub(in crate::task) fn read_security(
-    task: &Taken<'_>,
-    security: Option<&Taken<'_>>,
-    schemes: Option<&Taken<'_>>,
-    code: Code,
-    findings: &mut Findings,
+    task: &DocumentField<'_>,
+    security: Option<&DocumentField<'_>>,
+    schemes: Option<&DocumentField<'_>>,
+    code: ErrorCode,
+    findings: &mut DiagnosticSink,
 ) -> Vec<Vec<SecurityRequirement>> {
     let Some(security) = security else { return Vec::new() };
     let alternatives = security.items(findings);
-    let alternatives: Vec<_> = alternatives.iter().map(Spot::of).collect();
-    let reader = Reader {
-        root: Spot::of(task),
-        schemes: schemes.map(Spot::of),
-        place: "securitySchemes",
+    let alternatives: Vec<_> = alternatives.iter().map(LocatedValue::from_field).collect();
+    let reader = SecurityReader {
+        root: LocatedValue::from_field(task),
+        schemes: schemes.map(LocatedValue::from_field),
+        location: "securitySchemes",
         code,
         findings,
     };
-    reader.read(&alternatives, &Spot::of(security))
+    reader.read(&alternatives, &LocatedValue::from_field(security))
 }
 
 /// Where schemes are defined, and who is told of mistakes.
-pub(in crate::task) struct Reader<'n, 'f> {
+pub(in crate::task) struct SecurityReader<'n, 'f> {
     /// What `$ref`s point into.
-    pub(in crate::task) root: Spot<'n>,
+    pub(in crate::task) root: LocatedValue<'n>,
     /// The schemes by name.
-    pub(in crate::task) schemes: Option<Spot<'n>>,
+    pub(in crate::task) schemes: Option<LocatedValue<'n>>,
     /// The same in words.
-    pub(in crate::task) place: &'static str,
+    pub(in crate::task) location: &'static str,
     /// The code of a mistake.
-    pub(in crate::task) code: Code,
+    pub(in crate::task) code: ErrorCode,
     /// Who is told.
-    pub(in crate::task) findings: &'f mut Findings,
+    pub(in crate::task) findings: &'f mut DiagnosticSink,
 }
 
-impl<'n> Reader<'n, '_> {
+impl<'n> SecurityReader<'n, '_> {
     /// The ways to be let in: what `security` says, which stands at the place that it is.
     pub(in crate::task) fn read(
         mut self,
-        security: &[Spot<'n>],
-        holder: &Spot<'n>,
+        security: &[LocatedValue<'n>],
+        holder: &LocatedValue<'n>,
     ) -> Vec<Vec<SecurityRequirement>> {
         if security.len() > MAX_WAYS {
             let count = security.len();
@@ -103,10 +103,10 @@ impl<'n> Reader<'n, '_> {
 
     /// The scheme `name`; a warning at `place`, or at the scheme itself, when it is not well
     /// defined.
-    fn read_scheme(&mut self, name: &str, place: &Spot<'n>) -> Option<SecurityScheme> {
+    fn read_scheme(&mut self, name: &str, place: &LocatedValue<'n>) -> Option<SecurityScheme> {
         let Some(holder) = self.schemes.as_ref().and_then(|schemes| schemes.get(name)) else {
-            let message = format!("no security scheme `{}` is defined", short(name));
-            self.warn(place, message, format!("Define it under `{}`.", self.place));
+            let message = format!("no security scheme `{}` is defined", shorten_for_message(name));
+            self.warn(place, message, format!("Define it under `{}`.", self.location));
             return None;
         };
         let found = holder.follow(&self.root);
@@ -120,8 +120,10 @@ impl<'n> Reader<'n, '_> {
         match found {
             Ok(scheme) => Some(scheme),
             Err(reason) => {
-                let message =
-                    format!("the security scheme `{}` is malformed: {reason}", short(name));
+                let message = format!(
+                    "the security scheme `{}` is malformed: {reason}",
+                    shorten_for_message(name)
+                );
                 self.warn(&holder, message, "Write it as the OpenAPI specification has it.");
                 None
             }
@@ -159,17 +161,17 @@ impl<'n> Reader<'n, '_> {
         } else {
             return;
         };
-        let Site { path, position } = self.root.site();
+        let SourceLocation { path, position } = self.root.location();
         self.findings.warning(error_code::UNSUPPORTED, &path, position, message);
     }
 
-    fn error(&mut self, spot: &Spot<'n>, message: String, hint: &str) {
-        let Site { path, position } = spot.site();
+    fn error(&mut self, spot: &LocatedValue<'n>, message: String, hint: &str) {
+        let SourceLocation { path, position } = spot.location();
         self.findings.error_with_hint(self.code, &path, position, message, hint);
     }
 
-    fn warn(&mut self, spot: &Spot<'n>, message: String, hint: impl Into<String>) {
-        let Site { path, position } = spot.site();
+    fn warn(&mut self, spot: &LocatedValue<'n>, message: String, hint: impl Into<String>) {
+        let SourceLocation { path, position } = spot.location();
         self.findings.warning_with_hint(self.code, &path, position, message, hint);
     }
 }
@@ -179,7 +181,7 @@ fn name_all<'r>(requirements: impl Iterator<Item = &'r SecurityRequirement>) -> 
     let mut named: Vec<String> = Vec::new();
     for requirement in requirements {
         let kind = requirement.scheme.as_ref().map_or_else(String::new, SecurityScheme::describe);
-        let text = format!("`{}` ({kind})", short(&requirement.name));
+        let text = format!("`{}` ({kind})", shorten_for_message(&requirement.name));
         if !named.contains(&text) {
             named.push(text);
         }

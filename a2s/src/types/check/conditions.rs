@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::Checker;
+use super::TypeChecker;
 use crate::condition::Condition;
 use crate::diagnostic::Diagnostic;
 use crate::error_code;
-use crate::field_reader::{Mode, Site};
-use crate::types::Kinds;
+use crate::field_reader::{CompileMode, SourceLocation};
+use crate::types::JsonTypes;
 
-impl Checker<'_, '_> {
+impl TypeChecker<'_, '_> {
     /// Checks that a condition has an outcome for some values of the types that its references
     /// have. A version that was published before is not refused for it.
-    pub(super) fn check_condition(&mut self, condition: &Condition, site: &Site) {
-        if self.mode == Mode::Final {
+    pub(super) fn check_condition(&mut self, condition: &Condition, site: &SourceLocation) {
+        if self.mode == CompileMode::Final {
             return;
         }
         let kinds = condition.references().iter();
@@ -28,17 +28,17 @@ impl Checker<'_, '_> {
         };
         let found =
             Diagnostic::error(error_code::BAD_CONDITION, &site.path, site.position, message);
-        let found = if self.mode == Mode::Publish { found } else { found.into_warning() };
+        let found = if self.mode == CompileMode::Publish { found } else { found.into_warning() };
         self.report(found.with_hint(hint), Vec::new());
     }
 }
 
 /// A value of each kind, without items and members.
-fn samples_of(kinds: Kinds) -> Vec<Value> {
+fn samples_of(kinds: JsonTypes) -> Vec<Value> {
     let all = [json!(null), json!(true), json!(1), json!(1.5), json!("text"), json!([]), json!({})];
     let mut samples: Vec<Value> =
-        all.into_iter().filter(|value| kinds.contains(Kinds::of(value))).collect();
-    if kinds.contains(Kinds::BOOLEAN) {
+        all.into_iter().filter(|value| kinds.contains(JsonTypes::from_value(value))).collect();
+    if kinds.contains(JsonTypes::BOOLEAN) {
         samples.push(json!(false));
     }
     samples

@@ -2,27 +2,30 @@
 
 use serde_json::Value;
 
-use super::Checker;
-use crate::diagnostic::{Diagnostic, Position};
+use super::TypeChecker;
+use crate::diagnostic::{Diagnostic, SourcePosition};
 use crate::document::find_task;
-use crate::document::{Action, Answer, Example, OnError, Output, OutputSource, Step, StepPath};
+use crate::document::{
+    CapabilityExample, ExampleResponse, OnError, OutputMapping, OutputSource, Step, StepAction,
+    StepPath,
+};
 use crate::error_code;
-use crate::field_reader::short;
+use crate::field_reader::shorten_for_message;
 use crate::secret::HIDDEN;
 use crate::task::{MediaType, Task};
-use crate::tree::{Node, item_path, member_path};
-use crate::types::assignable::{Form, Misfit, Reason, Turn, misfits};
-use crate::types::{Object, Presence, Scope, Type};
+use crate::tree::{TreeNode, item_path, member_path};
+use crate::types::assignable::{MismatchReason, PathStep, TypeMismatch, WireForm, find_mismatches};
+use crate::types::{InferredType, LoopScope, MemberPresence, ObjectType};
 
 /// The most values that a message lists.
 const MAX_CHOICES: usize = 4;
 
-impl<'n> Checker<'n, '_> {
+impl<'n> TypeChecker<'n, '_> {
     /// Reports what surely makes examples fail: answers that are not as their operations declare
     /// them, or that lack what the step takes from them, and outputs that the capability never gives.
     pub(super) fn check_examples(&mut self) {
         // What is wrong elsewhere changes what all of it means.
-        if self.findings.has_errors() {
+        if self.diagnostics.has_errors() {
             return;
         }
         for (index, example) in self.names.capability.examples.iter().enumerate() {
@@ -33,8 +36,8 @@ impl<'n> Checker<'n, '_> {
         }
     }
 
-    fn check_answers(&mut self, example: &'n Example, node: &'n Node, path: &str) {
-        let written = node.get("answers").and_then(Node::members).into_iter().flatten();
+    fn check_answers(&mut self, example: &'n CapabilityExample, node: &'n TreeNode, path: &str) {
+        let written = node.get("answers").and_then(TreeNode::members).into_iter().flatten();
         for member in written {
             let way = StepPath::new(&member.key).ok();
             let Some((way, answer)) = way.and_then(|way| example.answers.get_key_value(&way))
@@ -44,7 +47,7 @@ impl<'n> Checker<'n, '_> {
             let Ok(Some(step)) = find_task(self.names.capability, way) else { continue };
             let path = member_path(&member_path(path, "answers"), &member.key);
             let reason = if (200..300).contains(&answer.status) {
-                self.refuse_answer(step, answer).map(|reason| (reason, &member.value))
+                self.find_mismatch(step, answer).map(|reason| (reason, &member.value))
             } else {
                 None
             };
@@ -57,17 +60,17 @@ impl<'n> Checker<'n, '_> {
     }
 
     /// Why an answer of success fails the example.
-    fn refuse_answer(&self, step: &'n Step, answer: &'n Answer) -> Option<String> {
-        let Action::Task { task, outputs, .. } = &step.action else { return None };
+    fn find_mismatch(&self, step: &'n Step, answer: &'n ExampleResponse) -> Option<String> {
+        let StepAction::Task { task, outputs, .. } = &step.action else { return None };
         if let Task::OpenApi(task) = &**task {
             let Some(declared) = self.names.answer_with(task, answer.status) else {
                 return Some(format!("the operation declares no status {}", answer.status));
             };
-            if says_json(answer) && !answer.body.is_null() {
-                let body = Type::literal(&answer.body);
-                let found = misfits(&body, &declared, Form::Json);
-                if let Some(misfit) = found.iter().find(|misfit| misfit.certain) {
-                    return Some(format!("the answer {}", describe(misfit, "body")));
+            if declares_json(answer) && !answer.body.is_null() {
+                let body = InferredType::literal(&answer.body);
+                let found = find_mismatches(&body, &declared, WireForm::Json);
+                if let Some(mismatch) = found.iter().find(|mismatch| mismatch.certain) {
+                    return Some(format!("the answer {}", describe(mismatch, "body")));
                 }
             }
         }
@@ -77,63 +80,64 @@ impl<'n> Checker<'n, '_> {
                 // The result of a tool that failed, which the example may mean to show.
                 return None;
             }
-            let body = Type::literal(&answer.body);
-            let found = misfits(&body, &self.names.answer(step), Form::Json);
-            if let Some(misfit) = found.iter().find(|misfit| misfit.certain) {
-                return Some(format!("the answer {}", describe(misfit, "body")));
+            let body = InferredType::literal(&answer.body);
+            let found = find_mismatches(&body, &self.names.answer(step), WireForm::Json);
+            if let Some(mismatch) = found.iter().find(|mismatch| mismatch.certain) {
+                return Some(format!("the answer {}", describe(mismatch, "body")));
             }
         }
-        if self.is_handled(step) || !says_json(answer) {
+        if self.is_handled(step) || !declares_json(answer) {
             return None;
         }
-        outputs.iter().find_map(|output| find_miss(output, answer))
+        outputs.iter().find_map(|output| find_missing_value(output, answer))
     }
 
     /// Whether the capability goes on when a step fails.
     fn is_handled(&self, step: &Step) -> bool {
         let top = self.names.capability.execution.children();
-        let way = Step::way_to(&top, &step.id).unwrap_or_default();
+        let way = Step::path_to(&top, &step.id).unwrap_or_default();
         way.iter().any(|step| step.control.on_error != OnError::Stop)
     }
 
-    fn check_output(&mut self, example: &'n Example, node: &'n Node, path: &str) {
+    fn check_output(&mut self, example: &'n CapabilityExample, node: &'n TreeNode, path: &str) {
         let Some(expected) = &example.output else { return };
         let names = self.names;
-        let scope = Scope::default();
+        let scope = LoopScope::default();
         let result = match &names.capability.output {
             Some(output) => names.template(output, &scope),
             None => {
                 let member = |name: &'n str| {
-                    (name.to_owned(), (names.variable(name, &scope), Presence::Perhaps))
+                    (name.to_owned(), (names.variable(name, &scope), MemberPresence::Optional))
                 };
                 let members = names.set().map(member).collect();
-                Type::Object(Object { members, open: false })
+                InferredType::Object(ObjectType { members, open: false })
             }
         };
-        let found = misfits(&Type::literal(expected), &result, Form::Json);
-        let is_told = |misfit: &&Misfit| misfit.certain && !is_hidden(expected, &misfit.way);
-        let Some(misfit) = found.iter().find(is_told) else { return };
+        let found = find_mismatches(&InferredType::literal(expected), &result, WireForm::Json);
+        let is_told =
+            |mismatch: &&TypeMismatch| mismatch.certain && !is_hidden(expected, &mismatch.path);
+        let Some(mismatch) = found.iter().find(is_told) else { return };
         let at = node.member("output").map_or(node.position, |member| member.position);
-        let message = format!("the result never has this: it {}", describe(misfit, "output"));
+        let message = format!("the result never has this: it {}", describe(mismatch, "output"));
         let hint = "Compare it with what the capability gives: `a2s show FILE`.";
         self.report_example(&member_path(path, "output"), at, message, hint);
     }
 
-    fn report_example(&mut self, path: &str, at: Position, message: String, hint: &str) {
+    fn report_example(&mut self, path: &str, at: SourcePosition, message: String, hint: &str) {
         let found = Diagnostic::error(error_code::BAD_EXAMPLE, path, at, message).with_hint(hint);
         self.report(found, Vec::new());
     }
 }
 
 /// Whether the body of an answer is told by its own members, and not by bytes.
-fn says_json(answer: &Answer) -> bool {
+fn declares_json(answer: &ExampleResponse) -> bool {
     let named = answer.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     let is_bytes = answer.body.get("base64").is_some();
     named.and_then(|(_, value)| MediaType::parse(value)).map_or(!is_bytes, |one| one.is_json())
 }
 
 /// What an output has to be taken from and is not there.
-fn find_miss(output: &Output, answer: &Answer) -> Option<String> {
+fn find_missing_value(output: &OutputMapping, answer: &ExampleResponse) -> Option<String> {
     if output.default.is_some() {
         return None;
     }
@@ -145,7 +149,7 @@ fn find_miss(output: &Output, answer: &Answer) -> Option<String> {
             if is_given || name.eq_ignore_ascii_case("content-type") {
                 return None;
             }
-            format!("there is no header `{}`", short(name))
+            format!("there is no header `{}`", shorten_for_message(name))
         }
         OutputSource::Status => return None,
     };
@@ -153,36 +157,41 @@ fn find_miss(output: &Output, answer: &Answer) -> Option<String> {
 }
 
 /// What does not fit, and where.
-fn describe(misfit: &Misfit, whole: &str) -> String {
-    let place = misfit.way.iter().fold(whole.to_owned(), |place, turn| match turn {
-        Turn::Member(name) => member_path(&place, name),
-        Turn::Item(index) => item_path(&place, *index),
-        Turn::EachItem => format!("{place}[*]"),
+fn describe(mismatch: &TypeMismatch, whole: &str) -> String {
+    let place = mismatch.path.iter().fold(whole.to_owned(), |place, turn| match turn {
+        PathStep::Member(name) => member_path(&place, name),
+        PathStep::Item(index) => item_path(&place, *index),
+        PathStep::EachItem => format!("{place}[*]"),
     });
-    match &misfit.reason {
-        Reason::Kind { found, wanted } => {
+    match &mismatch.reason {
+        MismatchReason::Kind { found, wanted } => {
             format!("has {found} at `{place}`, where {wanted} belongs")
         }
-        Reason::Choice { wanted } => {
-            let listed = wanted.iter().take(MAX_CHOICES).map(|value| short(&value.to_string()));
+        MismatchReason::Choice { wanted } => {
+            let listed = wanted
+                .iter()
+                .take(MAX_CHOICES)
+                .map(|value| shorten_for_message(&value.to_string()));
             let listed: Vec<String> = listed.collect();
             let more = if wanted.len() > MAX_CHOICES { ", …" } else { "" };
             format!("has another value at `{place}` than {}{more}", listed.join(", "))
         }
-        Reason::Missing { name, .. } => format!("lacks `{}` at `{place}`", short(name)),
-        Reason::Surplus { name, .. } => {
-            format!("has `{}` at `{place}`, which is never there", short(name))
+        MismatchReason::Missing { name, .. } => {
+            format!("lacks `{}` at `{place}`", shorten_for_message(name))
         }
-        Reason::Forms(count) => format!("fits none of the {count} forms of `{place}`"),
+        MismatchReason::Surplus { name, .. } => {
+            format!("has `{}` at `{place}`, which is never there", shorten_for_message(name))
+        }
+        MismatchReason::Forms(count) => format!("fits none of the {count} forms of `{place}`"),
     }
 }
 
 /// Whether the value at the end of a way stands in place of a secret.
-fn is_hidden(value: &Value, way: &[Turn]) -> bool {
+fn is_hidden(value: &Value, way: &[PathStep]) -> bool {
     let reached = way.iter().try_fold(value, |value, turn| match turn {
-        Turn::Member(name) => value.get(name),
-        Turn::Item(index) => value.get(index),
-        Turn::EachItem => None,
+        PathStep::Member(name) => value.get(name),
+        PathStep::Item(index) => value.get(index),
+        PathStep::EachItem => None,
     });
     reached.is_some_and(|value| value == HIDDEN)
 }

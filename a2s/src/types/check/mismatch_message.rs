@@ -4,30 +4,30 @@ use serde_json::Value;
 
 use crate::diagnostic::{Diagnostic, did_you_mean};
 use crate::error_code;
-use crate::field_reader::short;
-use crate::task::Place;
-use crate::template::{Reference, Template};
-use crate::tree::{Kind, Node, item_path, member_path};
-use crate::types::Kinds;
-use crate::types::assignable::{Form, Misfit, Reason, Turn};
-use crate::types::schema_alternative::Lack;
+use crate::field_reader::shorten_for_message;
+use crate::task::InputLocation;
+use crate::template::{Template, VariableReference};
+use crate::tree::{NodeValue, TreeNode, item_path, member_path};
+use crate::types::JsonTypes;
+use crate::types::assignable::{MismatchReason, PathStep, TypeMismatch, WireForm};
+use crate::types::schema_alternative::AbsenceReason;
 
 /// The most values that a message lists.
 const MAX_CHOICES: usize = 8;
 
 /// An input of a task: its place, its template, and where that stands.
-pub(super) struct Input<'t, 'p> {
-    pub(super) place: &'p Place,
+pub(super) struct CheckedInput<'t, 'p> {
+    pub(super) place: &'p InputLocation,
     pub(super) template: &'t Template,
-    pub(super) node: &'t Node,
+    pub(super) node: &'t TreeNode,
     pub(super) path: &'p str,
-    pub(super) form: Form,
+    pub(super) form: WireForm,
 }
 
 /// The part of an input that does not fit.
-struct Part<'t> {
+struct InputPart<'t> {
     template: &'t Template,
-    node: &'t Node,
+    node: &'t TreeNode,
     path: String,
     /// Its name: `body.items[0]`.
     name: String,
@@ -37,12 +37,14 @@ struct Part<'t> {
 
 /// The finding for a misfit, and the reference that brings the value; none when the value could not
 /// be read, which was reported.
-pub(super) fn describe_misfit<'t>(
-    input: &Input<'t, '_>,
-    misfit: &Misfit,
-) -> Option<(Diagnostic, Option<&'t Reference>)> {
-    let part = find_part(input, &misfit.way);
-    if *part.template == Template::Literal(Value::Null) && !matches!(part.node.kind, Kind::Null) {
+pub(super) fn describe_mismatch<'t>(
+    input: &CheckedInput<'t, '_>,
+    misfit: &TypeMismatch,
+) -> Option<(Diagnostic, Option<&'t VariableReference>)> {
+    let part = find_part(input, &misfit.path);
+    if *part.template == Template::Literal(Value::Null)
+        && !matches!(part.node.kind, NodeValue::Null)
+    {
         return None;
     }
     let at = &part.name;
@@ -54,14 +56,14 @@ pub(super) fn describe_misfit<'t>(
         }
     };
     let (message, hint) = match &misfit.reason {
-        Reason::Kind { found, wanted } => {
+        MismatchReason::Kind { found, wanted } => {
             // That nothing may stand there is of no help.
-            let present = wanted.without(Kinds::NULL);
+            let present = wanted.without(JsonTypes::NULL);
             let wanted = if present.is_empty() { *wanted } else { present };
             let message = format!("`{at}` takes {wanted}{}", found_kind(&part, *found));
             (message, kind_hint(&part, *found, wanted, input.form))
         }
-        Reason::Choice { wanted } => {
+        MismatchReason::Choice { wanted } => {
             let listed: Vec<_> = wanted.iter().take(MAX_CHOICES).map(short_value).collect();
             let more = if wanted.len() > MAX_CHOICES { ", …" } else { "" };
             let list = listed.join(", ");
@@ -69,31 +71,33 @@ pub(super) fn describe_misfit<'t>(
             let message = format!("`{at}` takes {one_of} {list}{more}{}", found_choice(&part));
             (message, choice_hint(&part, wanted))
         }
-        Reason::Missing { name, lack: Lack::Always } => (
-            format!("`{at}` needs the member `{}`, which is not there", short(name)),
-            format!("Add `{}`, or correct the schema in the task.", short(name)),
+        MismatchReason::Missing { name, lack: AbsenceReason::Always } => (
+            format!("`{at}` needs the member `{}`, which is not there", shorten_for_message(name)),
+            format!("Add `{}`, or correct the schema in the task.", shorten_for_message(name)),
         ),
-        Reason::Missing { name, lack: Lack::UnlessGiven } => {
+        MismatchReason::Missing { name, lack: AbsenceReason::UnlessGiven } => {
             code = error_code::ABSENT_INPUT;
             move_to(name);
             let parameter = match part.template {
                 Template::Object(members) => members.get(name).and_then(whole_reference),
                 _ => None,
             };
-            let parameter = parameter.map_or("its value", Reference::variable);
-            let message =
-                format!("`{at}.{}` is required, and `{parameter}` is optional", short(name));
+            let parameter = parameter.map_or("its value", VariableReference::variable);
+            let message = format!(
+                "`{at}.{}` is required, and `{parameter}` is optional",
+                shorten_for_message(name)
+            );
             (message, code.remedy.to_owned())
         }
-        Reason::Surplus { name, known } => {
+        MismatchReason::Surplus { name, known } => {
             move_to(name);
             let hint = match did_you_mean(name, known.iter().map(String::as_str)) {
-                Some(close) => format!("Did you mean `{}`?", short(close)),
+                Some(close) => format!("Did you mean `{}`?", shorten_for_message(close)),
                 None => "Remove it, or add it to the schema in the task.".to_owned(),
             };
-            (format!("`{at}` takes no member `{}`", short(name)), hint)
+            (format!("`{at}` takes no member `{}`", shorten_for_message(name)), hint)
         }
-        Reason::Forms(count) => (
+        MismatchReason::Forms(count) => (
             format!("`{at}` fits none of the {count} forms that the specification allows"),
             "Compare it with each: kinds, required members and fixed values.".to_owned(),
         ),
@@ -105,20 +109,20 @@ pub(super) fn describe_misfit<'t>(
 
 /// Whether the value may fit after all: now and then, or because services send texts for numbers
 /// and the like, whatever they say. They do not send objects for texts.
-fn is_doubtful(misfit: &Misfit) -> bool {
+fn is_doubtful(misfit: &TypeMismatch) -> bool {
     let is_structure = match misfit.reason {
-        Reason::Kind { found, wanted } => {
-            let structures = Kinds::OBJECT.or(Kinds::ARRAY);
+        MismatchReason::Kind { found, wanted } => {
+            let structures = JsonTypes::OBJECT.or(JsonTypes::ARRAY);
             found.overlaps(structures) || wanted.overlaps(structures)
         }
         _ => false,
     };
-    !misfit.certain || (misfit.hearsay && !is_structure)
+    !misfit.certain || (misfit.from_declaration && !is_structure)
 }
 
 /// Follows the way as far as the template is written out.
-fn find_part<'t>(input: &Input<'t, '_>, way: &[Turn]) -> Part<'t> {
-    let mut part = Part {
+fn find_part<'t>(input: &CheckedInput<'t, '_>, way: &[PathStep]) -> InputPart<'t> {
+    let mut part = InputPart {
         template: input.template,
         node: input.node,
         path: input.path.to_owned(),
@@ -127,11 +131,11 @@ fn find_part<'t>(input: &Input<'t, '_>, way: &[Turn]) -> Part<'t> {
     };
     for turn in way {
         let next = match (turn, part.template, &part.node.kind) {
-            (Turn::Member(name), Template::Object(members), _) => members
+            (PathStep::Member(name), Template::Object(members), _) => members
                 .get(name)
                 .zip(part.node.get(name))
                 .map(|(template, node)| (template, node, member_path(&part.path, name))),
-            (Turn::Item(index), Template::Array(items), Kind::Array(nodes)) => items
+            (PathStep::Item(index), Template::Array(items), NodeValue::Array(nodes)) => items
                 .get(*index)
                 .zip(nodes.get(*index))
                 .map(|(template, node)| (template, node, item_path(&part.path, *index))),
@@ -144,35 +148,37 @@ fn find_part<'t>(input: &Input<'t, '_>, way: &[Turn]) -> Part<'t> {
             None => part.is_whole = false,
         }
         match turn {
-            Turn::Member(name) => part.name = member_path(&part.name, name),
-            Turn::Item(index) => part.name = item_path(&part.name, *index),
-            Turn::EachItem => part.name += "[*]",
+            PathStep::Member(name) => part.name = member_path(&part.name, name),
+            PathStep::Item(index) => part.name = item_path(&part.name, *index),
+            PathStep::EachItem => part.name += "[*]",
         }
     }
     part
 }
 
-fn whole_reference(template: &Template) -> Option<&Reference> {
+fn whole_reference(template: &Template) -> Option<&VariableReference> {
     match template {
         Template::Reference(reference) => Some(reference),
         _ => None,
     }
 }
 
-fn found_kind(part: &Part<'_>, found: Kinds) -> String {
+fn found_kind(part: &InputPart<'_>, found: JsonTypes) -> String {
     match part.template {
         Template::Reference(reference) if part.is_whole => {
             format!(", and `${{{reference}}}` is {found}")
         }
         Template::Reference(reference) => format!(", and `${{{reference}}}` has {found} there"),
-        Template::Literal(Value::String(text)) => format!(", not the text `{}`", short(text)),
+        Template::Literal(Value::String(text)) => {
+            format!(", not the text `{}`", shorten_for_message(text))
+        }
         Template::Literal(value) => format!(", not {}", short_value(value)),
         Template::Text(_) => ", not a text".to_owned(),
         Template::Array(_) | Template::Object(_) => format!(", not {found}"),
     }
 }
 
-fn found_choice(part: &Part<'_>) -> String {
+fn found_choice(part: &InputPart<'_>) -> String {
     match part.template {
         Template::Reference(reference) => format!(", and `${{{reference}}}` is never that"),
         Template::Literal(value) => format!(", not {}", short_value(value)),
@@ -180,19 +186,21 @@ fn found_choice(part: &Part<'_>) -> String {
     }
 }
 
-fn kind_hint(part: &Part<'_>, found: Kinds, wanted: Kinds, form: Form) -> String {
-    let is_list = found == Kinds::ARRAY && !wanted.overlaps(Kinds::ARRAY);
-    let is_object = found == Kinds::OBJECT && !wanted.overlaps(Kinds::OBJECT);
+fn kind_hint(part: &InputPart<'_>, found: JsonTypes, wanted: JsonTypes, form: WireForm) -> String {
+    let is_list = found == JsonTypes::ARRAY && !wanted.overlaps(JsonTypes::ARRAY);
+    let is_object = found == JsonTypes::OBJECT && !wanted.overlaps(JsonTypes::OBJECT);
     match part.template {
-        Template::Literal(Value::String(text)) if form == Form::Json => {
-            let unquoted =
-                serde_json::from_str(text).map_or(Kinds::STRING, |value: Value| Kinds::of(&value));
+        Template::Literal(Value::String(text)) if form == WireForm::Json => {
+            let unquoted = serde_json::from_str(text)
+                .map_or(JsonTypes::STRING, |value: Value| JsonTypes::from_value(&value));
             if wanted.overlaps(unquoted) {
                 return "Write it without quotes.".to_owned();
             }
             format!("Write {wanted}.")
         }
-        Template::Literal(Value::Number(_) | Value::Bool(_)) if wanted.overlaps(Kinds::STRING) => {
+        Template::Literal(Value::Number(_) | Value::Bool(_))
+            if wanted.overlaps(JsonTypes::STRING) =>
+        {
             "Put it in quotes.".to_owned()
         }
         Template::Literal(Value::Null) => "Map a value.".to_owned(),
@@ -203,18 +211,18 @@ fn kind_hint(part: &Part<'_>, found: Kinds, wanted: Kinds, form: Form) -> String
         Template::Reference(reference) if is_object && part.is_whole => {
             format!("Map one of its members, such as `${{{reference}.id}}`.")
         }
-        Template::Reference(reference) if wanted == Kinds::ARRAY && part.is_whole => {
+        Template::Reference(reference) if wanted == JsonTypes::ARRAY && part.is_whole => {
             format!("Put it in a list: `[\"${{{reference}}}\"]`.")
         }
         _ => error_code::WRONG_KIND.remedy.to_owned(),
     }
 }
 
-fn choice_hint(part: &Part<'_>, wanted: &[Value]) -> String {
+fn choice_hint(part: &InputPart<'_>, wanted: &[Value]) -> String {
     let texts = wanted.iter().filter_map(Value::as_str);
     match part.template {
         Template::Literal(Value::String(text)) => match did_you_mean(text, texts) {
-            Some(close) => format!("Did you mean `{}`?", short(close)),
+            Some(close) => format!("Did you mean `{}`?", shorten_for_message(close)),
             None => "Write one of the values that the specification lists.".to_owned(),
         },
         _ => "Write one of the values that the specification lists.".to_owned(),
@@ -224,8 +232,8 @@ fn choice_hint(part: &Part<'_>, wanted: &[Value]) -> String {
 /// A value as a message shows it.
 fn short_value(value: &Value) -> String {
     match value {
-        Value::String(text) => format!("`{}`", short(text)),
+        Value::String(text) => format!("`{}`", shorten_for_message(text)),
         Value::Array(_) | Value::Object(_) => crate::query::describe(value),
-        scalar => format!("`{}`", short(&scalar.to_string())),
+        scalar => format!("`{}`", shorten_for_message(&scalar.to_string())),
     }
 }

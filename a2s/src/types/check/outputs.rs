@@ -2,19 +2,19 @@
 
 use jsonpath_rust::parser::model::{Segment, Selector};
 
-use super::{Checker, names_there};
-use crate::diagnostic::{Diagnostic, Position};
-use crate::document::{Action, Output, OutputSource, Step};
+use super::{TypeChecker, names_there};
+use crate::diagnostic::{Diagnostic, SourcePosition};
+use crate::document::{OutputMapping, OutputSource, Step, StepAction};
 use crate::error_code;
-use crate::query::Query;
+use crate::query::JsonPathQuery;
 use crate::task::Task;
-use crate::tree::{Kind, Node, member_path};
-use crate::types::type_path::Leaves;
-use crate::types::{Kinds, Scope, Type};
+use crate::tree::{NodeValue, TreeNode, member_path};
+use crate::types::type_path::PathNotFound;
+use crate::types::{InferredType, JsonTypes, LoopScope};
 
-impl<'n> Checker<'n, '_> {
+impl<'n> TypeChecker<'n, '_> {
     /// Warns of outputs that the declared answer of a task never has.
-    pub(super) fn check_outputs(&mut self, step: &'n Step, node: &'n Node) {
+    pub(super) fn check_outputs(&mut self, step: &'n Step, node: &'n TreeNode) {
         for output in step.action.outputs() {
             let OutputSource::Body(query) = &output.source else { continue };
             let answer = self.names.answer(step);
@@ -22,35 +22,35 @@ impl<'n> Checker<'n, '_> {
                 return;
             }
             if let Err(leaves) = answer.select(&query.segments()) {
-                self.report_miss(step, node, output, query, &answer, &leaves);
+                self.report_missing_path(step, node, output, query, &answer, &leaves);
             }
         }
     }
 
-    fn report_miss(
+    fn report_missing_path(
         &mut self,
         step: &'n Step,
-        node: &'n Node,
-        output: &Output,
-        query: &Query,
-        answer: &Type<'n>,
-        leaves: &Leaves,
+        node: &'n TreeNode,
+        output: &OutputMapping,
+        query: &JsonPathQuery,
+        answer: &InferredType<'n>,
+        leaves: &PathNotFound,
     ) {
         let segments = query.segments();
-        let walked: String = segments.iter().take(leaves.walked).map(write_segment).collect();
-        let missed = segments.get(leaves.walked);
+        let walked: String = segments.iter().take(leaves.matched_keys).map(write_segment).collect();
+        let missed = segments.get(leaves.matched_keys);
         let name = match missed {
             Some(Segment::Selector(Selector::Name(name))) => Some(name.as_str()),
             _ => None,
         };
-        let Action::Task { task, .. } = &step.action else { return };
+        let StepAction::Task { task, .. } = &step.action else { return };
         let is_query = matches!(**task, Task::Graphql(_));
         let miss = missed.map(write_segment).unwrap_or_default();
         let miss = miss.trim_start_matches('.');
         let source = query.source();
         let needed = match missed {
-            Some(Segment::Selector(Selector::Index(_) | Selector::Slice(..))) => Kinds::ARRAY,
-            _ => Kinds::OBJECT,
+            Some(Segment::Selector(Selector::Index(_) | Selector::Slice(..))) => JsonTypes::ARRAY,
+            _ => JsonTypes::OBJECT,
         };
         let (message, hint) = if leaves.kinds.overlaps(needed) {
             let whose = if is_query { "the query selects" } else { "the response declares" };
@@ -62,7 +62,7 @@ impl<'n> Checker<'n, '_> {
                 format!("`{source}` finds nothing: the response declares `${walked}` as {kinds}");
             let first =
                 format!("Take an item of the list, `${walked}[0]`, or all, `${walked}[*]`.");
-            (message, (kinds == Kinds::ARRAY && name.is_some()).then_some(first))
+            (message, (kinds == JsonTypes::ARRAY && name.is_some()).then_some(first))
         };
         let data = [Segment::name("data")].into_iter().chain(segments.iter().cloned());
         let hint =
@@ -83,9 +83,9 @@ impl<'n> Checker<'n, '_> {
     }
 
     /// Where the task of a step says what it answers.
-    fn answer_position(&self, step: &'n Node, task: &Task) -> Option<Position> {
+    fn answer_position(&self, step: &'n TreeNode, task: &Task) -> Option<SourcePosition> {
         let mut node = step.get("task").or_else(|| step.get("definition"))?;
-        if let Some(name) = node.get("$ref").and_then(Node::as_str) {
+        if let Some(name) = node.get("$ref").and_then(TreeNode::as_str) {
             let name = name.strip_prefix("#/tasks/")?.replace("~1", "/").replace("~0", "~");
             node = self.root.get("tasks")?.get(&name)?;
         }
@@ -104,11 +104,14 @@ impl<'n> Checker<'n, '_> {
     pub(super) fn check_shared(&mut self) {
         let names = self.names;
         for (name, kind) in &names.capability.variables {
-            for setter in names.setters(name) {
+            for setter in names.bindings(name) {
                 let sets_member = setter.output.name.len() > 1;
                 let value = match sets_member {
-                    true => Kinds::OBJECT,
-                    false => names.seen(setter, &Scope::default()).kinds().without(Kinds::NULL),
+                    true => JsonTypes::OBJECT,
+                    false => names
+                        .visible_type(setter, &LoopScope::default())
+                        .kinds()
+                        .without(JsonTypes::NULL),
                 };
                 if value.is_empty() || value.overlaps((*kind).into()) {
                     continue;
@@ -134,7 +137,7 @@ impl<'n> Checker<'n, '_> {
 }
 
 /// Where the query or the source of an output stands.
-fn output_site(step: &Step, node: &Node, output: &Output) -> (String, Position) {
+fn output_site(step: &Step, node: &TreeNode, output: &OutputMapping) -> (String, SourcePosition) {
     let mapping = member_path(&step.pointer, "output_mapping");
     let name = output.dotted();
     let path = member_path(&mapping, &name);
@@ -142,8 +145,8 @@ fn output_site(step: &Step, node: &Node, output: &Output) -> (String, Position) 
         return (path, step.position);
     };
     match (&member.value.kind, member.value.get("path")) {
-        (Kind::Object(_), Some(query)) => (member_path(&path, "path"), query.position),
-        (Kind::Object(_), None) => (path, member.position),
+        (NodeValue::Object(_), Some(query)) => (member_path(&path, "path"), query.position),
+        (NodeValue::Object(_), None) => (path, member.position),
         _ => (path, member.value.position),
     }
 }

@@ -1,20 +1,20 @@
 //! References: each leads to something, and a step runs over a list.
 
-use super::{Checker, names_there};
+use super::{TypeChecker, names_there};
 use crate::diagnostic::Diagnostic;
 use crate::error_code;
-use crate::field_reader::Site;
-use crate::template::Key;
-use crate::template::{Reference, Template};
-use crate::tree::{Kind, Node, item_path, member_path};
-use crate::types::{Kinds, Type};
+use crate::field_reader::SourceLocation;
+use crate::template::PathKey;
+use crate::template::{Template, VariableReference};
+use crate::tree::{NodeValue, TreeNode, item_path, member_path};
+use crate::types::{InferredType, JsonTypes};
 
-impl<'n> Checker<'n, '_> {
+impl<'n> TypeChecker<'n, '_> {
     /// Checks every reference of a template that was read from `node`.
-    pub(super) fn check_reads(&mut self, template: &'n Template, node: &Node, path: &str) {
+    pub(super) fn check_reads(&mut self, template: &'n Template, node: &TreeNode, path: &str) {
         match (template, &node.kind) {
             (Template::Literal(_), _) => {}
-            (Template::Array(items), Kind::Array(nodes)) => {
+            (Template::Array(items), NodeValue::Array(nodes)) => {
                 for (index, (item, node)) in items.iter().zip(nodes).enumerate() {
                     self.check_reads(item, node, &item_path(path, index));
                 }
@@ -28,7 +28,7 @@ impl<'n> Checker<'n, '_> {
             }
             _ => {
                 for reference in template.references() {
-                    let site = Site { path: path.to_owned(), position: node.position };
+                    let site = SourceLocation { path: path.to_owned(), position: node.position };
                     self.check_reference(reference, &site);
                 }
             }
@@ -36,31 +36,36 @@ impl<'n> Checker<'n, '_> {
     }
 
     /// Checks that a reference may lead to something.
-    pub(super) fn check_reference(&mut self, reference: &'n Reference, site: &Site) {
+    pub(super) fn check_reference(
+        &mut self,
+        reference: &'n VariableReference,
+        site: &SourceLocation,
+    ) {
         if reference.is_plain() {
             return;
         }
         let name = reference.variable();
-        let way = reference.way();
+        let way = reference.path_keys();
         let Err(leaves) = self.names.variable(name, &self.scope).at(&way) else { return };
-        let key = way.get(leaves.walked);
-        let walked: String = way.iter().take(leaves.walked).map(ToString::to_string).collect();
+        let key = way.get(leaves.matched_keys);
+        let walked: String =
+            way.iter().take(leaves.matched_keys).map(ToString::to_string).collect();
         let there = format!("{name}{walked}");
         let (needed, what) = match key {
-            Some(Key::Name(_)) => (Kinds::OBJECT, "member"),
-            Some(Key::Item(_)) | None => (Kinds::ARRAY, "item"),
+            Some(PathKey::Name(_)) => (JsonTypes::OBJECT, "member"),
+            Some(PathKey::Item(_)) | None => (JsonTypes::ARRAY, "item"),
         };
         let (message, hint) = if leaves.kinds.overlaps(needed) {
             let missing = key.map(ToString::to_string).unwrap_or_default();
             let missing = missing.trim_start_matches('.');
             let wanted = match key {
-                Some(Key::Name(name)) => Some(name.as_str()),
-                Some(Key::Item(_)) | None => None,
+                Some(PathKey::Name(name)) => Some(name.as_str()),
+                Some(PathKey::Item(_)) | None => None,
             };
             let hint = names_there(&leaves, wanted);
             (format!("`${{{reference}}}` finds nothing: `{there}` has no `{missing}`"), hint)
         } else {
-            let hint = (leaves.kinds == Kinds::ARRAY)
+            let hint = (leaves.kinds == JsonTypes::ARRAY)
                 .then(|| format!("Take an item of the list first, such as `${{{there}[0]}}`."));
             let kinds = leaves.kinds;
             let message = format!(
@@ -68,7 +73,7 @@ impl<'n> Checker<'n, '_> {
             );
             (message, hint)
         };
-        let found = if leaves.hearsay {
+        let found = if leaves.from_declaration {
             Diagnostic::error(error_code::QUERY_MISS, &site.path, site.position, message)
                 .into_warning()
         } else {
@@ -80,8 +85,13 @@ impl<'n> Checker<'n, '_> {
     }
 
     /// Checks the list that a step runs over, and gives the type of its items.
-    pub(super) fn check_items(&mut self, items: &'n Template, step: &Node, path: &str) -> Type<'n> {
-        let Some(mut node) = step.get("for_each") else { return Type::Unknown };
+    pub(super) fn check_items(
+        &mut self,
+        items: &'n Template,
+        step: &TreeNode,
+        path: &str,
+    ) -> InferredType<'n> {
+        let Some(mut node) = step.get("for_each") else { return InferredType::Unknown };
         let mut path = path.to_owned();
         if let Some(inner) = node.get("in") {
             (node, path) = (inner, member_path(&path, "in"));
@@ -99,6 +109,6 @@ impl<'n> Checker<'n, '_> {
             let sources = self.sources(reference.variable());
             self.report(found.with_hint(hint), sources);
         }
-        Type::Unknown
+        InferredType::Unknown
     }
 }

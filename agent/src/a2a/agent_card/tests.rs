@@ -5,8 +5,8 @@ fn origin() -> Url {
 }
 
 #[track_caller]
-fn check(card: &Value, expected: Result<(&str, Version), &str>) {
-    let read = Card::read(card, &origin());
+fn check(card: &Value, expected: Result<(&str, A2aVersion), &str>) {
+    let read = PeerCard::read(card, &origin());
     match (read, expected) {
         (Ok(card), Ok((url, version))) => {
             assert_eq!((card.endpoint.as_str(), card.protocol), (url, version));
@@ -27,12 +27,12 @@ fn our_own_card_is_read_by_ourselves_in_the_newest_version() {
     let skills = [summary, old].map(|summary| serde_json::from_value(summary).unwrap());
     let endpoint: Url = "http://agent.test/a2a".parse().unwrap();
     // A reader of the newest version finds its interface on the card of the older one as well.
-    for version in [Version::V0_3, Version::V1_0] {
-        let card = write(&endpoint, &skills, true, version);
-        check(&card, Ok(("http://agent.test/a2a", Version::V1_0)));
+    for version in [A2aVersion::V0_3, A2aVersion::V1_0] {
+        let card = write_card(&endpoint, &skills, true, version);
+        check(&card, Ok(("http://agent.test/a2a", A2aVersion::V1_0)));
     }
-    let card = write(&endpoint, &skills, true, Version::V1_0);
-    let read = Card::read(&card, &origin()).unwrap();
+    let card = write_card(&endpoint, &skills, true, A2aVersion::V1_0);
+    let read = PeerCard::read(&card, &origin()).unwrap();
     assert!(read.streaming && read.description.contains("more than is listed"), "{read:?}");
     assert_eq!(read.skills[0].name, "List Dog Breeds");
     assert_eq!(read.skills[0].tags, ["dog.ceo", "capability"]);
@@ -45,14 +45,14 @@ fn our_own_card_is_read_by_ourselves_in_the_newest_version() {
 #[test]
 fn a_card_has_one_notation() {
     let endpoint: Url = "http://agent.test/a2a".parse().unwrap();
-    let old = write(&endpoint, &[], false, Version::V0_3);
+    let old = write_card(&endpoint, &[], false, A2aVersion::V0_3);
     let token = &old["securitySchemes"]["token"];
     assert_eq!((&token["type"], token.get("httpAuthSecurityScheme")), (&json!("http"), None));
     assert_eq!(
         (&old["security"], old.get("securityRequirements")),
         (&json!([{"token": []}]), None)
     );
-    let new = write(&endpoint, &[], false, Version::V1_0);
+    let new = write_card(&endpoint, &[], false, A2aVersion::V1_0);
     let token = new["securitySchemes"]["token"].as_object().unwrap();
     assert_eq!(token.keys().collect::<Vec<_>>(), ["httpAuthSecurityScheme"]);
     for name in ["url", "preferredTransport", "protocolVersion", "security"] {
@@ -65,15 +65,15 @@ fn cards_of_both_versions_name_where_an_agent_is_asked() {
     let interface = |url: &str, binding: &str, version: &str| json!({"url": url, "protocolBinding": binding, "protocolVersion": version});
     check(
         &json!({"name": "A", "url": "http://agent.test/"}),
-        Ok(("http://agent.test/", Version::V0_3)),
+        Ok(("http://agent.test/", A2aVersion::V0_3)),
     );
     check(
         &json!({"name": "A", "protocolVersion": "0.3.0", "preferredTransport": "GRPC", "url": "http://agent.test/g", "additionalInterfaces": [{"url": "http://agent.test/j", "transport": "JSONRPC"}]}),
-        Ok(("http://agent.test/j", Version::V0_3)),
+        Ok(("http://agent.test/j", A2aVersion::V0_3)),
     );
     check(
         &json!({"name": "A", "supportedInterfaces": [interface("http://agent.test/3", "JSONRPC", "0.3"), interface("http://agent.test/g", "GRPC", "1.0"), interface("http://agent.test/1", "JSONRPC", "1.0")]}),
-        Ok(("http://agent.test/1", Version::V1_0)),
+        Ok(("http://agent.test/1", A2aVersion::V1_0)),
     );
 }
 
@@ -101,7 +101,7 @@ fn skills_of_others_are_bounded_and_on_one_line() {
     let mut skills = vec![skill("s"); 1_000];
     skills.insert(0, json!("no skill"));
     let card = json!({"name": "A", "url": "http://agent.test/", "skills": skills});
-    let card = Card::read(&card, &origin()).unwrap();
+    let card = PeerCard::read(&card, &origin()).unwrap();
     assert_eq!(card.skills.len(), MAX_READ);
     assert_eq!((card.skills[0].name.as_str(), card.skills[0].tags.len()), ("x [31my", 1));
     assert!(card.skills[0].description.chars().count() <= MAX_TEXT + 1);

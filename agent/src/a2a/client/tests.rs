@@ -46,7 +46,7 @@ async fn agent(answer: fn(Value) -> axum::response::Response) -> Url {
 }
 
 async fn meet(url: &Url, guard: Guard) -> Result<A2aClient, A2aError> {
-    UnresolvedAgent::new(url, Some(Secret::new("secret"))).unwrap().meet(guard, outside()).await
+    UnresolvedAgent::new(url, Some(Secret::new("secret"))).unwrap().resolve(guard, outside()).await
 }
 
 async fn guarded(answer: Answer) -> Guard {
@@ -74,7 +74,7 @@ fn unguarded() -> Guard {
 #[tokio::test]
 async fn a_card_that_is_large_elsewhere_or_no_card_is_not_followed() {
     let large = serve(|url| {
-        let card = json!({"name": "x".repeat(MAX_ANSWER), "url": url});
+        let card = json!({"name": "x".repeat(MAX_RESPONSE), "url": url});
         Router::new().route("/.well-known/agent-card.json", get(async move || Json(card)))
     });
     let elsewhere = serve(|_| {
@@ -111,7 +111,7 @@ async fn an_answer_is_to_the_question_or_it_is_none() {
         ),
         (|_| Json(json!({"id": ID})).into_response(), "no `result`"),
         (|_| Json(json!([])).into_response(), "not understood"),
-        (|_| "x".repeat(MAX_ANSWER + 1).into_response(), "more than"),
+        (|_| "x".repeat(MAX_RESPONSE + 1).into_response(), "more than"),
         (|_| (StatusCode::FOUND, [(LOCATION, "http://127.0.0.1:1/")]).into_response(), "302"),
         (
             |_| {
@@ -122,7 +122,8 @@ async fn an_answer_is_to_the_question_or_it_is_none() {
         ),
     ] {
         let mut client = meet(&agent(answer).await, unguarded()).await.unwrap();
-        let error = client.send(&client.say("hi", None), true).await.unwrap_err().to_string();
+        let error =
+            client.send(&client.new_message("hi", None), true).await.unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
     }
 }
@@ -135,13 +136,13 @@ async fn a_stream_ends_with_the_task_whatever_comes_behind_it() {
     })
     .await;
     let mut client = meet(&url, unguarded()).await.unwrap();
-    let message = client.say("hi", None);
+    let message = client.new_message("hi", None);
     let mut updates = client.stream(&message).await.unwrap();
     let mut states = Vec::new();
     while let Some(update) = updates.next().await.unwrap() {
         states.push(match update {
-            Update::Reply(Reply::Task(task)) => task.status.state,
-            Update::Status(status) => status.state,
+            TaskUpdate::Reply(MessageReply::Task(task)) => task.status.state,
+            TaskUpdate::Status(status) => status.state,
             other => panic!("{other:?}"),
         });
     }
@@ -158,7 +159,7 @@ async fn a_stream_without_an_end_is_left() {
         (
             |_| {
                 events(std::iter::repeat_with(
-                    || json!({"id": ID, "result": "x".repeat(2 * MAX_ANSWER)}),
+                    || json!({"id": ID, "result": "x".repeat(2 * MAX_RESPONSE)}),
                 ))
             },
             "too large",
@@ -167,7 +168,7 @@ async fn a_stream_without_an_end_is_left() {
         (|_| Json(rpc(&task("working"))).into_response(), "no stream"),
     ] {
         let mut client = meet(&agent(stream).await, unguarded()).await.unwrap();
-        let message = client.say("hi", None);
+        let message = client.new_message("hi", None);
         let error = match client.stream(&message).await {
             Err(error) => error,
             Ok(mut updates) => loop {
@@ -191,9 +192,9 @@ async fn guardians_read_what_goes_out_and_what_comes_in() {
         Json(rpc(&message)).into_response()
     })
     .await;
-    let text = |reply: Reply| match reply {
-        Reply::Message(message) => message.text(),
-        Reply::Task(task) => panic!("{task:?}"),
+    let text = |reply: MessageReply| match reply {
+        MessageReply::Message(message) => message.text(),
+        MessageReply::Task(task) => panic!("{task:?}"),
     };
     let out = guarded(|question| {
         assert_eq!(question["method"], "message/send");
@@ -205,7 +206,7 @@ async fn guardians_read_what_goes_out_and_what_comes_in() {
         }
     });
     let mut client = meet(&url, out.await).await.unwrap();
-    let reply = client.send(&client.say("Paris", None), true).await.unwrap();
+    let reply = client.send(&client.new_message("Paris", None), true).await.unwrap();
     assert_eq!(text(reply), "Rome");
     let decisions: Vec<_> = client.take_decisions().into_iter().map(|d| d.decision).collect();
     assert_eq!(decisions, ["modify", "allow"]);
@@ -216,7 +217,7 @@ async fn guardians_read_what_goes_out_and_what_comes_in() {
             _ => json!({"decision": "deny", "message": "Not that.", "reasonCode": []}),
         });
     let mut client = meet(&url, denied_in.await).await.unwrap();
-    let error = client.send(&client.say("Paris", None), true).await.unwrap_err();
+    let error = client.send(&client.new_message("Paris", None), true).await.unwrap_err();
     assert!(matches!(&error, A2aError::Denied(denial) if denial.message == "Not that."), "{error}");
 }
 
@@ -237,7 +238,8 @@ async fn what_may_not_go_out_is_not_sent() {
         (|question| modify(question, |params| params["payload"] = json!({})), "another request"),
     ] {
         let mut client = meet(&url, guarded(answer).await).await.unwrap();
-        let error = client.send(&client.say("Paris", None), true).await.unwrap_err().to_string();
+        let error =
+            client.send(&client.new_message("Paris", None), true).await.unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
     }
 }

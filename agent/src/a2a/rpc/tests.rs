@@ -1,8 +1,8 @@
 use super::*;
 
 #[track_caller]
-fn check(body: &str, header: Option<&str>, expected: Result<(Version, Method), i32>) {
-    let read = Call::read(body.as_bytes(), header);
+fn check(body: &str, header: Option<&str>, expected: Result<(A2aVersion, RpcMethod), i32>) {
+    let read = RpcRequest::read(body.as_bytes(), header);
     let read = read.map(|call| (call.version, call.method)).map_err(|(_, fault)| fault.kind.code());
     assert_eq!(read, expected, "{body} with {header:?}");
 }
@@ -13,7 +13,7 @@ fn request(method: &str) -> String {
 
 #[test]
 fn a_method_says_its_version_and_a_header_must_agree() {
-    let (old, new) = ((Version::V0_3, Method::Send), (Version::V1_0, Method::Send));
+    let (old, new) = ((A2aVersion::V0_3, RpcMethod::Send), (A2aVersion::V1_0, RpcMethod::Send));
     check(&request("message/send"), None, Ok(old));
     check(&request("message/send"), Some(""), Ok(old));
     check(&request("message/send"), Some("0.3"), Ok(old));
@@ -31,8 +31,10 @@ fn every_method_has_one_name_in_each_version() {
     for (name, version, method) in METHODS {
         check(&request(name), None, Ok((version, method)));
     }
-    for method in [Method::Send, Method::Stream, Method::Get, Method::Cancel, Method::Follow] {
-        for version in [Version::V0_3, Version::V1_0] {
+    for method in
+        [RpcMethod::Send, RpcMethod::Stream, RpcMethod::Get, RpcMethod::Cancel, RpcMethod::Follow]
+    {
+        for version in [A2aVersion::V0_3, A2aVersion::V1_0] {
             check(&request(method.name(version)), None, Ok((version, method)));
             assert!(method.hook().is_some());
         }
@@ -61,10 +63,10 @@ fn what_is_no_request_has_an_error_with_the_id_where_there_is_one() {
         (r#"{"jsonrpc":"2.0","id":9,"method":"tasks/get","params":[1]}"#, -32602, json!(9)),
         (r#"{"jsonrpc":"2.0","id":9,"method":"tasks/get","params":null}"#, -32602, json!(9)),
     ] {
-        let (answered, fault) = Call::read(body.as_bytes(), None).unwrap_err();
+        let (answered, fault) = RpcRequest::read(body.as_bytes(), None).unwrap_err();
         let short: String = body.chars().take(80).collect();
         assert_eq!((fault.kind.code(), &answered), (code, &id), "{short}");
-        let answer = Value::Object(fault.answer(&answered));
+        let answer = Value::Object(fault.to_response(&answered));
         assert_eq!((&answer["jsonrpc"], &answer["error"]["code"]), (&json!("2.0"), &json!(code)));
         assert_eq!(answer["error"]["data"][0]["domain"], "a2a-protocol.org");
     }

@@ -4,7 +4,8 @@
 use serde_json::{Map, Value};
 
 use super::{
-    Artifact, Message, Part, Reply, Role, STATES, Status, Task, TaskState, Update, Version,
+    A2aTask, A2aVersion, Message, MessageReply, Part, Role, STATES, TaskArtifact, TaskState,
+    TaskStatus, TaskUpdate,
 };
 
 /// The most parts of a message or an artifact, artifacts of a task and messages of a history.
@@ -14,7 +15,7 @@ const MAX_ID: usize = 200;
 
 type Object = Map<String, Value>;
 
-impl Version {
+impl A2aVersion {
     /// A message. In both versions it needs an id, a role and at least one part.
     pub(crate) fn read_message(self, value: &Value) -> Result<Message, String> {
         let members = object(value, "a message")?;
@@ -35,17 +36,17 @@ impl Version {
     }
 
     /// What is answered to a message.
-    pub(crate) fn read_reply(self, value: &Value) -> Result<Reply, String> {
+    pub(crate) fn read_reply(self, value: &Value) -> Result<MessageReply, String> {
         match self.read_update(value)? {
-            Update::Reply(reply) => Ok(reply),
-            Update::Status(_) | Update::Artifact(_) => {
+            TaskUpdate::Reply(reply) => Ok(reply),
+            TaskUpdate::Status(_) | TaskUpdate::Artifact(_) => {
                 Err("it is neither a task nor a message".to_owned())
             }
         }
     }
 
     /// What a stream tells.
-    pub(crate) fn read_update(self, value: &Value) -> Result<Update, String> {
+    pub(crate) fn read_update(self, value: &Value) -> Result<TaskUpdate, String> {
         let members = object(value, "an answer")?;
         let (kind, inner) = match self {
             Self::V0_3 => (members.get("kind").and_then(Value::as_str).unwrap_or_default(), value),
@@ -58,25 +59,25 @@ impl Version {
             }
         };
         match kind {
-            "task" => self.read_task(inner).map(Reply::Task).map(Update::Reply),
-            "message" => self.read_message(inner).map(Reply::Message).map(Update::Reply),
+            "task" => self.read_task(inner).map(MessageReply::Task).map(TaskUpdate::Reply),
+            "message" => self.read_message(inner).map(MessageReply::Message).map(TaskUpdate::Reply),
             "status-update" | "statusUpdate" => {
                 let members = object(inner, "an update")?;
-                Ok(Update::Status(self.read_status(members.get("status"))?))
+                Ok(TaskUpdate::Status(self.read_status(members.get("status"))?))
             }
             "artifact-update" | "artifactUpdate" => {
                 let members = object(inner, "an update")?;
                 let artifact = members.get("artifact").unwrap_or(&Value::Null);
-                Ok(Update::Artifact(self.read_artifact(artifact)?))
+                Ok(TaskUpdate::Artifact(self.read_artifact(artifact)?))
             }
             _ => Err("it is neither a task, a message nor an update of one".to_owned()),
         }
     }
 
     /// A task.
-    pub(crate) fn read_task(self, value: &Value) -> Result<Task, String> {
+    pub(crate) fn read_task(self, value: &Value) -> Result<A2aTask, String> {
         let members = object(value, "a task")?;
-        Ok(Task {
+        Ok(A2aTask {
             id: id(members, "id")?.ok_or_else(|| "a task needs an `id`".to_owned())?,
             context: id(members, "contextId")?.unwrap_or_default(),
             status: self.read_status(members.get("status"))?,
@@ -99,23 +100,23 @@ impl Version {
         state.map(|(state, ..)| *state)
     }
 
-    fn read_status(self, value: Option<&Value>) -> Result<Status, String> {
+    fn read_status(self, value: Option<&Value>) -> Result<TaskStatus, String> {
         let members = object(value.unwrap_or(&Value::Null), "a status")?;
         let name = members.get("state").and_then(Value::as_str).unwrap_or_default();
         let state = self.read_state(name);
         let message = members.get("message").filter(|message| !message.is_null());
         let timestamp = members.get("timestamp").and_then(Value::as_str);
-        Ok(Status {
+        Ok(TaskStatus {
             state: state.unwrap_or(TaskState::Unknown),
             message: message.map(|message| self.read_message(message)).transpose()?,
             timestamp: timestamp.and_then(|timestamp| timestamp.parse().ok()),
         })
     }
 
-    fn read_artifact(self, value: &Value) -> Result<Artifact, String> {
+    fn read_artifact(self, value: &Value) -> Result<TaskArtifact, String> {
         let members = object(value, "an artifact")?;
         let text = |name: &str| members.get(name).and_then(Value::as_str).map(str::to_owned);
-        Ok(Artifact {
+        Ok(TaskArtifact {
             id: id(members, "artifactId")?
                 .ok_or_else(|| "an artifact needs an `artifactId`".to_owned())?,
             name: text("name"),

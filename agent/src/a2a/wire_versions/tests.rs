@@ -1,6 +1,6 @@
 use super::*;
 
-const BOTH: [Version; 2] = [Version::V0_3, Version::V1_0];
+const BOTH: [A2aVersion; 2] = [A2aVersion::V0_3, A2aVersion::V1_0];
 
 fn message() -> Message {
     Message {
@@ -12,13 +12,13 @@ fn message() -> Message {
     }
 }
 
-fn task() -> Task {
+fn task() -> A2aTask {
     let timestamp = "2026-01-02T03:04:05Z".parse().ok();
-    Task {
+    A2aTask {
         id: "t".to_owned(),
         context: "c".to_owned(),
-        status: Status { state: TaskState::Working, message: Some(message()), timestamp },
-        artifacts: vec![Artifact {
+        status: TaskStatus { state: TaskState::Working, message: Some(message()), timestamp },
+        artifacts: vec![TaskArtifact {
             id: "a".to_owned(),
             name: Some("n".to_owned()),
             description: None,
@@ -32,10 +32,10 @@ fn task() -> Task {
 #[test]
 fn what_is_written_in_a_version_is_read_in_it_and_in_no_other() {
     let updates = [
-        Update::Reply(Reply::Task(task())),
-        Update::Reply(Reply::Message(message())),
-        Update::Status(task().status),
-        Update::Artifact(task().artifacts.remove(0)),
+        TaskUpdate::Reply(MessageReply::Task(task())),
+        TaskUpdate::Reply(MessageReply::Message(message())),
+        TaskUpdate::Status(task().status),
+        TaskUpdate::Artifact(task().artifacts.remove(0)),
     ];
     for update in updates {
         for (version, other) in BOTH.into_iter().zip(BOTH.into_iter().rev()) {
@@ -50,7 +50,7 @@ fn what_is_written_in_a_version_is_read_in_it_and_in_no_other() {
 fn each_version_writes_as_its_text_prints() {
     let status = task().status;
     assert_eq!(
-        Version::V0_3.update("t", "c", &Update::Status(status)),
+        A2aVersion::V0_3.update("t", "c", &TaskUpdate::Status(status)),
         json!({"kind": "status-update", "taskId": "t", "contextId": "c", "final": false, "status": {
             "state": "working", "timestamp": "2026-01-02T03:04:05Z",
             "message": {"kind": "message", "messageId": "m", "contextId": "c", "role": "user", "parts": [
@@ -58,17 +58,17 @@ fn each_version_writes_as_its_text_prints() {
             ]},
         }})
     );
-    let ended = Status { state: TaskState::InputRequired, message: None, timestamp: None };
-    let ended = Update::Status(ended);
-    assert_eq!(Version::V0_3.update("t", "c", &ended)["final"], true);
+    let ended = TaskStatus { state: TaskState::InputRequired, message: None, timestamp: None };
+    let ended = TaskUpdate::Status(ended);
+    assert_eq!(A2aVersion::V0_3.update("t", "c", &ended)["final"], true);
     assert_eq!(
-        Version::V1_0.update("t", "c", &ended),
+        A2aVersion::V1_0.update("t", "c", &ended),
         json!({"statusUpdate": {
             "taskId": "t", "contextId": "c", "status": {"state": "TASK_STATE_INPUT_REQUIRED"},
         }})
     );
     assert_eq!(
-        Version::V1_0.message(&message())["parts"],
+        A2aVersion::V1_0.message(&message())["parts"],
         json!([{"text": "hi", "mediaType": "text/plain"}, {"data": {"a": 1}, "mediaType": "application/json"}])
     );
 }
@@ -76,17 +76,17 @@ fn each_version_writes_as_its_text_prints() {
 #[test]
 fn versions_are_told_by_two_numbers() {
     for (text, version) in [
-        ("0.3", Some(Version::V0_3)),
-        ("0.3.0", Some(Version::V0_3)),
-        (" 1.0 ", Some(Version::V1_0)),
-        ("1.0.7", Some(Version::V1_0)),
+        ("0.3", Some(A2aVersion::V0_3)),
+        ("0.3.0", Some(A2aVersion::V0_3)),
+        (" 1.0 ", Some(A2aVersion::V1_0)),
+        ("1.0.7", Some(A2aVersion::V1_0)),
         ("1", None),
         ("1.1", None),
         ("0.2.6", None),
         ("", None),
         ("one.zero", None),
     ] {
-        assert_eq!(Version::of(text), version, "{text:?}");
+        assert_eq!(A2aVersion::from_text(text), version, "{text:?}");
     }
 }
 
@@ -107,17 +107,17 @@ fn what_has_the_wrong_shape_is_refused_and_what_is_unknown_is_not() {
         ("no text", json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": 7}]})),
         ("no object", json!([])),
     ] {
-        let error = Version::V1_0.read_message(&bad).unwrap_err();
+        let error = A2aVersion::V1_0.read_message(&bad).unwrap_err();
         assert!(error.contains(why), "{error} of {bad}");
     }
     for bad in
         [json!({}), json!({"task": {}}), json!({"task": 1}), json!({"task": {}, "message": {}})]
     {
-        assert!(Version::V1_0.read_update(&bad).is_err(), "{bad}");
+        assert!(A2aVersion::V1_0.read_update(&bad).is_err(), "{bad}");
     }
     let odd = json!({"id": "t", "status": {"state": "dreaming", "timestamp": "soon"}, "more": {}});
-    let task = Version::V1_0.read_task(&odd).unwrap();
+    let task = A2aVersion::V1_0.read_task(&odd).unwrap();
     assert_eq!((task.status.state, task.status.timestamp), (TaskState::Unknown, None));
     let file = json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"raw": "AAAA"}]});
-    assert_eq!(Version::V1_0.read_message(&file).unwrap().parts, [Part::File]);
+    assert_eq!(A2aVersion::V1_0.read_message(&file).unwrap().parts, [Part::File]);
 }

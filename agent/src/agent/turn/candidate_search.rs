@@ -4,24 +4,24 @@ use std::collections::BTreeSet;
 
 use a2s::InputField;
 use a2s::api::{
-    AgentEvent, BatchSearchResponse, Candidate, CapabilityRef, NearMiss, SearchFilters, SearchHit,
-    SearchRequest, Strategy,
+    AgentCandidate, AgentEvent, BatchSearchResponse, CapabilityRef, NearMiss, SearchFilters,
+    SearchHit, SearchRequest, SelectionStrategy,
 };
 
-use super::Turn;
-use super::intent::Wish;
+use super::AgentTurn;
+use super::intent::UserIntent;
 use crate::agent::Backend;
 use crate::client::Error as ClientError;
 use crate::error::Error;
-use crate::guard::Denied;
+use crate::guard::GuardDenial;
 
 /// What is less similar to an intent than this share of the best is no way to do the same: it is
 /// found, and not tried.
-const CLOSE: f64 = 0.6;
+const MIN_RELATIVE_SIMILARITY: f64 = 0.6;
 
 /// A capability that may do what is wanted, and where it is known.
 #[derive(Debug, Clone)]
-pub(super) struct Choice {
+pub(super) struct CandidateCapability {
     /// Which source of the agent.
     pub(super) source: usize,
     pub(super) pin: CapabilityRef,
@@ -33,45 +33,45 @@ pub(super) struct Choice {
 
 /// What may do one thing that is wanted, best first; those that were tried are taken out.
 #[derive(Debug)]
-pub(super) struct Task {
+pub(super) struct SubTask {
     /// In the words of whoever wants it.
     pub(super) intent: String,
-    pub(super) choices: std::vec::IntoIter<Choice>,
+    pub(super) candidates: std::vec::IntoIter<CandidateCapability>,
 }
 
 /// What was found.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct CandidateSearchResult {
     /// One for each thing that is wanted and that something fits.
-    pub(super) tasks: Vec<Task>,
+    pub(super) tasks: Vec<SubTask>,
     /// What was nearest where nothing fits.
     pub(super) nearest: Vec<NearMiss>,
 }
 
-impl Turn<'_> {
+impl AgentTurn<'_> {
     /// Searches every registry, and has the guardians look at what comes.
     ///
     /// # Errors
     /// No registry answers.
-    pub(super) async fn find(
+    pub(super) async fn find_candidates(
         &mut self,
-        wish: &Wish,
-        strategy: Option<Strategy>,
+        wish: &UserIntent,
+        strategy: Option<SelectionStrategy>,
         filters: Option<SearchFilters>,
-    ) -> Result<Result<Found, Denied>, Error> {
+    ) -> Result<Result<CandidateSearchResult, GuardDenial>, Error> {
         let request = SearchRequest {
             intents: wish.intents.clone(),
-            limit: Some(self.agent.candidates),
+            limit: Some(self.agent.max_candidates),
             strategy,
             filters,
             ..SearchRequest::default()
         };
-        let answers = self.search(&request).await?;
-        let (mut found, mut nearest) = merge(&wish.intents, answers);
+        let answers = self.search_registries(&request).await?;
+        let (mut found, mut nearest) = merge_responses(&wish.intents, answers);
         found.iter_mut().for_each(keep_close);
-        let hits = distinct(&found);
-        let scene = self.scene("search");
-        let guarded = self.agent.guard.knowledge(scene, &wish.query, hits).await;
+        let hits = distinct_hits(&found);
+        let scene = self.guard_context("search");
+        let guarded = self.agent.guard.check_search_hits(scene, &wish.query, hits).await;
         let (kept, denial) = match guarded.outcome {
             Ok(kept) => (kept, None),
             Err(denial) => (Vec::new(), Some(denial)),
@@ -89,11 +89,11 @@ impl Turn<'_> {
             nearest.clear();
         }
         for (at, (intent, choices)) in wish.intents.iter().zip(&found).enumerate() {
-            (self.tell)(AgentEvent::Found {
+            (self.emit)(AgentEvent::Found {
                 intent: intent.clone(),
                 candidates: choices
                     .iter()
-                    .map(|(source, hit)| candidate(self.agent.sources.get(*source), hit))
+                    .map(|(source, hit)| to_event_candidate(self.agent.backends.get(*source), hit))
                     .collect(),
                 nearest: if choices.is_empty() { nearest.clone() } else { Vec::new() },
                 decisions: if at == 0 { guarded.decisions.clone() } else { Vec::new() },
@@ -102,22 +102,23 @@ impl Turn<'_> {
         if let Some(denial) = denial {
             return Ok(Err(denial));
         }
-        let mut tasks = tasks(&wish.intents, found);
+        let mut tasks = split_tasks(&wish.intents, found);
         if let Some(preferred) = &wish.preferred {
-            prefer(&mut tasks, preferred);
+            move_to_front(&mut tasks, preferred);
         }
         let tasks = tasks.into_iter();
-        let tasks = tasks.map(|(intent, choices)| Task { intent, choices: choices.into_iter() });
-        Ok(Ok(Found { tasks: tasks.collect(), nearest }))
+        let tasks =
+            tasks.map(|(intent, choices)| SubTask { intent, candidates: choices.into_iter() });
+        Ok(Ok(CandidateSearchResult { tasks: tasks.collect(), nearest }))
     }
 
     /// The answers of all registries, by their place; one that does not answer is left out as long
     /// as another does.
-    async fn search(
+    async fn search_registries(
         &mut self,
         request: &SearchRequest,
     ) -> Result<Vec<(usize, BatchSearchResponse)>, Error> {
-        let asked = self.agent.sources.iter().map(|source| source.registry.search_all(request));
+        let asked = self.agent.backends.iter().map(|source| source.registry.search_all(request));
         let answers = futures::future::join_all(asked).await;
         let mut good = Vec::with_capacity(answers.len());
         let mut failed: Option<ClientError> = None;
@@ -129,7 +130,7 @@ impl Turn<'_> {
                     return Err(Error::BadRequest(problem.detail));
                 }
                 Err(error) => {
-                    self.degraded(&error);
+                    self.report_degraded(&error);
                     failed = Some(error);
                 }
             }
@@ -142,14 +143,14 @@ impl Turn<'_> {
 }
 
 /// Hits with the place of the registry that gave them, best first.
-type Hits = Vec<(usize, SearchHit)>;
+type RankedHits = Vec<(usize, SearchHit)>;
 
 /// What all registries found for each intent, and what was nearest where nothing fits. Scores of
 /// different registries do not compare: hits of one rank stand together, the most similar first.
-fn merge(
+fn merge_responses(
     intents: &[String],
     answers: Vec<(usize, BatchSearchResponse)>,
-) -> (Vec<Hits>, Vec<NearMiss>) {
+) -> (Vec<RankedHits>, Vec<NearMiss>) {
     let mut ranked: Vec<Vec<(usize, usize, SearchHit)>> = vec![Vec::new(); intents.len()];
     let mut nearest = Vec::new();
     for (source, answers) in answers {
@@ -174,16 +175,16 @@ fn merge(
 }
 
 /// Leaves out what is too far behind the best.
-fn keep_close(hits: &mut Hits) {
+fn keep_close(hits: &mut RankedHits) {
     let best = hits.iter().map(|(_, hit)| hit.similarity).fold(0.0, f64::max);
-    hits.retain(|(_, hit)| hit.similarity >= CLOSE * best);
+    hits.retain(|(_, hit)| hit.similarity >= MIN_RELATIVE_SIMILARITY * best);
 }
 
 fn is_same(one: &SearchHit, other: &SearchHit) -> bool {
     one.checksum == other.checksum && one.name == other.name
 }
 
-fn distinct(found: &[Hits]) -> Vec<SearchHit> {
+fn distinct_hits(found: &[RankedHits]) -> Vec<SearchHit> {
     let mut distinct: Vec<SearchHit> = Vec::new();
     for (_, hit) in found.iter().flatten() {
         if !distinct.iter().any(|known| is_same(known, hit)) {
@@ -196,16 +197,20 @@ fn distinct(found: &[Hits]) -> Vec<SearchHit> {
 /// What is to be done, each thing with its words: one, when something that fits the whole fits each
 /// part of it, too; else a thing for each part that something fits, and the whole where there are no
 /// parts.
-fn tasks(intents: &[String], found: Vec<Hits>) -> Vec<(String, Vec<Choice>)> {
+fn split_tasks(
+    intents: &[String],
+    found: Vec<RankedHits>,
+) -> Vec<(String, Vec<CandidateCapability>)> {
     let mut found = intents.iter().cloned().zip(found);
     let Some((intent, whole)) = found.next() else { return Vec::new() };
-    let parts: Vec<(String, Hits)> = found.collect();
+    let parts: Vec<(String, RankedHits)> = found.collect();
     let fits_all = |hit: &SearchHit| {
         parts.iter().all(|(_, part)| part.iter().any(|(_, other)| is_same(other, hit)))
     };
-    let to_choices =
-        |(intent, hits): (String, Hits)| (intent, hits.into_iter().map(choice).collect::<Vec<_>>());
-    let all: Hits = whole.iter().filter(|(_, hit)| fits_all(hit)).cloned().collect();
+    let to_choices = |(intent, hits): (String, RankedHits)| {
+        (intent, hits.into_iter().map(to_candidate).collect::<Vec<_>>())
+    };
+    let all: RankedHits = whole.iter().filter(|(_, hit)| fits_all(hit)).cloned().collect();
     if !all.is_empty() {
         // What does a part alone is no way to do all of it.
         return vec![to_choices((intent, all))];
@@ -219,8 +224,8 @@ fn tasks(intents: &[String], found: Vec<Hits>) -> Vec<(String, Vec<Choice>)> {
 }
 
 /// Parts that are best done by one capability are one thing to do.
-fn distinct_parts(parts: Vec<(String, Hits)>) -> Vec<(String, Hits)> {
-    let mut distinct: Vec<(String, Hits)> = Vec::new();
+fn distinct_parts(parts: Vec<(String, RankedHits)>) -> Vec<(String, RankedHits)> {
+    let mut distinct: Vec<(String, RankedHits)> = Vec::new();
     for (intent, part) in parts {
         let first = part.first().map(|(_, hit)| hit);
         let known = distinct.iter().any(|(_, other)| match (other.first(), first) {
@@ -235,7 +240,7 @@ fn distinct_parts(parts: Vec<(String, Hits)>) -> Vec<(String, Hits)> {
 }
 
 /// Puts the capability that was asked about first.
-fn prefer(tasks: &mut [(String, Vec<Choice>)], preferred: &CapabilityRef) {
+fn move_to_front(tasks: &mut [(String, Vec<CandidateCapability>)], preferred: &CapabilityRef) {
     for (_, choices) in tasks {
         if let Some(at) = choices.iter().position(|choice| choice.pin == *preferred) {
             let choice = choices.remove(at);
@@ -245,23 +250,23 @@ fn prefer(tasks: &mut [(String, Vec<Choice>)], preferred: &CapabilityRef) {
     }
 }
 
-fn choice((source, hit): (usize, SearchHit)) -> Choice {
-    Choice {
+fn to_candidate((source, hit): (usize, SearchHit)) -> CandidateCapability {
+    CandidateCapability {
         source,
-        pin: pin(&hit),
+        pin: capability_ref(&hit),
         description: hit.description,
         parameters: hit.parameters,
         similarity: hit.similarity,
     }
 }
 
-fn pin(hit: &SearchHit) -> CapabilityRef {
+fn capability_ref(hit: &SearchHit) -> CapabilityRef {
     CapabilityRef { name: hit.name.clone(), version: hit.version.clone(), checksum: hit.checksum }
 }
 
-fn candidate(source: Option<&Backend>, hit: &SearchHit) -> Candidate {
-    Candidate {
-        capability: pin(hit),
+fn to_event_candidate(source: Option<&Backend>, hit: &SearchHit) -> AgentCandidate {
+    AgentCandidate {
+        capability: capability_ref(hit),
         description: hit.description.clone(),
         score: hit.score,
         registry: source.map_or_else(String::new, |source| source.registry.url().to_string()),

@@ -1,41 +1,46 @@
 //! Several things that are wanted, where what one gives is what another takes.
 
 use a2s::api::{
-    AgentEvent, AgentProposal, AgentQuestion, AgentStatus, CapabilityRef, InputLink, Pending,
+    AgentEvent, AgentProposal, AgentQuestion, AgentStatus, CapabilityRef, InputLink,
+    PendingQuestion,
 };
 use serde_json::Map;
 
-use super::candidate_search::{Choice, Task};
-use super::intent::Wish;
-use super::{Ending, Stop, Turn, reply_text};
+use super::candidate_search::{CandidateCapability, SubTask};
+use super::intent::UserIntent;
+use super::{AgentTurn, TurnOutcome, TurnStop, reply_text};
 use crate::agent::Backend;
 use crate::client::Error as ClientError;
-use crate::compose::{Candidate, ChainProposal, Request, compose};
+use crate::compose::{ChainCandidate, ChainProposal, ChainRequest, compose};
 
 /// Who answers for the documents that an agent writes.
 const AUTHOR: &str = "A2S agent";
 /// The registry that chains are made of, and published in.
-const OWN: usize = 0;
+const FIRST_BACKEND: usize = 0;
 
-impl Turn<'_> {
+impl AgentTurn<'_> {
     /// Proposes one capability in the place of several, where what one gives is what another takes;
     /// or publishes the one that somebody has said yes to.
-    pub(super) async fn chain(&mut self, tasks: Vec<Task>, wish: &Wish) -> Result<Vec<Task>, Stop> {
+    pub(super) async fn propose_chain(
+        &mut self,
+        tasks: Vec<SubTask>,
+        wish: &UserIntent,
+    ) -> Result<Vec<SubTask>, TurnStop> {
         if tasks.len() < 2 {
             return Ok(tasks);
         }
-        let Some(source) = self.agent.sources.get(OWN) else { return Ok(tasks) };
-        let proposals = self.propose(source, &tasks).await;
+        let Some(source) = self.agent.backends.get(FIRST_BACKEND) else { return Ok(tasks) };
+        let proposals = self.compose_proposals(source, &tasks).await;
         let Some(proposal) = proposals.into_iter().next() else { return Ok(tasks) };
-        let pin = pin(&proposal);
+        let pin = capability_ref(&proposal);
         if wish.preferred.as_ref() == Some(&pin) {
             return Ok(vec![publish(source, &proposal, pin).await?]);
         }
-        let told = told(&proposal);
-        (self.tell)(AgentEvent::Proposed(Box::new(told.clone())));
+        let told = to_agent_proposal(&proposal);
+        (self.emit)(AgentEvent::Proposed(Box::new(told.clone())));
         let question = AgentQuestion {
             proposal: Some(told),
-            ..AgentQuestion::new(Pending {
+            ..AgentQuestion::new(PendingQuestion {
                 query: wish.query.clone(),
                 capability: Some(pin),
                 inputs: Map::new(),
@@ -44,22 +49,30 @@ impl Turn<'_> {
             })
         };
         let message = reply_text::proposal(&proposal);
-        let ending =
-            Ending { question: Some(question), ..Ending::new(AgentStatus::InputRequired, message) };
+        let ending = TurnOutcome {
+            question: Some(question),
+            ..TurnOutcome::new(AgentStatus::InputRequired, message)
+        };
         Err(ending.into())
     }
 
     /// Chains of the candidates, best first. What does not verify is no part of any.
-    async fn propose(&mut self, source: &Backend, tasks: &[Task]) -> Vec<ChainProposal> {
+    async fn compose_proposals(
+        &mut self,
+        source: &Backend,
+        tasks: &[SubTask],
+    ) -> Vec<ChainProposal> {
         let mut requests = Vec::with_capacity(tasks.len());
         for task in tasks {
             let mut candidates = Vec::new();
-            for choice in task.choices.as_slice().iter().filter(|choice| choice.source == OWN) {
-                let document = self.document(source, choice).await.ok();
+            for choice in
+                task.candidates.as_slice().iter().filter(|choice| choice.source == FIRST_BACKEND)
+            {
+                let document = self.load_document(source, choice).await.ok();
                 let similarity = choice.similarity;
-                candidates.extend(document.map(|document| Candidate { document, similarity }));
+                candidates.extend(document.map(|document| ChainCandidate { document, similarity }));
             }
-            requests.push(Request { text: task.intent.clone(), candidates });
+            requests.push(ChainRequest { text: task.intent.clone(), candidates });
         }
         compose(&requests, AUTHOR)
     }
@@ -70,26 +83,26 @@ async fn publish(
     source: &Backend,
     proposal: &ChainProposal,
     pin: CapabilityRef,
-) -> Result<Task, Stop> {
+) -> Result<SubTask, TurnStop> {
     match source.registry.publish(proposal.text.clone().into_bytes()).await {
         Ok(_) => {}
         Err(ClientError::Refused { problem }) => {
             let message = format!("I could not publish {}: {problem}", pin.name);
-            return Err(Ending::new(AgentStatus::Failed, message).into());
+            return Err(TurnOutcome::new(AgentStatus::Failed, message).into());
         }
         Err(error) => return Err(error.into()),
     }
-    let choice = Choice {
-        source: OWN,
+    let choice = CandidateCapability {
+        source: FIRST_BACKEND,
         pin,
         description: proposal.description.clone(),
         parameters: Vec::new(),
         similarity: 1.0,
     };
-    Ok(Task { intent: String::new(), choices: vec![choice].into_iter() })
+    Ok(SubTask { intent: String::new(), candidates: vec![choice].into_iter() })
 }
 
-fn pin(proposal: &ChainProposal) -> CapabilityRef {
+fn capability_ref(proposal: &ChainProposal) -> CapabilityRef {
     let capability = proposal.document.capability();
     CapabilityRef {
         name: capability.name.clone(),
@@ -98,8 +111,8 @@ fn pin(proposal: &ChainProposal) -> CapabilityRef {
     }
 }
 
-fn told(proposal: &ChainProposal) -> AgentProposal {
-    let link = |link: &crate::compose::Link| InputLink {
+fn to_agent_proposal(proposal: &ChainProposal) -> AgentProposal {
+    let link = |link: &crate::compose::ProposalLink| InputLink {
         from: link.from.clone(),
         outputs: link.outputs.clone(),
         to: link.to.clone(),
@@ -107,7 +120,7 @@ fn told(proposal: &ChainProposal) -> AgentProposal {
         because: link.because.clone(),
     };
     AgentProposal {
-        capability: pin(proposal),
+        capability: capability_ref(proposal),
         description: proposal.description.clone(),
         capabilities: proposal.capabilities.clone(),
         links: proposal.links.iter().map(link).collect(),

@@ -1,14 +1,14 @@
 //! Consent to actions: what is not known to be read-only is run on a yes to exactly that. Pure.
 
 use a2s::api::{AgentAction, AgentDelegation, PlanResponse, PlannedStep, PlannedStepKind};
-use a2s::{Action, Digest, Document};
+use a2s::{Digest, Document, StepAction};
 use serde_json::{Map, Value, json};
 
-use super::candidate_search::Choice;
+use super::candidate_search::CandidateCapability;
 
 /// A run as it is confirmed.
 pub(super) fn action(
-    choice: &Choice,
+    choice: &CandidateCapability,
     plan: &PlanResponse,
     inputs: Map<String, Value>,
 ) -> AgentAction {
@@ -56,7 +56,7 @@ fn sorted_value(value: &Value) -> Value {
 pub(super) fn has_read_only_tasks(document: &Document) -> bool {
     let mut read_only = true;
     document.capability().for_each_step(|step| {
-        if let Action::Task { task, .. } = &step.action {
+        if let StepAction::Task { task, .. } = &step.action {
             read_only &= task.is_read_only();
         }
     });
@@ -66,7 +66,7 @@ pub(super) fn has_read_only_tasks(document: &Document) -> bool {
 fn collect_requests(steps: &[PlannedStep], requests: &mut Vec<String>) {
     for step in steps {
         match &step.kind {
-            PlannedStepKind::Task { .. } => requests.extend(step.kind.request()),
+            PlannedStepKind::Task { .. } => requests.extend(step.kind.request_line()),
             PlannedStepKind::Capability { steps, .. }
             | PlannedStepKind::Sequence { steps }
             | PlannedStepKind::Parallel { steps } => collect_requests(steps, requests),

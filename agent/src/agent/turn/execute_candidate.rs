@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use a2s::api::{
-    AgentAction, AgentEvent, AgentQuestion, AgentStatus, CapabilityRef, ExecutionRequest, Pending,
-    PlanRequest, PlanResponse, RunStatus, SkippedCandidate,
+    AgentAction, AgentEvent, AgentQuestion, AgentStatus, CapabilityRef, ExecutionRequest,
+    PendingQuestion, PlanRequest, PlanResponse, RunStatus, SkippedCandidate,
 };
-use a2s::{Document, HIDDEN, InputField, Interface, Permission};
+use a2s::{CapabilityInterface, Document, HIDDEN, InputField, Permission};
 use serde_json::{Map, Value};
 
-use super::Turn;
-use super::candidate_search::{Choice, Task};
+use super::AgentTurn;
+use super::candidate_search::{CandidateCapability, SubTask};
 use super::consent;
-use super::intent::Wish;
+use super::intent::UserIntent;
 use super::waiting::OpenApprovals;
 use crate::agent::Backend;
 use crate::client::Error as ClientError;
@@ -21,19 +21,19 @@ use crate::error::Error;
 
 /// A capability with all that it needs.
 #[derive(Debug)]
-pub(super) struct Prepared {
-    choice: Choice,
+pub(super) struct PreparedRun {
+    candidate: CandidateCapability,
     inputs: Map<String, Value>,
     /// Those of the inputs that nobody may be told.
     secrets: Vec<String>,
-    pub(super) reach: Reach,
+    pub(super) effects: EffectScope,
     /// The run as it is confirmed; none when every task of its plan is read-only.
     pub(super) action: Option<AgentAction>,
 }
 
 /// How far a capability reaches.
 #[derive(Debug, Clone)]
-pub(super) struct Reach {
+pub(super) struct EffectScope {
     /// Whether it may change anything.
     pub(super) changes: bool,
     /// The hosts that it talks to.
@@ -42,9 +42,9 @@ pub(super) struct Reach {
     permissions: BTreeSet<Permission>,
 }
 
-impl Reach {
+impl EffectScope {
     /// Whether this may change something that `other` could not.
-    pub(super) fn goes_beyond(&self, other: &Self) -> bool {
+    pub(super) fn exceeds(&self, other: &Self) -> bool {
         let further = !self.hosts.is_subset(&other.hosts)
             || !self.permissions.is_subset(&other.permissions)
             || !other.changes;
@@ -52,77 +52,91 @@ impl Reach {
     }
 }
 
-impl Prepared {
+impl PreparedRun {
     pub(super) fn pin(&self) -> &CapabilityRef {
-        &self.choice.pin
+        &self.candidate.pin
     }
 
     /// What comes with a yes: the same wish, with this capability first.
-    pub(super) fn question(&self, wish: &Wish) -> AgentQuestion {
-        let pin = self.choice.pin.clone();
+    pub(super) fn question(&self, wish: &UserIntent) -> AgentQuestion {
+        let pin = self.candidate.pin.clone();
         let actions: Vec<AgentAction> = self.action.iter().cloned().collect();
-        let mut pending = pending(pin, self.inputs.clone(), &self.secrets, Vec::new(), wish);
+        let mut pending =
+            pending_question(pin, self.inputs.clone(), &self.secrets, Vec::new(), wish);
         pending.consent = Some(consent::digest(&actions));
         AgentQuestion { actions, ..AgentQuestion::new(pending) }
     }
 }
 
 /// What came of preparing.
-pub(super) enum Preparing {
-    Ready(Box<Prepared>),
-    Asks(Box<AgentQuestion>),
+pub(super) enum PrepareResult {
+    Ready(Box<PreparedRun>),
+    NeedsInput(Box<AgentQuestion>),
     /// Nothing is left that could be tried.
-    Nothing,
+    NoCandidate,
 }
 
 /// What came of running.
-pub(super) enum Attempt {
+pub(super) enum AttemptResult {
     Done,
     /// The next one may be tried.
-    PassedOver,
+    Skipped,
     /// Nothing else may be: something was changed, or may have been.
     Ended(AgentStatus),
 }
 
-impl Turn<'_> {
+impl AgentTurn<'_> {
     /// Prepares the best of what was not tried yet.
     ///
     /// # Errors
     /// Nobody answers who is needed.
     pub(super) async fn prepare_next(
         &mut self,
-        task: &mut Task,
-        wish: &Wish,
-    ) -> Result<Preparing, Error> {
-        for choice in task.choices.by_ref() {
+        task: &mut SubTask,
+        wish: &UserIntent,
+    ) -> Result<PrepareResult, Error> {
+        for choice in task.candidates.by_ref() {
             match self.prepare(choice, wish).await? {
-                Preparing::Nothing => {}
+                PrepareResult::NoCandidate => {}
                 prepared => return Ok(prepared),
             }
         }
-        Ok(Preparing::Nothing)
+        Ok(PrepareResult::NoCandidate)
     }
 
-    async fn prepare(&mut self, choice: Choice, wish: &Wish) -> Result<Preparing, Error> {
-        let Some(source) = self.agent.sources.get(choice.source) else {
-            return Ok(Preparing::Nothing);
+    async fn prepare(
+        &mut self,
+        choice: CandidateCapability,
+        wish: &UserIntent,
+    ) -> Result<PrepareResult, Error> {
+        let Some(source) = self.agent.backends.get(choice.source) else {
+            return Ok(PrepareResult::NoCandidate);
         };
-        let document = match self.document(source, &choice).await {
+        let document = match self.load_document(source, &choice).await {
             Ok(document) => document,
-            Err(error) => return self.pass_over(&choice.pin, error).map(|()| Preparing::Nothing),
+            Err(error) => {
+                return self
+                    .skip_candidate(&choice.pin, error)
+                    .map(|()| PrepareResult::NoCandidate);
+            }
         };
-        let Interface { inputs, read_only, .. } = document.interface();
+        let CapabilityInterface { inputs, read_only, .. } = document.interface();
         let read_only = *read_only;
         let changes = !read_only;
-        let fields = with_those_below(inputs, &choice.parameters);
+        let fields = with_dependency_inputs(inputs, &choice.parameters);
         let inputs = self.read_inputs(wish, &fields).await;
-        let (plan, inputs) = match self.resolve(source, &choice.pin, inputs, &fields).await {
+        let (plan, inputs) = match self.plan_with_state(source, &choice.pin, inputs, &fields).await
+        {
             Ok(resolved) => resolved,
-            Err(error) => return self.pass_over(&choice.pin, error).map(|()| Preparing::Nothing),
+            Err(error) => {
+                return self
+                    .skip_candidate(&choice.pin, error)
+                    .map(|()| PrepareResult::NoCandidate);
+            }
         };
         let secrets: Vec<String> =
             fields.iter().filter(|field| field.secret).map(|field| field.name.clone()).collect();
-        let missing = lacking(&plan.missing, &fields);
+        let missing = missing_fields(&plan.missing, &fields);
         let is_read_only = read_only || self.is_read_only(&choice, &document, &plan).await;
         let shown = inputs.iter().map(|(name, value)| {
             let shown = if secrets.contains(name) { HIDDEN.into() } else { value.clone() };
@@ -130,7 +144,7 @@ impl Turn<'_> {
         });
         let shown: Map<String, Value> = shown.collect();
         let action = (!is_read_only).then(|| consent::action(&choice, &plan, shown.clone()));
-        let reach = Reach {
+        let reach = EffectScope {
             changes,
             hosts: plan.hosts.keys().cloned().collect(),
             permissions: plan.permissions.iter().cloned().collect(),
@@ -142,39 +156,50 @@ impl Turn<'_> {
             no_token_reason: None,
             ..plan
         };
-        (self.tell)(AgentEvent::Chosen {
+        (self.emit)(AgentEvent::Chosen {
             description: choice.description.clone(),
             plan: Box::new(plan),
             inputs: shown,
         });
         if missing.is_empty() {
-            let prepared = Prepared { choice, inputs, secrets, reach, action };
-            return Ok(Preparing::Ready(Box::new(prepared)));
+            let prepared =
+                PreparedRun { candidate: choice, inputs, secrets, effects: reach, action };
+            return Ok(PrepareResult::Ready(Box::new(prepared)));
         }
         if !self.runs.is_empty() {
             // An answer would begin the turn anew, and what was done would be done twice.
             let names: Vec<_> = missing.iter().map(|field| format!("`{}`", field.name)).collect();
             let message = format!("it lacks {}", names.join(", "));
-            self.note(SkippedCandidate { capability: choice.pin, code: None, message, run: None });
-            return Ok(Preparing::Nothing);
+            self.record_skipped(SkippedCandidate {
+                capability: choice.pin,
+                code: None,
+                message,
+                run: None,
+            });
+            return Ok(PrepareResult::NoCandidate);
         }
         let names = missing.iter().map(|field| field.name.clone()).collect();
-        let pending = pending(choice.pin, inputs, &secrets, names, wish);
-        Ok(Preparing::Asks(Box::new(AgentQuestion {
+        let pending = pending_question(choice.pin, inputs, &secrets, names, wish);
+        Ok(PrepareResult::NeedsInput(Box::new(AgentQuestion {
             fields: missing,
             ..AgentQuestion::new(pending)
         })))
     }
 
     /// Whether every task of a plan is read-only, by the documents that the plan is made of.
-    async fn is_read_only(&mut self, choice: &Choice, own: &Document, plan: &PlanResponse) -> bool {
-        let Some(source) = self.agent.sources.get(choice.source) else { return false };
+    async fn is_read_only(
+        &mut self,
+        choice: &CandidateCapability,
+        own: &Document,
+        plan: &PlanResponse,
+    ) -> bool {
+        let Some(source) = self.agent.backends.get(choice.source) else { return false };
         if !consent::has_read_only_tasks(own) {
             return false;
         }
         for pin in &plan.dependencies {
-            let below = Choice { pin: pin.clone(), ..choice.clone() };
-            match self.document(source, &below).await {
+            let below = CandidateCapability { pin: pin.clone(), ..choice.clone() };
+            match self.load_document(source, &below).await {
                 Ok(document) if consent::has_read_only_tasks(&document) => {}
                 _ => return false,
             }
@@ -184,10 +209,10 @@ impl Turn<'_> {
 
     /// The document of a choice, which is fetched once in a turn. What the search says is believed by
     /// nobody: its digest is computed again.
-    pub(super) async fn document(
+    pub(super) async fn load_document(
         &mut self,
         source: &Backend,
-        choice: &Choice,
+        choice: &CandidateCapability,
     ) -> Result<Arc<Document>, ClientError> {
         let is_same = |(from, pin, _): &&(usize, CapabilityRef, _)| {
             (*from, pin) == (choice.source, &choice.pin)
@@ -205,14 +230,18 @@ impl Turn<'_> {
 
     /// The inputs that the wish gives: by name, by an answer, by patterns, and else as the language
     /// model reads it.
-    async fn read_inputs(&mut self, wish: &Wish, fields: &[InputField]) -> Map<String, Value> {
-        let mut inputs = wish.inputs(fields);
+    async fn read_inputs(
+        &mut self,
+        wish: &UserIntent,
+        fields: &[InputField],
+    ) -> Map<String, Value> {
+        let mut inputs = wish.known_inputs(fields);
         let Some(model) = &self.agent.model else { return inputs };
         let is_open = |field: &&InputField| !field.secret && !inputs.contains_key(&field.name);
         let open: Vec<&InputField> = fields.iter().filter(is_open).collect();
-        match model.fill(&wish.query, &open).await {
+        match model.read_inputs(&wish.query, &open).await {
             Ok(filled) => inputs.extend(filled),
-            Err(error) => self.degraded(&error),
+            Err(error) => self.report_degraded(&error),
         }
         inputs
     }
@@ -223,57 +252,63 @@ impl Turn<'_> {
         clippy::needless_pass_by_ref_mut,
         reason = "a shared turn could not be held over an await: what it tells with is not Sync"
     )]
-    async fn resolve(
+    async fn plan_with_state(
         &mut self,
         source: &Backend,
         pin: &CapabilityRef,
         mut inputs: Map<String, Value>,
         fields: &[InputField],
     ) -> Result<(PlanResponse, Map<String, Value>), ClientError> {
-        let plan = plan_with(source, pin, &inputs, &self.session).await?;
+        let plan = plan_run(source, pin, &inputs, &self.session).await?;
         if plan.missing.is_empty() {
             return Ok((plan, inputs));
         }
-        let known = self.store.resolve(pin, &lacking(&plan.missing, fields)).await;
+        let known = self.store.resolve(pin, &missing_fields(&plan.missing, fields)).await;
         let before = inputs.len();
         inputs.extend(known.into_iter().filter(|(name, _)| plan.missing.contains(name)));
         if inputs.len() == before {
             return Ok((plan, inputs));
         }
-        Ok((plan_with(source, pin, &inputs, &self.session).await?, inputs))
+        Ok((plan_run(source, pin, &inputs, &self.session).await?, inputs))
     }
 
     /// Runs what is prepared, and tells every event of it.
     ///
     /// # Errors
     /// The executor does not answer.
-    pub(super) async fn attempt(&mut self, prepared: Prepared) -> Result<Attempt, Error> {
-        let Prepared { choice, inputs, .. } = prepared;
-        let Some(source) = self.agent.sources.get(choice.source) else {
-            return Ok(Attempt::PassedOver);
+    pub(super) async fn run_candidate(
+        &mut self,
+        prepared: PreparedRun,
+    ) -> Result<AttemptResult, Error> {
+        let PreparedRun { candidate: choice, inputs, .. } = prepared;
+        let Some(source) = self.agent.backends.get(choice.source) else {
+            return Ok(AttemptResult::Skipped);
         };
         let session = Some(self.session.clone());
-        let request = ExecutionRequest { inputs, session, ..ExecutionRequest::of(&choice.pin) };
-        let mut attended = match source.executor.start_attended(&request).await {
+        let request =
+            ExecutionRequest { inputs, session, ..ExecutionRequest::from_ref(&choice.pin) };
+        let mut attended = match source.executor.start_guarded(&request).await {
             Ok(attended) => attended,
-            Err(error) => return self.pass_over(&choice.pin, error).map(|()| Attempt::PassedOver),
+            Err(error) => {
+                return self.skip_candidate(&choice.pin, error).map(|()| AttemptResult::Skipped);
+            }
         };
         let id = attended.id();
-        (self.tell)(AgentEvent::Running { run: id, capability: choice.pin.clone() });
+        (self.emit)(AgentEvent::Running { run: id, capability: choice.pin.clone() });
         let mut approvals = OpenApprovals::default();
         while let Some(event) = attended.next().await? {
-            approvals.take(&event.kind);
-            (self.tell)(AgentEvent::Step { event: Box::new(event) });
+            approvals.apply_event(&event.kind);
+            (self.emit)(AgentEvent::Step { event: Box::new(event) });
         }
         let run = approvals.describe(attended.finish().await?, choice.pin.clone());
         let status = match run.status {
             RunStatus::Succeeded => {
                 self.runs.push(run);
-                return Ok(Attempt::Done);
+                return Ok(AttemptResult::Done);
             }
             RunStatus::Waiting => {
                 self.runs.push(run);
-                return Ok(Attempt::Ended(AgentStatus::Waiting));
+                return Ok(AttemptResult::Ended(AgentStatus::Waiting));
             }
             RunStatus::Denied => AgentStatus::Denied,
             RunStatus::Failed | RunStatus::Cancelled | RunStatus::Queued | RunStatus::Running => {
@@ -292,56 +327,56 @@ impl Turn<'_> {
         };
         let is_safe = error.is_some_and(|error| error.repeat_safe);
         let may_go_on = is_safe && matches!(run.status, RunStatus::Failed | RunStatus::Denied);
-        self.note(skipped);
+        self.record_skipped(skipped);
         if may_go_on {
-            return Ok(Attempt::PassedOver);
+            return Ok(AttemptResult::Skipped);
         }
         self.runs.push(run);
-        Ok(Attempt::Ended(status))
+        Ok(AttemptResult::Ended(status))
     }
 
     /// Goes on to the next one, when it is this one that cannot be used.
     ///
     /// # Errors
     /// Nobody answers: the next one would fare no better.
-    fn pass_over(&mut self, pin: &CapabilityRef, error: ClientError) -> Result<(), Error> {
+    fn skip_candidate(&mut self, pin: &CapabilityRef, error: ClientError) -> Result<(), Error> {
         let (code, message) = match error {
             ClientError::Unreachable { .. } => return Err(error.into()),
-            ClientError::BadAnswer { .. } => (None, error.to_string()),
+            ClientError::BadResponse { .. } => (None, error.to_string()),
             ClientError::Refused { problem } => (Some(problem.code), problem.detail),
         };
-        self.note(SkippedCandidate { capability: pin.clone(), code, message, run: None });
+        self.record_skipped(SkippedCandidate { capability: pin.clone(), code, message, run: None });
         Ok(())
     }
 
-    fn note(&mut self, skipped: SkippedCandidate) {
-        (self.tell)(AgentEvent::CandidateSkipped(skipped.clone()));
+    fn record_skipped(&mut self, skipped: SkippedCandidate) {
+        (self.emit)(AgentEvent::CandidateSkipped(skipped.clone()));
         self.skipped.push(skipped);
     }
 }
 
 /// What has to be known again when a question is answered. No secret is part of it.
-fn pending(
+fn pending_question(
     capability: CapabilityRef,
     mut inputs: Map<String, Value>,
     secrets: &[String],
     missing: Vec<String>,
-    wish: &Wish,
-) -> Pending {
+    wish: &UserIntent,
+) -> PendingQuestion {
     inputs.retain(|name, _| !secrets.contains(name));
     let capability = Some(capability);
-    Pending { query: wish.query.clone(), capability, inputs, missing, consent: None }
+    PendingQuestion { query: wish.query.clone(), capability, inputs, missing, consent: None }
 }
 
 /// What a document asks for, and what the capabilities that it uses need besides, as the registry
 /// tells it.
-fn with_those_below(fields: &[InputField], told: &[InputField]) -> Vec<InputField> {
+fn with_dependency_inputs(fields: &[InputField], told: &[InputField]) -> Vec<InputField> {
     let others = told.iter().filter(|told| fields.iter().all(|field| field.name != told.name));
     fields.iter().chain(others).cloned().collect()
 }
 
 /// What is asked for. Of an input that only a capability below needs, the name is known and no more.
-fn lacking(missing: &[String], fields: &[InputField]) -> Vec<InputField> {
+fn missing_fields(missing: &[String], fields: &[InputField]) -> Vec<InputField> {
     let field = |name: &String| {
         let known = fields.iter().find(|field| field.name == *name);
         known.cloned().unwrap_or_else(|| InputField::named(name))
@@ -349,13 +384,13 @@ fn lacking(missing: &[String], fields: &[InputField]) -> Vec<InputField> {
     missing.iter().map(field).collect()
 }
 
-async fn plan_with(
+async fn plan_run(
     source: &Backend,
     pin: &CapabilityRef,
     inputs: &Map<String, Value>,
     session: &str,
 ) -> Result<PlanResponse, ClientError> {
     let (inputs, session) = (inputs.clone(), Some(session.to_owned()));
-    let request = PlanRequest { inputs, session, ..PlanRequest::of(pin) };
+    let request = PlanRequest { inputs, session, ..PlanRequest::from_ref(pin) };
     source.executor.plan(&request).await
 }

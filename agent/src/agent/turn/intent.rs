@@ -1,7 +1,7 @@
 //! The intent of a caller, and the inputs that are known for it. Pure.
 
 use a2s::api::{AgentRequest, CapabilityRef};
-use a2s::{Digest, InputField, find_inputs, split_requests};
+use a2s::{Digest, InputField, extract_inputs, split_requests};
 use serde_json::{Map, Value};
 
 use super::parse_reply;
@@ -11,7 +11,7 @@ const MAX_INTENTS: usize = 8;
 
 /// What somebody wants.
 #[derive(Debug)]
-pub(super) struct Wish {
+pub(super) struct UserIntent {
     /// In their words: of the message that began it, when this one answers a question.
     pub(super) query: String,
     /// The whole, and then its parts when it asks for several things.
@@ -26,9 +26,9 @@ pub(super) struct Wish {
     given: Map<String, Value>,
 }
 
-impl Wish {
+impl UserIntent {
     /// What `heard` means: the message of `request`, as far as it may be acted on.
-    pub(super) fn of(heard: String, request: AgentRequest) -> Self {
+    pub(super) fn from_request(heard: String, request: AgentRequest) -> Self {
         let mut given = request.inputs;
         let mut confirmed = None;
         let (query, preferred, reply) = match request.pending {
@@ -56,10 +56,10 @@ impl Wish {
 
     /// The values that it gives `fields`: those given by name, then what the answer to a question
     /// says, then what the wish itself says. Secrets are read from no message.
-    pub(super) fn inputs(&self, fields: &[InputField]) -> Map<String, Value> {
+    pub(super) fn known_inputs(&self, fields: &[InputField]) -> Map<String, Value> {
         let open: Vec<InputField> = fields.iter().filter(|field| !field.secret).cloned().collect();
         let mut inputs = Map::new();
-        for found in find_inputs(&self.query, &open) {
+        for found in extract_inputs(&self.query, &open) {
             if let Some(value) = found.value {
                 inputs.insert(found.name, value);
             }
@@ -67,7 +67,7 @@ impl Wish {
         if let Some((reply, missing)) = &self.reply {
             let asked: Vec<InputField> =
                 open.iter().filter(|field| missing.contains(&field.name)).cloned().collect();
-            inputs.extend(parse_reply::read(reply, &asked));
+            inputs.extend(parse_reply::read_values(reply, &asked));
         }
         let named =
             |field: &InputField| Some((field.name.clone(), self.given.get(&field.name)?.clone()));

@@ -1,6 +1,6 @@
 //! The parser of a reply to a question. Pure.
 
-use a2s::{InputField, find_inputs};
+use a2s::{InputField, extract_inputs};
 use serde_json::{Map, Value};
 
 /// What polite people say before they answer, in lower case; each may be followed by others.
@@ -68,15 +68,15 @@ const CONSENTS: [&str; 13] = [
 
 /// Whether somebody does not want to answer, but to leave it.
 pub(super) fn is_refusal(reply: &str) -> bool {
-    REFUSALS.contains(&words_of(reply).as_str())
+    REFUSALS.contains(&normalize_words(reply).as_str())
 }
 
 /// Whether somebody agrees, and says nothing else.
 pub(crate) fn is_consent(reply: &str) -> bool {
-    CONSENTS.contains(&words_of(reply).as_str())
+    CONSENTS.contains(&normalize_words(reply).as_str())
 }
 
-fn words_of(reply: &str) -> String {
+fn normalize_words(reply: &str) -> String {
     let words: Vec<_> = reply.split(|c: char| !c.is_alphanumeric() && c != '\'').collect();
     let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
     words.join(" ").to_lowercase()
@@ -84,16 +84,16 @@ fn words_of(reply: &str) -> String {
 
 /// The values that a reply gives: those that patterns find or that are named, and else, when one
 /// thing was asked for, all that it says.
-pub(super) fn read(reply: &str, asked: &[InputField]) -> Map<String, Value> {
+pub(super) fn read_values(reply: &str, asked: &[InputField]) -> Map<String, Value> {
     let mut values = Map::new();
-    for found in find_inputs(reply, asked) {
+    for found in extract_inputs(reply, asked) {
         if let Some(value) = found.value {
             values.insert(found.name, value);
         }
     }
     let [field] = asked else { return values };
     if !values.contains_key(&field.name)
-        && let Some(value) = to_value(bare(reply), &field.schema)
+        && let Some(value) = to_value(strip_courtesies(reply), &field.schema)
     {
         values.insert(field.name.clone(), value);
     }
@@ -101,9 +101,9 @@ pub(super) fn read(reply: &str, asked: &[InputField]) -> Map<String, Value> {
 }
 
 /// A reply without what is only polite, and without quotes around all of it.
-fn bare(reply: &str) -> &str {
+fn strip_courtesies(reply: &str) -> &str {
     let mut text = reply.trim();
-    while let Some(rest) = COURTESIES.iter().find_map(|courtesy| after(text, courtesy)) {
+    while let Some(rest) = COURTESIES.iter().find_map(|courtesy| strip_courtesy(text, courtesy)) {
         text = rest;
     }
     let asks = text.len() < reply.trim().len();
@@ -117,7 +117,7 @@ fn bare(reply: &str) -> &str {
 }
 
 /// What stands behind a courtesy at the beginning; none when nothing does.
-fn after<'t>(text: &'t str, courtesy: &str) -> Option<&'t str> {
+fn strip_courtesy<'t>(text: &'t str, courtesy: &str) -> Option<&'t str> {
     let begins = text.get(..courtesy.len())?.eq_ignore_ascii_case(courtesy);
     let rest = text.get(courtesy.len()..).filter(|_| begins)?;
     if rest.starts_with(|c: char| c.is_alphanumeric() || c == '\'' || c == '’') {
@@ -174,7 +174,7 @@ mod tests {
 
     #[track_caller]
     fn check(reply: &str, fields: &[InputField], expected: &Value) {
-        assert_eq!(Value::Object(read(reply, fields)), *expected, "{reply}");
+        assert_eq!(Value::Object(read_values(reply, fields)), *expected, "{reply}");
     }
 
     #[test]

@@ -5,11 +5,11 @@ use a2s::api::{
     AgentAction, AgentApproval, AgentDelegation, AgentQuestion, AgentRun, CapabilityRef, NearMiss,
     SkippedCandidate,
 };
-use a2s::one_line;
+use a2s::to_single_line;
 use serde_json::Value;
 
-use super::execute_candidate::Prepared;
-use crate::compose::{ChainProposal, Link};
+use super::execute_candidate::PreparedRun;
+use crate::compose::{ChainProposal, ProposalLink};
 
 /// The longest text of a service that an answer has room for, in characters.
 const MAX_TEXT: usize = 400;
@@ -19,59 +19,59 @@ const MAX_ITEMS: usize = 10;
 const MAX_DEPTH: usize = 4;
 
 /// What was done, run by run, with what came of it.
-pub(super) fn done(runs: &[AgentRun]) -> String {
+pub(super) fn describe_runs(runs: &[AgentRun]) -> String {
     let mut lines = Vec::new();
     for run in runs {
         lines.push(format!("{} is done.", run.capability.name));
         if let Some(output) = &run.output {
-            lines.extend(tell(output, 0).into_iter().map(|line| format!("  {line}")));
+            lines.extend(value_lines(output, 0).into_iter().map(|line| format!("  {line}")));
         }
     }
     lines.join("\n")
 }
 
 /// A value, a line for each of its parts.
-fn tell(value: &Value, depth: usize) -> Vec<String> {
+fn value_lines(value: &Value, depth: usize) -> Vec<String> {
     match value {
         Value::Object(members) if depth < MAX_DEPTH && !members.is_empty() => {
             let mut lines = Vec::new();
             for (name, value) in members.iter().take(MAX_MEMBERS) {
-                let name = one_line(name, MAX_TEXT);
-                let inner = tell(value, depth + 1);
+                let name = to_single_line(name, MAX_TEXT);
+                let inner = value_lines(value, depth + 1);
                 match value {
-                    Value::Array(items) if is_told(value, depth + 1) => {
+                    Value::Array(items) if has_own_lines(value, depth + 1) => {
                         lines.push(format!("{name}: {}", count(items.len())));
                         lines.extend(inner.into_iter().map(|line| format!("  {line}")));
                     }
-                    Value::Object(_) if is_told(value, depth + 1) => {
+                    Value::Object(_) if has_own_lines(value, depth + 1) => {
                         lines.push(format!("{name}:"));
                         lines.extend(inner.into_iter().map(|line| format!("  {line}")));
                     }
                     _ => lines.push(format!("{name}: {}", inner.concat())),
                 }
             }
-            lines.extend(rest(members.len(), MAX_MEMBERS));
+            lines.extend(remainder_line(members.len(), MAX_MEMBERS));
             lines
         }
         Value::Array(items) if depth < MAX_DEPTH && !items.is_empty() => {
             let mut lines = Vec::new();
             for item in items.iter().take(MAX_ITEMS) {
-                let inner = tell(item, depth + 1).into_iter().enumerate();
+                let inner = value_lines(item, depth + 1).into_iter().enumerate();
                 lines.extend(inner.map(|(at, line)| match at {
                     0 => format!("- {line}"),
                     _ => format!("  {line}"),
                 }));
             }
-            lines.extend(rest(items.len(), MAX_ITEMS));
+            lines.extend(remainder_line(items.len(), MAX_ITEMS));
             lines
         }
-        Value::String(text) => vec![one_line(text, MAX_TEXT)],
-        other => vec![one_line(&other.to_string(), MAX_TEXT)],
+        Value::String(text) => vec![to_single_line(text, MAX_TEXT)],
+        other => vec![to_single_line(&other.to_string(), MAX_TEXT)],
     }
 }
 
 /// Whether the parts of a value have lines of their own.
-fn is_told(value: &Value, depth: usize) -> bool {
+fn has_own_lines(value: &Value, depth: usize) -> bool {
     let parts = match value {
         Value::Object(members) => members.len(),
         Value::Array(items) => items.len(),
@@ -80,7 +80,7 @@ fn is_told(value: &Value, depth: usize) -> bool {
     depth < MAX_DEPTH && parts > 0
 }
 
-fn rest(of: usize, told: usize) -> Option<String> {
+fn remainder_line(of: usize, told: usize) -> Option<String> {
     (of > told).then(|| format!("… and {} more", of - told))
 }
 
@@ -99,11 +99,12 @@ pub(super) fn question(question: &AgentQuestion) -> String {
             format!(
                 "What shall I use as `{}`? {name} needs it{} Say no to leave it.",
                 field.name,
-                about(field)
+                describe_field(field)
             )
         }
         fields => {
-            let each = fields.iter().map(|field| format!("- `{}`{}", field.name, about(field)));
+            let each =
+                fields.iter().map(|field| format!("- `{}`{}", field.name, describe_field(field)));
             format!(
                 "{name} needs more than you have said:\n{}",
                 each.collect::<Vec<_>>().join("\n")
@@ -113,14 +114,13 @@ pub(super) fn question(question: &AgentQuestion) -> String {
 }
 
 /// What an input means, what it takes, and how it is given.
-fn about(field: &InputField) -> String {
-    let description = field
-        .description
-        .as_ref()
-        .map(|description| format!(": {}", one_line(description, MAX_TEXT).trim_end_matches('.')));
+fn describe_field(field: &InputField) -> String {
+    let description = field.description.as_ref().map(|description| {
+        format!(": {}", to_single_line(description, MAX_TEXT).trim_end_matches('.'))
+    });
     let choices = field.schema.get("enum").and_then(Value::as_array).map(|choices| {
         let choices: Vec<_> = choices.iter().take(MAX_ITEMS).map(ToString::to_string).collect();
-        format!(" (one of {})", one_line(&choices.join(", "), MAX_TEXT))
+        format!(" (one of {})", to_single_line(&choices.join(", "), MAX_TEXT))
     });
     let secret = field.secret.then_some(" (a secret: give it as an input, not in a message)");
     let parts = [description.as_deref(), choices.as_deref(), secret, Some(".")];
@@ -128,14 +128,14 @@ fn about(field: &InputField) -> String {
 }
 
 /// Asks whether another one may be used, which reaches further than what was meant.
-pub(super) fn consent(skipped: &[SkippedCandidate], prepared: &Prepared) -> String {
+pub(super) fn consent(skipped: &[SkippedCandidate], prepared: &PreparedRun) -> String {
     let name = &prepared.pin().name;
-    let hosts: Vec<_> = prepared.reach.hosts.iter().map(String::as_str).collect();
+    let hosts: Vec<_> = prepared.effects.hosts.iter().map(String::as_str).collect();
     let mut lines = vec!["What fits best could not be used:".to_owned()];
     lines.extend(skipped.iter().map(describe_skipped));
     lines.push(format!(
         "Shall I use {name} in its place? It may change something at {}.",
-        one_line(&hosts.join(", "), MAX_TEXT)
+        to_single_line(&hosts.join(", "), MAX_TEXT)
     ));
     lines.join("\n")
 }
@@ -145,19 +145,23 @@ pub(super) fn actions(actions: &[AgentAction]) -> String {
     let mut lines = vec!["This may change something:".to_owned()];
     for action in actions.iter().take(MAX_ITEMS) {
         let CapabilityRef { name, version, .. } = &action.capability;
-        let description = one_line(&action.description, MAX_TEXT);
+        let description = to_single_line(&action.description, MAX_TEXT);
         lines.push(format!("- {name} {version}: {description}"));
         let requests = action.requests.iter().take(MAX_ITEMS);
-        lines.extend(requests.map(|request| format!("  {}", one_line(request, MAX_TEXT))));
-        lines.extend(rest(action.requests.len(), MAX_ITEMS).map(|rest| format!("  {rest}")));
+        lines.extend(requests.map(|request| format!("  {}", to_single_line(request, MAX_TEXT))));
+        lines.extend(
+            remainder_line(action.requests.len(), MAX_ITEMS).map(|rest| format!("  {rest}")),
+        );
         let inputs = action.inputs.iter().take(MAX_MEMBERS).map(|(name, value)| {
-            let value = one_line(&value.to_string(), MAX_TEXT);
-            format!("  {} = {value}", one_line(name, MAX_TEXT))
+            let value = to_single_line(&value.to_string(), MAX_TEXT);
+            format!("  {} = {value}", to_single_line(name, MAX_TEXT))
         });
         lines.extend(inputs);
-        lines.extend(rest(action.inputs.len(), MAX_MEMBERS).map(|rest| format!("  {rest}")));
+        lines.extend(
+            remainder_line(action.inputs.len(), MAX_MEMBERS).map(|rest| format!("  {rest}")),
+        );
     }
-    lines.extend(rest(actions.len(), MAX_ITEMS));
+    lines.extend(remainder_line(actions.len(), MAX_ITEMS));
     lines.push("Shall I do it? [y/N]".to_owned());
     lines.join("\n")
 }
@@ -165,7 +169,7 @@ pub(super) fn actions(actions: &[AgentAction]) -> String {
 /// Asks for a yes to a request to another agent: what will be sent, and where.
 pub(super) fn delegation(delegation: &AgentDelegation) -> String {
     let AgentDelegation { agent, url, skill, message } = delegation;
-    let line = |text: &str| one_line(text, MAX_TEXT);
+    let line = |text: &str| to_single_line(text, MAX_TEXT);
     let (agent, url, skill) = (line(agent), line(url), line(skill));
     format!(
         "Nothing that is published fits this. Another agent says that it can: {agent} at {url}, \
@@ -185,7 +189,7 @@ pub(super) fn proposal(proposal: &ChainProposal) -> String {
     )];
     lines.extend(proposal.links.iter().map(|link| {
         let outputs: Vec<_> = link.outputs.iter().map(|name| format!("`{name}`")).collect();
-        let Link { from, to, input, because, .. } = link;
+        let ProposalLink { from, to, input, because, .. } = link;
         format!("- {} of {from} becomes `{input}` of {to}: {because}", outputs.join(" and "))
     }));
     lines.push("Shall I publish it, and run it?".to_owned());
@@ -196,44 +200,44 @@ pub(super) fn proposal(proposal: &ChainProposal) -> String {
 pub(super) fn nothing_fits(nearest: &[NearMiss]) -> String {
     let mut lines = vec!["Nothing that is published fits this.".to_owned()];
     lines.extend(nearest.iter().map(|near| {
-        let description = one_line(&near.description, MAX_TEXT);
+        let description = to_single_line(&near.description, MAX_TEXT);
         format!("- nearest: {} {}: {description}", near.name, near.version)
     }));
     lines.join("\n")
 }
 
 /// A run that waits for a person, with what that person does.
-pub(super) fn waits(run: &AgentRun) -> String {
+pub(super) fn describe_waiting_run(run: &AgentRun) -> String {
     let name = &run.capability.name;
     if run.approvals.is_empty() {
         let mut lines = vec![format!("{name} waits for a person: run {}.", run.id)];
         let error = run.error.as_ref();
-        lines.extend(error.map(|error| one_line(&error.message, MAX_TEXT)));
-        lines.extend(error.map(|error| one_line(&error.hint, MAX_TEXT)));
+        lines.extend(error.map(|error| to_single_line(&error.message, MAX_TEXT)));
+        lines.extend(error.map(|error| to_single_line(&error.hint, MAX_TEXT)));
         return lines.join("\n");
     }
     let mut lines = vec![format!("{name} waits for a person to approve it: run {}.", run.id)];
     lines.extend(run.approvals.iter().take(MAX_ITEMS).map(|approval| {
         let AgentApproval { step, about, id, expires_at, .. } = approval;
         let until = expires_at.map_or_else(String::new, |at| format!(", until {at:.0}"));
-        let (step, id) = (one_line(step, MAX_TEXT), one_line(id, MAX_TEXT));
-        let about = about.words();
+        let (step, id) = (to_single_line(step, MAX_TEXT), to_single_line(id, MAX_TEXT));
+        let about = about.describe();
         let about =
             about.strip_prefix(" of ").map(|about| format!(" ({about})")).unwrap_or_default();
         format!("- {step}{about}: `a2s guardian approve {id}` or `a2s guardian reject {id}`{until}")
     }));
-    lines.extend(rest(run.approvals.len(), MAX_ITEMS));
+    lines.extend(remainder_line(run.approvals.len(), MAX_ITEMS));
     lines.push("The run goes on by itself after that.".to_owned());
     lines.join("\n")
 }
 
 /// A run that goes on, after it had waited for a person.
-pub(super) fn under_way(run: &AgentRun) -> String {
+pub(super) fn describe_running(run: &AgentRun) -> String {
     format!("{} goes on: run {}.", run.capability.name, run.id)
 }
 
 /// Capabilities that were chosen and not run, added to a message.
-pub(super) fn not_started(message: String, left: &[CapabilityRef]) -> String {
+pub(super) fn append_not_started(message: String, left: &[CapabilityRef]) -> String {
     let names: Vec<_> = left.iter().map(|pin| pin.name.to_string()).collect();
     match names.as_slice() {
         [] => message,
@@ -242,7 +246,7 @@ pub(super) fn not_started(message: String, left: &[CapabilityRef]) -> String {
 }
 
 /// Why it could not be done.
-pub(super) fn failed(skipped: &[SkippedCandidate], ended: Option<&AgentRun>) -> String {
+pub(super) fn describe_failure(skipped: &[SkippedCandidate], ended: Option<&AgentRun>) -> String {
     let mut lines = vec![match ended {
         None => "Nothing that fits could be run to its end.".to_owned(),
         Some(run) if run.error.as_ref().is_some_and(|error| error.repeat_safe) => {
@@ -255,14 +259,14 @@ pub(super) fn failed(skipped: &[SkippedCandidate], ended: Option<&AgentRun>) -> 
     }];
     lines.extend(skipped.iter().map(describe_skipped));
     let error = ended.and_then(|run| run.error.as_ref());
-    lines.extend(error.map(|error| one_line(&error.hint, MAX_TEXT)));
+    lines.extend(error.map(|error| to_single_line(&error.hint, MAX_TEXT)));
     lines.join("\n")
 }
 
 fn describe_skipped(passed: &SkippedCandidate) -> String {
     let CapabilityRef { name, version, .. } = &passed.capability;
     let code = passed.code.as_ref().map_or_else(String::new, |code| format!(" ({code})"));
-    format!("- {name} {version}: {}{code}", one_line(&passed.message, MAX_TEXT))
+    format!("- {name} {version}: {}{code}", to_single_line(&passed.message, MAX_TEXT))
 }
 
 #[cfg(test)]
@@ -273,7 +277,7 @@ mod tests {
 
     #[track_caller]
     fn check(output: &Value, expected: &[&str]) {
-        assert_eq!(tell(output, 0), expected);
+        assert_eq!(value_lines(output, 0), expected);
     }
 
     #[test]
@@ -291,10 +295,10 @@ mod tests {
     #[test]
     fn what_a_service_says_stays_on_its_line_and_within_bounds() {
         check(&json!({"text": "one\ntwo\u{1b}[2J"}), &["text: one two[2J"]);
-        let long = tell(&json!((0..12).collect::<Vec<_>>()), 0);
+        let long = value_lines(&json!((0..12).collect::<Vec<_>>()), 0);
         assert_eq!((long.len(), long[10].as_str()), (11, "… and 2 more"));
         let deep = (0..100).fold(json!("x"), |inner, _| json!({"in": inner}));
-        let told = tell(&deep, 0);
+        let told = value_lines(&deep, 0);
         assert_eq!(told.len(), MAX_DEPTH);
         assert!(told.iter().all(|line| line.chars().count() <= MAX_TEXT + 20), "{told:?}");
     }

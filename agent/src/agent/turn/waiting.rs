@@ -9,7 +9,7 @@ use a2s::api::{
 };
 use uuid::Uuid;
 
-use super::{Ending, Turn, reply_text};
+use super::{AgentTurn, TurnOutcome, reply_text};
 use crate::agent::{Agent, Backend};
 use crate::client::Error as ClientError;
 use crate::error::Error;
@@ -20,7 +20,7 @@ const NOT_FOUND: u16 = 404;
 /// The most approvals of one run that an answer lists.
 const MAX_APPROVALS: usize = 100;
 /// How long a look reads the events of a run that waits.
-const LONGEST_LOOK: Duration = Duration::from_secs(5);
+const MAX_CHECK_TIME: Duration = Duration::from_secs(5);
 
 /// The approvals that a run waits for, by step, as its events report them.
 #[derive(Debug, Default)]
@@ -28,13 +28,13 @@ pub(super) struct OpenApprovals(BTreeMap<String, AgentApproval>);
 
 impl OpenApprovals {
     /// The approvals that a run was known to wait for.
-    fn of(run: &AgentRun) -> Self {
+    fn from_run(run: &AgentRun) -> Self {
         let by_step = run.approvals.iter().map(|it| (it.step.clone(), it.clone()));
         Self(by_step.collect())
     }
 
     /// Takes the next event of the run.
-    pub(super) fn take(&mut self, event: &EventKind) {
+    pub(super) fn apply_event(&mut self, event: &EventKind) {
         match event {
             // Steps that still need an approval ask for it anew.
             EventKind::RunResumed {} => self.0.clear(),
@@ -78,20 +78,20 @@ pub(crate) struct WaitingTurn {
 
 /// What a later look at the run finds.
 #[derive(Debug)]
-pub(crate) enum Look {
+pub(crate) enum RunCheck {
     /// It waits as before.
-    Waits,
+    StillWaiting,
     /// It waits for something else.
-    WaitsAnew(Box<AgentResponse>),
+    WaitsForOther(Box<AgentResponse>),
     /// It goes on.
-    GoesOn,
+    Resumed,
     /// It has ended.
     Ended,
 }
 
 impl WaitingTurn {
     /// The turn that an answer ends, if a run of it waits.
-    pub(crate) fn of(answer: &AgentResponse) -> Option<Self> {
+    pub(crate) fn from_response(answer: &AgentResponse) -> Option<Self> {
         let (run, done) = answer.runs.split_last()?;
         (answer.status == AgentStatus::Waiting).then(|| Self {
             session: answer.session.clone(),
@@ -106,26 +106,26 @@ impl WaitingTurn {
     ///
     /// # Errors
     /// No executor knows the run, or one that is needed does not answer.
-    pub(crate) async fn look(&mut self, agent: &Agent) -> Result<Look, Error> {
-        let (source, run) = find(agent, self.run.id).await?;
+    pub(crate) async fn check_run(&mut self, agent: &Agent) -> Result<RunCheck, Error> {
+        let (source, run) = find_run(agent, self.run.id).await?;
         match run.status {
             RunStatus::Waiting => {}
-            RunStatus::Queued | RunStatus::Running => return Ok(Look::GoesOn),
-            status if status.is_final() => return Ok(Look::Ended),
-            _ => return Ok(Look::GoesOn),
+            RunStatus::Queued | RunStatus::Running => return Ok(RunCheck::Resumed),
+            status if status.is_final() => return Ok(RunCheck::Ended),
+            _ => return Ok(RunCheck::Resumed),
         }
         let reading = self.read_events(source);
         // A run that is let go on just now has events until it ends.
-        let Ok(approvals) = tokio::time::timeout(LONGEST_LOOK, reading).await else {
-            return Ok(Look::GoesOn);
+        let Ok(approvals) = tokio::time::timeout(MAX_CHECK_TIME, reading).await else {
+            return Ok(RunCheck::Resumed);
         };
         let now = approvals?.describe(run, self.run.capability.clone());
         if now.approvals == self.run.approvals {
-            return Ok(Look::Waits);
+            return Ok(RunCheck::StillWaiting);
         }
         self.run = now;
-        let answer = self.clone().answer(agent, &mut |_| {}).await;
-        Ok(Look::WaitsAnew(Box::new(answer)))
+        let answer = self.clone().finish(agent, &mut |_| {}).await;
+        Ok(RunCheck::WaitsForOther(Box::new(answer)))
     }
 
     /// Follows the run until it has ended or waits again, and gives the answer of the turn. When the
@@ -138,11 +138,11 @@ impl WaitingTurn {
         agent: &Agent,
         tell: &mut (dyn FnMut(AgentEvent) + Send),
     ) -> Result<AgentResponse, Error> {
-        let (source, _) = find(agent, self.run.id).await?;
+        let (source, _) = find_run(agent, self.run.id).await?;
         let approvals = self.read_events(source).await?;
         let run = source.executor.run(self.run.id).await?;
         self.run = approvals.describe(run, self.run.capability.clone());
-        Ok(self.answer(agent, tell).await)
+        Ok(self.finish(agent, tell).await)
     }
 
     /// Cancels the run.
@@ -150,48 +150,48 @@ impl WaitingTurn {
     /// # Errors
     /// No executor knows the run, it is over, or there is no answer.
     pub(crate) async fn cancel(&self, agent: &Agent) -> Result<(), Error> {
-        let (source, _) = find(agent, self.run.id).await?;
+        let (source, _) = find_run(agent, self.run.id).await?;
         source.executor.cancel(self.run.id).await?;
         Ok(())
     }
 
     async fn read_events(&mut self, source: &Backend) -> Result<OpenApprovals, ClientError> {
-        let mut approvals = OpenApprovals::of(&self.run);
+        let mut approvals = OpenApprovals::from_run(&self.run);
         let mut events = source.executor.follow(self.run.id, self.seen);
         while let Some(event) = events.next().await? {
-            approvals.take(&event.kind);
+            approvals.apply_event(&event.kind);
             self.seen = event.seq;
         }
         Ok(approvals)
     }
 
-    async fn answer(
+    async fn finish(
         self,
         agent: &Agent,
         tell: &mut (dyn FnMut(AgentEvent) + Send),
     ) -> AgentResponse {
-        let mut turn = Turn::new(agent, &EmptyState, tell, self.session);
+        let mut turn = AgentTurn::new(agent, &EmptyState, tell, self.session);
         turn.runs = self.done;
         turn.not_started = self.not_started;
-        let ending = turn.end_with(self.run);
-        turn.answer(ending).await
+        let ending = turn.outcome_of_run(self.run);
+        turn.finish(ending).await
     }
 }
 
-impl Turn<'_> {
+impl AgentTurn<'_> {
     /// The end of a turn whose last run has waited for a person.
-    fn end_with(&mut self, run: AgentRun) -> Ending {
+    fn outcome_of_run(&mut self, run: AgentRun) -> TurnOutcome {
         let (status, message) = match run.status {
             RunStatus::Succeeded if self.not_started.is_empty() => {
-                (AgentStatus::Completed, reply_text::done(std::slice::from_ref(&run)))
+                (AgentStatus::Completed, reply_text::describe_runs(std::slice::from_ref(&run)))
             }
             RunStatus::Succeeded => {
-                let done = reply_text::done(std::slice::from_ref(&run));
-                (AgentStatus::Failed, reply_text::not_started(done, &self.not_started))
+                let done = reply_text::describe_runs(std::slice::from_ref(&run));
+                (AgentStatus::Failed, reply_text::append_not_started(done, &self.not_started))
             }
-            RunStatus::Waiting => (AgentStatus::Waiting, reply_text::waits(&run)),
+            RunStatus::Waiting => (AgentStatus::Waiting, reply_text::describe_waiting_run(&run)),
             RunStatus::Queued | RunStatus::Running => {
-                (AgentStatus::Waiting, reply_text::under_way(&run))
+                (AgentStatus::Waiting, reply_text::describe_running(&run))
             }
             RunStatus::Denied | RunStatus::Failed | RunStatus::Cancelled => {
                 let error = run.error.as_ref();
@@ -206,19 +206,19 @@ impl Turn<'_> {
                 });
                 let is_denied = run.status == RunStatus::Denied;
                 let status = if is_denied { AgentStatus::Denied } else { AgentStatus::Failed };
-                let message = reply_text::failed(&self.skipped, Some(&run));
-                (status, reply_text::not_started(message, &self.not_started))
+                let message = reply_text::describe_failure(&self.skipped, Some(&run));
+                (status, reply_text::append_not_started(message, &self.not_started))
             }
         };
         self.runs.push(run);
-        Ending::new(status, message)
+        TurnOutcome::new(status, message)
     }
 }
 
 /// A run, and the source whose executor knows it.
-async fn find(agent: &Agent, run: Uuid) -> Result<(&Backend, Run), Error> {
+async fn find_run(agent: &Agent, run: Uuid) -> Result<(&Backend, Run), Error> {
     let mut failure = Error::BadRequest(format!("no executor knows the run {run}"));
-    for source in &agent.sources {
+    for source in &agent.backends {
         match source.executor.run(run).await {
             Ok(found) => return Ok((source, found)),
             Err(ClientError::Refused { problem }) if problem.status == NOT_FOUND => {}

@@ -27,7 +27,7 @@ impl Door {
             Some(answer) => guard(answer).await,
             None => Guard::new(None, outside.clone()),
         };
-        let app = App::new(Agent::new(outside).guarded_by(guard), Some(Secret::new("t")));
+        let app = App::new(Agent::new(outside).with_guard(guard), Some(Secret::new("t")));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, app.routes()).await });

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::*;
-use crate::client::Client;
+use crate::client::ServiceClient;
 use crate::mcp::{Limits, ListedTools, over_http};
 
 /// No more than a bound: nothing waits for it that goes well.
@@ -17,15 +17,15 @@ const LONG: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn nothing_waits_for_a_session_that_has_ended() {
-    let client = Client::new(&"http://127.0.0.1:1".parse().unwrap(), None).unwrap();
+    let client = ServiceClient::new(&"http://127.0.0.1:1".parse().unwrap(), None).unwrap();
     let outside = ClockAndIds::new(|| jiff::Timestamp::UNIX_EPOCH, Uuid::nil);
-    let (facts, stop) = (Facts::default(), CancellationToken::new());
+    let (facts, stop) = (CapabilityCache::default(), CancellationToken::new());
     let wanted = vec![ListedTools::ReadOnly];
-    let listing = Listing::start(wanted, client.clone(), facts.clone(), stop.clone());
+    let listing = ToolListing::start(wanted, client.clone(), facts.clone(), stop.clone());
     let guard = Guard::new(None, outside.clone());
-    let shared = Shared::new(client.clone().into(), guard, outside, facts, listing.clone());
+    let shared = McpServerState::new(client.clone().into(), guard, outside, facts, listing.clone());
     let shared = Arc::new(shared);
-    let router = over_http(move || Server::new(Arc::clone(&shared)), Limits::default(), stop);
+    let router = over_http(move || McpServer::new(Arc::clone(&shared)), Limits::default(), stop);
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await });

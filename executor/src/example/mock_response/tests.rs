@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
-use a2s::Action;
+use a2s::StepAction;
 use serde_json::{Value, json};
 
-use super::responses;
-use crate::request::{Contract, read_response};
+use super::generate_responses;
+use crate::request::{TaskContract, read_response};
 
 /// The first made-up answer of an operation that fits what it declares: its body.
 fn made(responses_: &Value) -> Option<Value> {
@@ -29,13 +29,14 @@ fn made(responses_: &Value) -> Option<Value> {
     });
     let compilation = a2s::compile(document.to_string().as_bytes());
     let document = compilation.document.unwrap_or_else(|| panic!("{:?}", compilation.diagnostics));
-    let Action::Task { task, .. } = &document.capability().execution.children()[0].action else {
+    let StepAction::Task { task, .. } = &document.capability().execution.children()[0].action
+    else {
         panic!()
     };
-    let contract = Contract::new(Arc::clone(task));
-    responses(task, &[]).find_map(|response| {
+    let contract = TaskContract::new(Arc::clone(task));
+    generate_responses(task, &[]).find_map(|response| {
         let value = read_response(task, &response).ok()?;
-        contract.check_answer(&response, &value).is_empty().then_some(value)
+        contract.check_response(&response, &value).is_empty().then_some(value)
     })
 }
 

@@ -6,13 +6,13 @@ use super::*;
 
 const STEPS: [&str; 6] = ["a", "a/b", "c", "a[0]", "a[1]", "a[1]/b"];
 
-fn error(kind: Kind, step: Option<&str>, repeat_safe: bool) -> RunError {
+fn error(kind: ErrorKind, step: Option<&str>, repeat_safe: bool) -> RunError {
     crate::Error::new(kind, "words").to_run_error(step, Some(1), repeat_safe)
 }
 
 pub(crate) fn any_kind() -> impl Strategy<Value = EventKind> {
     let step = || prop::sample::select(&STEPS[..]).prop_map(str::to_owned);
-    let any_error = || (any::<bool>(), prop::sample::select(Kind::ALL), prop::option::of(step()));
+    let any_error = || (any::<bool>(), prop::sample::select(ErrorKind::ALL), prop::option::of(step()));
     let any_error =
         move || any_error().prop_map(|(safe, kind, step)| error(kind, step.as_deref(), safe));
     prop_oneof![
@@ -141,10 +141,10 @@ fn finished(step: &str) -> EventKind {
     EventKind::StepFinished { step: step.to_owned(), outputs, duration_ms: 5 }
 }
 
-pub(crate) fn journal(kinds: impl IntoIterator<Item = EventKind>) -> Vec<Event> {
+pub(crate) fn journal(kinds: impl IntoIterator<Item = EventKind>) -> Vec<RunEvent> {
     let kinds = [started("s")].into_iter().chain(kinds).enumerate();
     kinds
-        .map(|(index, kind)| Event {
+        .map(|(index, kind)| RunEvent {
             v: 1,
             seq: index as u64 + 1,
             run: Uuid::from_u128(1),
@@ -158,13 +158,13 @@ proptest! {
     #[test]
     fn any_prefix_of_any_journal_folds(kinds in prop::collection::vec(any_kind(), 0..40)) {
         let events = journal(kinds);
-        prop_assert!(fold(&[]).is_none());
-        prop_assert!(fold(&events[1..]).is_none());
+        prop_assert!(fold_events(&[]).is_none());
+        prop_assert!(fold_events(&events[1..]).is_none());
         for end in 1..=events.len() {
             let prefix = &events[..end];
-            let run = fold(prefix).unwrap();
-            let progress = Progress::of(prefix);
-            prop_assert_eq!(RunState::of(prefix).unwrap().last(), end as u64);
+            let run = fold_events(prefix).unwrap();
+            let progress = RunProgress::from_events(prefix);
+            prop_assert_eq!(RunState::from_events(prefix).unwrap().last(), end as u64);
             prop_assert!(run.steps.len() <= STEPS.len());
             // What is over has no step that still goes on.
             if let EventKind::RunFinished { status, .. } = &prefix[end - 1].kind {
@@ -174,7 +174,7 @@ proptest! {
             }
             // What is in doubt and not safe to repeat counts as an effect.
             for step in progress.steps.values() {
-                let doubt = step.in_doubt.as_ref().is_some_and(|doubt| !doubt.repeat_safe);
+                let doubt = step.unconfirmed.as_ref().is_some_and(|doubt| !doubt.repeat_safe);
                 prop_assert!(!doubt || step.effects > 0);
             }
         }
@@ -184,7 +184,7 @@ proptest! {
     fn events_survive_being_written_and_read(kind in any_kind()) {
         let event = journal([kind]).remove(1);
         let text = serde_json::to_string(&event).unwrap();
-        prop_assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event);
+        prop_assert_eq!(serde_json::from_str::<RunEvent>(&text).unwrap(), event);
     }
 }
 
@@ -192,11 +192,11 @@ proptest! {
 /// have had an effect.
 #[track_caller]
 fn check(kinds: Vec<EventKind>, in_doubt: bool, ended: bool, effects: usize) {
-    let progress = Progress::of(&journal(kinds));
+    let progress = RunProgress::from_events(&journal(kinds));
     let step = &progress.steps["a"];
-    assert_eq!(step.in_doubt.is_some(), in_doubt, "{step:?}");
+    assert_eq!(step.unconfirmed.is_some(), in_doubt, "{step:?}");
     assert_eq!(step.outputs.is_some() || step.error.is_some(), ended, "{step:?}");
-    assert_eq!(progress.effects(), effects, "{step:?}");
+    assert_eq!(progress.count_effects(), effects, "{step:?}");
 }
 
 #[test]
@@ -238,8 +238,8 @@ fn a_request_is_in_doubt_until_its_step_has_ended() {
         false,
         1,
     );
-    check(vec![start(), sending("a", 1, false), failed(Kind::ConnectFailed, true)], false, true, 0);
-    check(vec![start(), sending("a", 1, false), failed(Kind::Timeout, false)], false, true, 1);
+    check(vec![start(), sending("a", 1, false), failed(ErrorKind::ConnectFailed, true)], false, true, 0);
+    check(vec![start(), sending("a", 1, false), failed(ErrorKind::Timeout, false)], false, true, 1);
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn a_step_shows_how_it_ended() {
             kind: "task".to_owned(),
             capability: None,
         };
-        fold(&journal([start, kind])).unwrap().steps[0].status.clone()
+        fold_events(&journal([start, kind])).unwrap().steps[0].status.clone()
     };
     let failed = |kind| EventKind::StepFailed {
         step: "a".to_owned(),
@@ -258,12 +258,12 @@ fn a_step_shows_how_it_ended() {
         duration_ms: 1,
     };
     assert_eq!(status(finished("a")), "succeeded");
-    assert_eq!(status(failed(Kind::StatusError)), "failed");
-    assert_eq!(status(failed(Kind::GuardianDeniedRequest)), "denied");
-    assert_eq!(status(failed(Kind::GuardianUnreachable)), "denied");
-    assert_eq!(status(failed(Kind::Cancelled)), "cancelled");
+    assert_eq!(status(failed(ErrorKind::StatusError)), "failed");
+    assert_eq!(status(failed(ErrorKind::GuardianDeniedRequest)), "denied");
+    assert_eq!(status(failed(ErrorKind::GuardianUnreachable)), "denied");
+    assert_eq!(status(failed(ErrorKind::Cancelled)), "cancelled");
     assert_eq!(
-        status(EventKind::RunWaiting { error: error(Kind::UnknownOutcome, Some("a"), false) }),
+        status(EventKind::RunWaiting { error: error(ErrorKind::UnknownOutcome, Some("a"), false) }),
         "waiting"
     );
     assert_eq!(status(EventKind::RunResumed {}), "running");

@@ -8,39 +8,42 @@ use sqlx::PgPool;
 use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
-use super::persisted_item::{Told, tell};
-use super::{Caps, Claimed, Created, Epoch, Held, Lease, NewPlan, NewRun, WHAT, postgres, sqlite};
-use crate::database::failed;
+use super::persisted_item::{JournalItem, notify_followers};
+use super::{
+    ClaimedRun, CreateResult, LeaseEpoch, LeaseTerms, NewPlan, NewRun, RenewedRun, TenantCaps,
+    WHAT, postgres, sqlite,
+};
+use crate::database::to_store_error;
 use crate::error::Error;
 
 /// The most jobs that share a transaction: bounds how long the first of them waits.
 pub(super) const MAX_BATCH: usize = 256;
 /// The longest delay of an event that no caller waits for.
-const LINGER: Duration = Duration::from_millis(2);
+const BATCH_DELAY: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
-pub(super) struct Job {
-    pub(super) task: Task,
-    reply: Option<Reply>,
+pub(super) struct WriterJob {
+    pub(super) task: WriterTask,
+    reply: Option<ReplySender>,
 }
 
-pub(super) type Reply = oneshot::Sender<Result<Outcome, Error>>;
+pub(super) type ReplySender = oneshot::Sender<Result<TaskOutcome, Error>>;
 
 /// The way to the writer. When the last one goes, the writer ends.
 #[derive(Debug, Clone)]
-pub(super) struct Jobs {
+pub(super) struct WriterQueue {
     /// Unbounded, because its length is bounded by what sends: a step waits for a commit after at
     /// most a few events, and steps under way are bounded by the limits of runs.
-    queue: mpsc::UnboundedSender<Job>,
+    queue: mpsc::UnboundedSender<WriterJob>,
     /// Notifies that a caller waits for a job.
     urgent: Arc<Notify>,
 }
 
-impl Jobs {
+impl WriterQueue {
     /// Hands a job to the writer. False when there is none any more.
-    pub(super) fn send(&self, task: Task, reply: Option<Reply>) -> bool {
+    pub(super) fn send(&self, task: WriterTask, reply: Option<ReplySender>) -> bool {
         let is_urgent = reply.is_some();
-        let sent = self.queue.send(Job { task, reply }).is_ok();
+        let sent = self.queue.send(WriterJob { task, reply }).is_ok();
         if is_urgent {
             self.urgent.notify_one();
         }
@@ -50,25 +53,25 @@ impl Jobs {
 
 /// The connections that perform jobs.
 #[derive(Debug)]
-pub(super) enum Writer {
+pub(super) enum WriterBackend {
     /// The only connection that writes.
     Sqlite(Box<sqlite::WriterConnection>),
     Postgres(PgPool),
 }
 
 /// Starts the writer.
-pub(super) fn start(writer: Writer) -> Jobs {
+pub(super) fn start_writer(writer: WriterBackend) -> WriterQueue {
     let (queue, jobs) = mpsc::unbounded_channel();
     let urgent = Arc::new(Notify::new());
-    tokio::spawn(write(writer, jobs, Arc::clone(&urgent)));
-    Jobs { queue, urgent }
+    tokio::spawn(run_writer(writer, jobs, Arc::clone(&urgent)));
+    WriterQueue { queue, urgent }
 }
 
 #[derive(Debug)]
-pub(super) enum Task {
+pub(super) enum WriterTask {
     Create(Box<NewRun>),
-    Tell(Told),
-    KeepPlan(Box<NewPlan>),
+    Append(JournalItem),
+    StorePlan(Box<NewPlan>),
     SweepPlans(Timestamp),
     RequestCancel(Uuid),
     MarkReported(Vec<Uuid>),
@@ -78,14 +81,14 @@ pub(super) enum Task {
         limit: usize,
     },
     Claim {
-        lease: Lease,
+        lease: LeaseTerms,
         live: Vec<Uuid>,
-        caps: Arc<Caps>,
+        caps: Arc<TenantCaps>,
         limit: usize,
     },
     Renew {
-        lease: Lease,
-        live: Vec<(Uuid, Epoch)>,
+        lease: LeaseTerms,
+        live: Vec<(Uuid, LeaseEpoch)>,
     },
     Release {
         owner: Uuid,
@@ -94,29 +97,33 @@ pub(super) enum Task {
     Probe,
 }
 
-impl Task {
+impl WriterTask {
     /// Returns true when it must be done in the order in which it was sent, even where other tasks need not
     /// be: items of runs, and leases, which are in the same rows.
     pub(super) fn is_in_order(&self) -> bool {
-        matches!(self, Self::Tell(_) | Self::Renew { .. })
+        matches!(self, Self::Append(_) | Self::Renew { .. })
     }
 }
 
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum TaskOutcome {
     Done,
     /// The event does not follow the last one, the run has ended, or it is another's by now.
     OutOfTurn,
-    Created(Created),
+    Created(CreateResult),
     /// There are as many as there may be.
     Full,
     Runs(Vec<Uuid>),
-    Claimed(Vec<Claimed>, bool),
-    Held(Vec<Held>),
+    Claimed(Vec<ClaimedRun>, bool),
+    Held(Vec<RenewedRun>),
 }
 
 /// The writer: performs jobs until there are no senders left.
-async fn write(mut writer: Writer, mut jobs: mpsc::UnboundedReceiver<Job>, urgent: Arc<Notify>) {
+async fn run_writer(
+    mut writer: WriterBackend,
+    mut jobs: mpsc::UnboundedReceiver<WriterJob>,
+    urgent: Arc<Notify>,
+) {
     let mut batch = Vec::with_capacity(MAX_BATCH);
     while jobs.recv_many(&mut batch, MAX_BATCH).await > 0 {
         // Events that nobody waits for take the next commit that somebody does wait for, when it
@@ -124,7 +131,7 @@ async fn write(mut writer: Writer, mut jobs: mpsc::UnboundedReceiver<Job>, urgen
         if batch.len() < MAX_BATCH && batch.iter().all(|job| job.reply.is_none()) {
             tokio::select! {
                 () = urgent.notified() => {}
-                () = tokio::time::sleep(LINGER) => {}
+                () = tokio::time::sleep(BATCH_DELAY) => {}
             }
             while batch.len() < MAX_BATCH
                 && let Ok(job) = jobs.try_recv()
@@ -133,16 +140,18 @@ async fn write(mut writer: Writer, mut jobs: mpsc::UnboundedReceiver<Job>, urgen
             }
         }
         let committed = match &mut writer {
-            Writer::Sqlite(connection) => connection.commit(&batch).await,
-            Writer::Postgres(pool) => postgres::commit(pool, &batch).await,
+            WriterBackend::Sqlite(connection) => connection.commit(&batch).await,
+            WriterBackend::Postgres(pool) => postgres::commit(pool, &batch).await,
         };
         match committed {
             Ok(outcomes) => {
                 for (job, outcome) in batch.drain(..).zip(outcomes) {
-                    if let (Task::Tell(Told::Event { event, committed, .. }), Outcome::Done) =
-                        (&job.task, &outcome)
+                    if let (
+                        WriterTask::Append(JournalItem::Event { event, committed, .. }),
+                        TaskOutcome::Done,
+                    ) = (&job.task, &outcome)
                     {
-                        tell(committed, event.seq);
+                        notify_followers(committed, event.seq);
                     }
                     if let Some(reply) = job.reply {
                         // Nobody waits any more; the commit holds all the same.
@@ -151,14 +160,14 @@ async fn write(mut writer: Writer, mut jobs: mpsc::UnboundedReceiver<Job>, urgen
                 }
             }
             Err(error) => {
-                let error = failed(WHAT)(error);
+                let error = to_store_error(WHAT)(error);
                 for reply in batch.drain(..).filter_map(|job| job.reply) {
                     let _ = reply.send(Err(error.clone()));
                 }
             }
         }
     }
-    if let Writer::Sqlite(connection) = writer {
+    if let WriterBackend::Sqlite(connection) = writer {
         connection.close().await;
     }
 }

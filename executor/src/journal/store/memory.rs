@@ -7,31 +7,31 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
-use a2s::api::{Event, EventKind, RunStatus};
+use a2s::api::{EventKind, RunEvent, RunStatus};
 use a2s::{CapabilityName, Digest, Principal};
 use jiff::Timestamp;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::batch_writer::{Outcome, Task};
-use super::persisted_item::{Told, is_in_outline, is_turn, status_after, tell};
+use super::batch_writer::{TaskOutcome, WriterTask};
+use super::persisted_item::{JournalItem, is_in_outline, is_turn, notify_followers, status_after};
 use super::plans::forgotten_before;
-use super::run_queue::{Load, Place};
+use super::run_queue::{QueueDecision, TenantLoad};
 use super::{
-    Besides, Caps, Claimed, Created, Epoch, Held, Lease, Life, NewPlan, NewRun, RunFilter, RunRow,
-    StoredPlan,
+    ClaimedRun, CreateResult, LeaseEpoch, LeaseTerms, NewPlan, NewRun, RenewedRun, RunFilter,
+    RunRow, RunSummaryEvents, SealedChanges, StoredPlan, TenantCaps,
 };
 use crate::journal::lock;
-use crate::journal::recorded_exchange::Exchange;
-use crate::vault::Sealed;
+use crate::journal::recorded_exchange::RecordedExchange;
+use crate::vault::Ciphertext;
 
 /// All runs, and the plans that begin some.
 #[derive(Debug, Default)]
-pub(super) struct Memory(Mutex<Kept>);
+pub(super) struct InMemoryStore(Mutex<MemoryTables>);
 
 #[derive(Debug, Default)]
-struct Kept {
-    runs: BTreeMap<Uuid, Row>,
+struct MemoryTables {
+    runs: BTreeMap<Uuid, MemoryRow>,
     /// The runs that are driven or wait for their turn.
     under_way: BTreeSet<Uuid>,
     /// The run of each idempotency key.
@@ -44,7 +44,7 @@ struct Kept {
 }
 
 #[derive(Debug)]
-struct Row {
+struct MemoryRow {
     status: RunStatus,
     name: CapabilityName,
     tenant: Principal,
@@ -54,7 +54,7 @@ struct Row {
     cancel_requested: bool,
     /// The executor that drives it, and the time until which no other may.
     driver: Option<(Uuid, Instant)>,
-    epoch: Epoch,
+    epoch: LeaseEpoch,
     /// The last event when it was given to an executor.
     taken_at: u64,
     takeovers: u32,
@@ -65,15 +65,15 @@ struct Row {
         clippy::vec_box,
         reason = "a list that grows moves what is in it, and events are large"
     )]
-    events: Vec<Box<Event>>,
+    events: Vec<Box<RunEvent>>,
     /// The values that the events leave out, by the numbers of the events.
-    sealed: BTreeMap<u64, Sealed>,
+    sealed: BTreeMap<u64, Ciphertext>,
     /// By the paths of steps.
-    exchanges: BTreeMap<String, Box<Exchange>>,
+    exchanges: BTreeMap<String, Box<RecordedExchange>>,
 }
 
-impl Row {
-    fn events(&self) -> impl DoubleEndedIterator<Item = &Event> {
+impl MemoryRow {
+    fn events(&self) -> impl DoubleEndedIterator<Item = &RunEvent> {
         self.events.iter().map(Box::as_ref)
     }
 
@@ -82,8 +82,8 @@ impl Row {
     }
 
     /// Gives it to an executor, and begins a new epoch for all writes to it.
-    fn give(&mut self, lease: Lease, now: Instant, added: u32) -> (Epoch, u32) {
-        let finished = |event: &Event| matches!(event.kind, EventKind::StepFinished { .. });
+    fn assign(&mut self, lease: LeaseTerms, now: Instant, added: u32) -> (LeaseEpoch, u32) {
+        let finished = |event: &RunEvent| matches!(event.kind, EventKind::StepFinished { .. });
         let news = self.events().rev().take_while(|event| event.seq > self.taken_at);
         let before = if news.into_iter().any(finished) { 0 } else { self.takeovers };
         self.takeovers = before.saturating_add(added);
@@ -94,98 +94,100 @@ impl Row {
     }
 }
 
-impl Memory {
+impl InMemoryStore {
     pub(super) fn count_waiting(&self) -> u64 {
         let kept = self.lock();
         kept.runs.values().filter(|row| row.status == RunStatus::Waiting).count() as u64
     }
 
     /// Performs a task.
-    pub(super) fn perform(&self, task: Task) -> Outcome {
+    pub(super) fn perform(&self, task: WriterTask) -> TaskOutcome {
         let mut kept = self.lock();
         match task {
-            Task::Tell(Told::Event { event, epoch, besides, committed }) => {
+            WriterTask::Append(JournalItem::Event { event, epoch, besides, committed }) => {
                 let seq = event.seq;
-                let outcome = kept.tell(event, epoch, besides);
+                let outcome = kept.append_item(event, epoch, besides);
                 drop(kept);
-                if matches!(outcome, Outcome::Done) {
-                    tell(&committed, seq);
+                if matches!(outcome, TaskOutcome::Done) {
+                    notify_followers(&committed, seq);
                 }
                 outcome
             }
-            Task::Tell(Told::Exchange { run, epoch, step, exchange }) => {
+            WriterTask::Append(JournalItem::Exchange { run, epoch, step, exchange }) => {
                 if let Some(row) = kept.runs.get_mut(&run).filter(|row| row.epoch == epoch) {
                     row.exchanges.insert(step, exchange);
                 }
-                Outcome::Done
+                TaskOutcome::Done
             }
-            Task::Create(run) => Outcome::Created(kept.create(*run)),
-            Task::KeepPlan(plan) => kept.keep_plan(*plan),
-            Task::SweepPlans(now) => {
+            WriterTask::Create(run) => TaskOutcome::Created(kept.create(*run)),
+            WriterTask::StorePlan(plan) => kept.store_plan(*plan),
+            WriterTask::SweepPlans(now) => {
                 let before = forgotten_before(now);
                 kept.plans.retain(|_, plan| plan.expires_at.as_millisecond() > before);
                 let ended = kept.plans.values_mut().filter(|plan| plan.expires_at <= now);
                 ended.for_each(|plan| plan.sealed = None);
-                Outcome::Done
+                TaskOutcome::Done
             }
-            Task::RequestCancel(run) => {
+            WriterTask::RequestCancel(run) => {
                 if let Some(row) = kept.runs.get_mut(&run) {
                     row.cancel_requested = true;
                 }
-                Outcome::Done
+                TaskOutcome::Done
             }
-            Task::MarkReported(runs) => {
+            WriterTask::MarkReported(runs) => {
                 for run in runs {
                     if let Some(row) = kept.runs.get_mut(&run) {
                         row.reported = true;
                     }
                 }
-                Outcome::Done
+                TaskOutcome::Done
             }
-            Task::Delete(run) => {
+            WriterTask::Delete(run) => {
                 let is_over = kept.runs.get(&run).is_some_and(|row| row.ended_at.is_some());
                 kept.delete(if is_over { vec![run] } else { Vec::new() })
             }
-            Task::Forget { before, limit } => {
+            WriterTask::Forget { before, limit } => {
                 let ended = kept.runs.iter().filter_map(|(run, row)| Some((row.ended_at?, *run)));
                 let mut over: Vec<_> = ended.filter(|(at, _)| *at < before).collect();
                 over.sort_unstable();
                 kept.delete(over.into_iter().take(limit).map(|(_, run)| run).collect())
             }
-            Task::Claim { lease, live, caps, limit } => kept.claim(lease, &live, &caps, limit),
-            Task::Renew { lease, live } => kept.renew(lease, live),
-            Task::Probe => Outcome::Done,
-            Task::Release { owner } => {
+            WriterTask::Claim { lease, live, caps, limit } => {
+                kept.claim(lease, &live, &caps, limit)
+            }
+            WriterTask::Renew { lease, live } => kept.renew(lease, live),
+            WriterTask::Probe => TaskOutcome::Done,
+            WriterTask::Release { owner } => {
                 for row in kept.runs.values_mut() {
                     if row.driver.is_some_and(|(driver, _)| driver == owner) {
                         row.driver = None;
                         row.epoch.0 += 1;
                     }
                 }
-                Outcome::Done
+                TaskOutcome::Done
             }
         }
     }
 
-    pub(super) fn events(&self, run: Uuid, after: u64, limit: usize) -> Vec<Event> {
+    pub(super) fn events(&self, run: Uuid, after: u64, limit: usize) -> Vec<RunEvent> {
         let kept = self.lock();
         let Some(row) = kept.runs.get(&run) else { return Vec::new() };
         let after = usize::try_from(after).unwrap_or(usize::MAX);
         row.events().skip(after).take(limit).cloned().collect()
     }
 
-    pub(super) fn sealed(&self, run: Uuid) -> BTreeMap<u64, Sealed> {
+    pub(super) fn sealed(&self, run: Uuid) -> BTreeMap<u64, Ciphertext> {
         self.lock().runs.get(&run).map_or_else(BTreeMap::new, |row| row.sealed.clone())
     }
 
-    pub(super) fn exchanges(&self, run: Uuid) -> BTreeMap<String, Exchange> {
+    pub(super) fn exchanges(&self, run: Uuid) -> BTreeMap<String, RecordedExchange> {
         let kept = self.lock();
         let Some(row) = kept.runs.get(&run) else { return BTreeMap::new() };
         let kept = row.exchanges.iter();
-        kept.map(|(step, exchange)| (step.clone(), Exchange::clone(exchange))).collect()
+        kept.map(|(step, exchange)| (step.clone(), RecordedExchange::clone(exchange))).collect()
     }
 
-    pub(super) fn lives(&self, filter: &RunFilter, limit: usize) -> Vec<Life> {
+    pub(super) fn summary_events(&self, filter: &RunFilter, limit: usize) -> Vec<RunSummaryEvents> {
         let kept = self.lock();
         let newest_first = match filter.before {
             Some(before) => kept.runs.range(..before).rev(),
@@ -196,7 +198,7 @@ impl Memory {
                 && filter.name.as_ref().is_none_or(|name| row.name == *name)
                 && filter.tenant.as_ref().is_none_or(|tenant| row.tenant == *tenant)
         });
-        let life = |row: &Row| Life {
+        let life = |row: &MemoryRow| RunSummaryEvents {
             tenant: row.tenant.clone(),
             events: row.events().filter(|event| is_turn(event)).cloned().collect(),
         };
@@ -215,8 +217,8 @@ impl Memory {
         })
     }
 
-    pub(super) fn load(&self, tenant: &Principal) -> Load {
-        self.lock().load(tenant)
+    pub(super) fn tenant_load(&self, tenant: &Principal) -> TenantLoad {
+        self.lock().tenant_load(tenant)
     }
 
     pub(super) fn key(&self, key: &str) -> Option<(Uuid, Digest)> {
@@ -235,12 +237,12 @@ impl Memory {
 
     pub(super) fn unreported(&self, after: Uuid, limit: usize) -> Vec<Uuid> {
         let kept = self.lock();
-        let due = |row: &Row| row.ended_at.is_some() && !row.reported;
+        let due = |row: &MemoryRow| row.ended_at.is_some() && !row.reported;
         let runs = kept.runs.range(after..).filter(|(run, row)| **run != after && due(row));
         runs.map(|(run, _)| *run).take(limit).collect()
     }
 
-    pub(super) fn outline(&self, run: Uuid) -> Vec<Event> {
+    pub(super) fn outline(&self, run: Uuid) -> Vec<RunEvent> {
         let kept = self.lock();
         let Some(row) = kept.runs.get(&run) else { return Vec::new() };
         row.events().filter(|event| is_in_outline(event)).cloned().collect()
@@ -255,21 +257,26 @@ impl Memory {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, MemoryTables> {
         lock(&self.0)
     }
 }
 
-impl Kept {
-    fn tell(&mut self, event: Box<Event>, epoch: Epoch, besides: Besides) -> Outcome {
-        let is_in_turn = |row: &&mut Row| {
-            let may_go_on = row.status.is_under_way() || row.status == RunStatus::Waiting;
+impl MemoryTables {
+    fn append_item(
+        &mut self,
+        event: Box<RunEvent>,
+        epoch: LeaseEpoch,
+        besides: SealedChanges,
+    ) -> TaskOutcome {
+        let is_in_turn = |row: &&mut MemoryRow| {
+            let may_go_on = row.status.is_in_progress() || row.status == RunStatus::Waiting;
             may_go_on && row.epoch == epoch && row.last() + 1 == event.seq
         };
         let Some(row) = self.runs.get_mut(&event.run).filter(is_in_turn) else {
-            return Outcome::OutOfTurn;
+            return TaskOutcome::OutOfTurn;
         };
-        let Besides { sealed, obsolete } = besides;
+        let SealedChanges { sealed, obsolete } = besides;
         row.sealed.extend(sealed.map(|sealed| (event.seq, sealed)));
         if let Some(obsolete) = obsolete {
             row.sealed.remove(&obsolete);
@@ -278,7 +285,7 @@ impl Kept {
             row.status = status;
             row.driver = None;
             row.takeovers = 0;
-            if status.is_under_way() {
+            if status.is_in_progress() {
                 self.under_way.insert(event.run);
             } else {
                 self.under_way.remove(&event.run);
@@ -289,32 +296,32 @@ impl Kept {
             }
         }
         row.events.push(event);
-        Outcome::Done
+        TaskOutcome::Done
     }
 
-    fn create(&mut self, run: NewRun) -> Created {
+    fn create(&mut self, run: NewRun) -> CreateResult {
         if let Some((run, digest)) = run.key.as_deref().and_then(|key| self.key(key)) {
-            return Created::Existing(run, digest);
+            return CreateResult::Existing(run, digest);
         }
-        let place = run.room.place(run.lease.is_some(), || self.load(&run.tenant));
-        if place == Place::Nowhere {
-            return Created::Full;
+        let place = run.quota.decide(run.lease.is_some(), || self.tenant_load(&run.tenant));
+        if place == QueueDecision::Refuse {
+            return CreateResult::Full;
         }
         let (id, at) = (run.first.run, run.first.at);
         if let Some(plan) = run.plan {
             let usable = |plan: &&mut StoredPlan| plan.used_by.is_none() && plan.expires_at > at;
             let Some(plan) = self.plans.get_mut(&plan).filter(usable) else {
-                return Created::PlanGone;
+                return CreateResult::PlanGone;
             };
             plan.used_by = Some(id);
             plan.sealed = None;
         }
-        let lease = run.lease.filter(|_| place == Place::Begins);
-        let waits = lease.is_none().then(|| run.queued());
+        let lease = run.lease.filter(|_| place == QueueDecision::Start);
+        let waits = lease.is_none().then(|| run.queued_event());
         self.keys.extend(run.key.clone().map(|key| (key, id)));
         self.documents.extend(run.documents);
         self.under_way.insert(id);
-        let row = Row {
+        let row = MemoryRow {
             status: if waits.is_some() { RunStatus::Queued } else { RunStatus::Running },
             name: run.name,
             tenant: run.tenant,
@@ -323,7 +330,7 @@ impl Kept {
             request_digest: run.request_digest,
             cancel_requested: false,
             driver: lease.map(|lease| (lease.owner, Instant::now() + lease.length)),
-            epoch: Epoch::FIRST,
+            epoch: LeaseEpoch::FIRST,
             taken_at: 0,
             takeovers: 0,
             ended_at: None,
@@ -334,18 +341,24 @@ impl Kept {
         };
         let status = row.status;
         self.runs.insert(id, row);
-        if status == RunStatus::Queued { Created::Queued } else { Created::New }
+        if status == RunStatus::Queued { CreateResult::Queued } else { CreateResult::New }
     }
 
-    fn delete(&mut self, runs: Vec<Uuid>) -> Outcome {
+    fn delete(&mut self, runs: Vec<Uuid>) -> TaskOutcome {
         for run in &runs {
             let key = self.runs.remove(run).and_then(|row| row.key);
             key.map(|key| self.keys.remove(&key));
         }
-        Outcome::Runs(runs)
+        TaskOutcome::Runs(runs)
     }
 
-    fn claim(&mut self, lease: Lease, live: &[Uuid], caps: &Caps, limit: usize) -> Outcome {
+    fn claim(
+        &mut self,
+        lease: LeaseTerms,
+        live: &[Uuid],
+        caps: &TenantCaps,
+        limit: usize,
+    ) -> TaskOutcome {
         let now = Instant::now();
         let live: BTreeSet<&Uuid> = live.iter().collect();
         let is_free = |run: &Uuid| {
@@ -359,8 +372,8 @@ impl Kept {
         for run in free {
             let Some(row) = self.runs.get_mut(&run) else { continue };
             let from_another = row.driver.is_some_and(|(driver, _)| driver != lease.owner);
-            let (epoch, takeovers) = row.give(lease, now, u32::from(from_another));
-            claimed.push(Claimed { run, epoch, takeovers });
+            let (epoch, takeovers) = row.assign(lease, now, u32::from(from_another));
+            claimed.push(ClaimedRun { run, epoch, takeovers });
         }
         while claimed.len() < limit
             && let Some(run) = self.next_turn(caps)
@@ -369,15 +382,15 @@ impl Kept {
             self.last_turn += 1;
             self.turns.insert(row.tenant.clone(), self.last_turn);
             row.status = RunStatus::Running;
-            let (epoch, takeovers) = row.give(lease, now, 0);
-            claimed.push(Claimed { run, epoch, takeovers });
+            let (epoch, takeovers) = row.assign(lease, now, 0);
+            claimed.push(ClaimedRun { run, epoch, takeovers });
         }
         let left = self.rows_under_way().any(|(_, row)| row.status == RunStatus::Queued);
-        Outcome::Claimed(claimed, left)
+        TaskOutcome::Claimed(claimed, left)
     }
 
     /// The run that begins next: see [`super::queue`].
-    fn next_turn(&self, caps: &Caps) -> Option<Uuid> {
+    fn next_turn(&self, caps: &TenantCaps) -> Option<Uuid> {
         let mut tenants: BTreeMap<&Principal, (u32, Option<Uuid>)> = BTreeMap::new();
         for (run, row) in self.rows_under_way() {
             let (begun, head) = tenants.entry(&row.tenant).or_default();
@@ -388,7 +401,7 @@ impl Kept {
             }
         }
         let ready = tenants.into_iter().filter_map(|(tenant, (begun, head))| {
-            let most = caps.most_of(tenant);
+            let most = caps.limit_for(tenant);
             let has_room = most.is_none_or(|most| begun < most.get());
             let turn = self.turns.get(tenant).copied().unwrap_or_default();
             Some((begun, turn, head?)).filter(|_| has_room)
@@ -396,29 +409,29 @@ impl Kept {
         ready.min().map(|(_, _, head)| head)
     }
 
-    fn renew(&mut self, lease: Lease, live: Vec<(Uuid, Epoch)>) -> Outcome {
+    fn renew(&mut self, lease: LeaseTerms, live: Vec<(Uuid, LeaseEpoch)>) -> TaskOutcome {
         let until = Instant::now() + lease.length;
         let mut held = Vec::new();
         for (run, epoch) in live {
-            let is_held = |row: &&mut Row| row.status.is_under_way() && row.epoch == epoch;
+            let is_held = |row: &&mut MemoryRow| row.status.is_in_progress() && row.epoch == epoch;
             let Some(row) = self.runs.get_mut(&run).filter(is_held) else { continue };
             row.driver = row.driver.map(|(driver, _)| (driver, until));
-            held.push(Held { run, cancel_requested: row.cancel_requested });
+            held.push(RenewedRun { run, cancel_requested: row.cancel_requested });
         }
-        Outcome::Held(held)
+        TaskOutcome::Held(held)
     }
 
-    fn keep_plan(&mut self, plan: NewPlan) -> Outcome {
+    fn store_plan(&mut self, plan: NewPlan) -> TaskOutcome {
         let NewPlan { id, tenant, now, expires_at, sealed, most, most_own } = plan;
         let waits = |plan: &&StoredPlan| plan.expires_at > now && plan.used_by.is_none();
         let is_own = |plan: &&StoredPlan| plan.tenant == tenant;
         let waiting = || self.plans.values().filter(waits);
         if waiting().count() >= most || waiting().filter(is_own).count() >= most_own {
-            return Outcome::Full;
+            return TaskOutcome::Full;
         }
         let plan = StoredPlan { tenant, expires_at, used_by: None, sealed: Some(sealed) };
         self.plans.insert(id, plan);
-        Outcome::Done
+        TaskOutcome::Done
     }
 
     fn key(&self, key: &str) -> Option<(Uuid, Digest)> {
@@ -426,8 +439,8 @@ impl Kept {
         Some((*run, self.runs.get(run)?.request_digest))
     }
 
-    fn load(&self, tenant: &Principal) -> Load {
-        let mut load = Load { begun: 0, queued: 0 };
+    fn tenant_load(&self, tenant: &Principal) -> TenantLoad {
+        let mut load = TenantLoad { begun: 0, queued: 0 };
         for (_, row) in self.rows_under_way().filter(|(_, row)| row.tenant == *tenant) {
             match row.status {
                 RunStatus::Queued => load.queued += 1,
@@ -437,7 +450,7 @@ impl Kept {
         load
     }
 
-    fn rows_under_way(&self) -> impl Iterator<Item = (Uuid, &Row)> {
+    fn rows_under_way(&self) -> impl Iterator<Item = (Uuid, &MemoryRow)> {
         self.under_way.iter().filter_map(|run| Some((*run, self.runs.get(run)?)))
     }
 }

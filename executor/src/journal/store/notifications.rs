@@ -4,65 +4,65 @@
 use sqlx::postgres::{PgListener, PgPool};
 use uuid::Uuid;
 
-use super::{Home, Store};
-use crate::database::{Pool, failed};
+use super::{RunStore, StoreBackend};
+use crate::database::{DatabasePool, to_store_error};
 use crate::error::Error;
 
 /// The channel of the notifications.
 pub(super) const CHANNEL: &str = "a2s_run";
 /// Notifies that a run is to be cancelled, by its id.
-pub(super) const TELL_CANCEL: &str = "SELECT pg_notify('a2s_run', 'cancel ' || $1)";
+pub(super) const NOTIFY_CANCEL: &str = "SELECT pg_notify('a2s_run', 'cancel ' || $1)";
 /// Notifies that a run has ended or waits.
-pub(super) const TELL_REST: &str = "SELECT pg_notify('a2s_run', 'rest')";
+pub(super) const NOTIFY_REST: &str = "SELECT pg_notify('a2s_run', 'rest')";
 /// Notifies that there are runs that no executor drives.
-pub(super) const TELL_FREE: &str = "SELECT pg_notify('a2s_run', 'free')";
+pub(super) const NOTIFY_FREE: &str = "SELECT pg_notify('a2s_run', 'free')";
 
 /// A notification from another executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Word {
+pub(crate) enum Notification {
     /// A caller wants this run to end.
     Cancel(Uuid),
     /// A run has ended or waits.
-    Rest,
+    RunAtRest,
     /// There are runs that no executor drives.
-    Free,
+    RunsAvailable,
     /// The connection was lost: any notification may have been missed.
     Missed,
 }
 
 /// A listener for notifications.
-pub(crate) struct Listener(PgListener);
+pub(crate) struct NotificationListener(PgListener);
 
-impl Store {
+impl RunStore {
     /// Listens to the other executors; none where there can be no others.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub(crate) async fn listen(&self) -> Result<Option<Listener>, Error> {
-        let Home::Database { reads: Pool::Postgres(pool), .. } = &self.home else {
+    pub(crate) async fn listen(&self) -> Result<Option<NotificationListener>, Error> {
+        let StoreBackend::Sql { reads: DatabasePool::Postgres(pool), .. } = &self.backend else {
             return Ok(None);
         };
-        connect(pool).await.map(Some).map_err(failed(super::WHAT))
+        connect(pool).await.map(Some).map_err(to_store_error(super::WHAT))
     }
 }
 
-async fn connect(pool: &PgPool) -> Result<Listener, sqlx::Error> {
+async fn connect(pool: &PgPool) -> Result<NotificationListener, sqlx::Error> {
     let mut listener = PgListener::connect_with(pool).await?;
     listener.listen(CHANNEL).await?;
-    Ok(Listener(listener))
+    Ok(NotificationListener(listener))
 }
 
-impl Listener {
+impl NotificationListener {
     /// Waits for the next notification. A lost connection is opened again.
     ///
     /// # Errors
     /// When it cannot be opened now.
-    pub(crate) async fn hear(&mut self) -> Result<Word, Error> {
+    pub(crate) async fn next_notification(&mut self) -> Result<Notification, Error> {
         loop {
-            let Some(told) = self.0.try_recv().await.map_err(failed(super::WHAT))? else {
-                return Ok(Word::Missed);
+            let Some(told) = self.0.try_recv().await.map_err(to_store_error(super::WHAT))? else {
+                return Ok(Notification::Missed);
             };
-            if let Some(word) = read(told.payload()) {
+            if let Some(word) = parse_notification(told.payload()) {
                 return Ok(word);
             }
         }
@@ -70,11 +70,11 @@ impl Listener {
 }
 
 /// Reads a notification; `None` for an unknown one, which a newer executor has sent.
-fn read(text: &str) -> Option<Word> {
+fn parse_notification(text: &str) -> Option<Notification> {
     match text.split_once(' ') {
-        Some(("cancel", run)) => run.parse().ok().map(Word::Cancel),
-        None if text == "rest" => Some(Word::Rest),
-        None if text == "free" => Some(Word::Free),
+        Some(("cancel", run)) => run.parse().ok().map(Notification::Cancel),
+        None if text == "rest" => Some(Notification::RunAtRest),
+        None if text == "free" => Some(Notification::RunsAvailable),
         _ => None,
     }
 }

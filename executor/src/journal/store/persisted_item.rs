@@ -2,28 +2,38 @@
 
 use std::sync::Arc;
 
-use a2s::api::{Event, EventKind, RunStatus};
+use a2s::api::{EventKind, RunEvent, RunStatus};
 use serde::Serialize;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::{Besides, Epoch};
-use crate::journal::recorded_exchange::Exchange;
+use super::{LeaseEpoch, SealedChanges};
+use crate::journal::recorded_exchange::RecordedExchange;
 
 /// An item that is written for a run.
 #[derive(Debug)]
-pub(super) enum Told {
-    Event { event: Box<Event>, epoch: Epoch, besides: Besides, committed: Arc<watch::Sender<u64>> },
-    Exchange { run: Uuid, epoch: Epoch, step: String, exchange: Box<Exchange> },
+pub(super) enum JournalItem {
+    Event {
+        event: Box<RunEvent>,
+        epoch: LeaseEpoch,
+        besides: SealedChanges,
+        committed: Arc<watch::Sender<u64>>,
+    },
+    Exchange {
+        run: Uuid,
+        epoch: LeaseEpoch,
+        step: String,
+        exchange: Box<RecordedExchange>,
+    },
 }
 
-impl Told {
+impl JournalItem {
     /// Returns true when it writes only an event or exchange. An item that also changes its run is written
     /// alone, because later items are checked against the change.
     pub(super) fn is_plain(&self) -> bool {
         match self {
             Self::Event { event, besides, .. } => {
-                besides.is_nothing() && status_after(event).is_none()
+                besides.is_empty() && status_after(event).is_none()
             }
             Self::Exchange { .. } => true,
         }
@@ -32,7 +42,7 @@ impl Told {
 
 /// Sends the number of the last event to the followers of a run. A follower that begins later reads the
 /// number by itself, so without followers no notification is sent.
-pub(super) fn tell(committed: &watch::Sender<u64>, seq: u64) {
+pub(super) fn notify_followers(committed: &watch::Sender<u64>, seq: u64) {
     committed.send_if_modified(|last| {
         *last = seq;
         committed.receiver_count() > 0
@@ -40,7 +50,7 @@ pub(super) fn tell(committed: &watch::Sender<u64>, seq: u64) {
 }
 
 /// The state of a run after an event, when the event changes it.
-pub(super) fn status_after(event: &Event) -> Option<RunStatus> {
+pub(super) fn status_after(event: &RunEvent) -> Option<RunStatus> {
     match &event.kind {
         EventKind::RunFinished { status, .. } => Some(*status),
         EventKind::RunWaiting { .. } => Some(RunStatus::Waiting),
@@ -55,7 +65,7 @@ pub(super) fn status_after(event: &Event) -> Option<RunStatus> {
 macro_rules! kinds {
     ($(#[$doc:meta])* $is_one:ident, $names:ident: $($kind:ident $name:literal),+ $(,)?) => {
         $(#[$doc])*
-        pub(super) fn $is_one(event: &Event) -> bool {
+        pub(super) fn $is_one(event: &RunEvent) -> bool {
             matches!(event.kind, $(EventKind::$kind { .. })|+)
         }
 
@@ -86,6 +96,6 @@ pub(super) fn number(seq: u64) -> i64 {
     i64::try_from(seq).unwrap_or(i64::MAX)
 }
 
-pub(super) fn text_of(value: &impl Serialize) -> Result<String, sqlx::Error> {
+pub(super) fn to_json_text(value: &impl Serialize) -> Result<String, sqlx::Error> {
     serde_json::to_string(value).map_err(|error| sqlx::Error::Encode(Box::new(error)))
 }

@@ -4,27 +4,28 @@ use a2s::{Digest, Principal};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
-use crate::vault::Sealed;
+use crate::vault::Ciphertext;
 
 /// The time during which a plan is still reported as ended or used.
-const TOLD: SignedDuration = SignedDuration::from_hours(1);
+const ENDED_PLAN_RETENTION: SignedDuration = SignedDuration::from_hours(1);
 
 /// Stores a plan (id, end, key, nonce, sealed bytes) at a time, unless too many plans wait already; and
 /// with its principal, unless too many plans of that principal wait.
-pub(super) const KEEP: &str = "INSERT INTO plan (id, expires_at, key_id, nonce, sealed, tenant)
+pub(super) const INSERT_PLAN: &str =
+    "INSERT INTO plan (id, expires_at, key_id, nonce, sealed, tenant)
      SELECT $1, $2, $3, $4, $5, $8
      WHERE (SELECT count(*) FROM plan WHERE expires_at > $6 AND used_by IS NULL) < $7
        AND (SELECT count(*) FROM plan
             WHERE expires_at > $6 AND used_by IS NULL AND tenant = $8) < $9";
 /// Marks a plan as used by a run and empties it, if it can be run at a time.
-pub(super) const USE_UP: &str =
+pub(super) const MARK_USED: &str =
     "UPDATE plan SET used_by = $2, key_id = NULL, nonce = NULL, sealed = NULL
      WHERE id = $1 AND used_by IS NULL AND expires_at > $3";
 /// Empties plans that have ended at a time.
-pub(super) const EMPTY: &str = "UPDATE plan SET key_id = NULL, nonce = NULL, sealed = NULL
+pub(super) const CLEAR_EXPIRED: &str = "UPDATE plan SET key_id = NULL, nonce = NULL, sealed = NULL
      WHERE expires_at <= $1 AND sealed IS NOT NULL";
 /// Forgets plans that had ended at a time.
-pub(super) const FORGET: &str = "DELETE FROM plan WHERE expires_at <= $1";
+pub(super) const DELETE_EXPIRED: &str = "DELETE FROM plan WHERE expires_at <= $1";
 
 /// The data of a new plan.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ pub(crate) struct NewPlan {
     /// The time at which it ends.
     pub(crate) expires_at: Timestamp,
     /// The sealed data that it was made from.
-    pub(crate) sealed: Sealed,
+    pub(crate) sealed: Ciphertext,
     /// The most plans that may wait to be run.
     pub(crate) most: usize,
     /// The most plans of one principal that may wait to be run.
@@ -55,10 +56,10 @@ pub(crate) struct StoredPlan {
     /// The run that it has started.
     pub(crate) used_by: Option<Uuid>,
     /// The sealed data that it was made from; `None` when it was used or has ended.
-    pub(crate) sealed: Option<Sealed>,
+    pub(crate) sealed: Option<Ciphertext>,
 }
 
 /// Plans that had ended then are forgotten at the time `now`.
 pub(super) fn forgotten_before(now: Timestamp) -> i64 {
-    now.checked_sub(TOLD).unwrap_or(Timestamp::MIN).as_millisecond()
+    now.checked_sub(ENDED_PLAN_RETENTION).unwrap_or(Timestamp::MIN).as_millisecond()
 }

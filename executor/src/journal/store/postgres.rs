@@ -7,48 +7,52 @@
 mod writer_task;
 
 use a2s::Secret;
-use a2s::api::Event;
+use a2s::api::RunEvent;
 use sqlx::postgres::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use self::writer_task::{add_sealed, commit_told, tell};
-use super::batch_writer::{Job, Outcome, Task, Writer};
-use super::notifications::{TELL_CANCEL, TELL_FREE};
-use super::persisted_item::{number, text_of};
-use super::run_queue::{IS_ANY, LOAD, Place, next_turns, note_turns, turns_of};
+use self::writer_task::{add_sealed, commit_items, write_items};
+use super::batch_writer::{TaskOutcome, WriterBackend, WriterJob, WriterTask};
+use super::notifications::{NOTIFY_CANCEL, NOTIFY_FREE};
+use super::persisted_item::{number, to_json_text};
+use super::run_queue::{IS_ANY, LOAD, QueueDecision, next_turns, note_turns, turns_json};
 use super::{
-    Caps, ClaimedRow, Created, Epoch, Lease, Load, NewPlan, NewRun, Opened, milliseconds,
-    parse_ids, parse_owner_of_key, plans, to_claimed, to_held,
+    ClaimedRow, CreateResult, LeaseEpoch, LeaseTerms, NewPlan, NewRun, OpenedStore, TenantCaps,
+    TenantLoad, parse_ids, parse_owner_of_key, plans, to_claimed_runs, to_milliseconds,
+    to_renewed_runs,
 };
 use crate::config::Durability;
-use crate::database::postgres::Server;
-use crate::database::{Pool, failed};
+use crate::database::postgres::PostgresServer;
+use crate::database::{DatabasePool, to_store_error};
 use crate::error::Error;
 
 /// Connections of one executor for its runs.
 const CONNECTIONS: u32 = 8;
 
 /// Opens the database, and brings its schema up to date.
-pub(super) async fn open(address: &Secret, durability: Durability) -> Result<Opened, Error> {
-    let server = Server::read(address)?;
+pub(super) async fn open(address: &Secret, durability: Durability) -> Result<OpenedStore, Error> {
+    let server = PostgresServer::parse(address)?;
     server.migrate().await?;
     let pool = server.pool(CONNECTIONS, durability == Durability::Normal);
     let identity: String = sqlx::query_scalar("SELECT identity FROM executor")
         .fetch_one(&pool)
         .await
-        .map_err(failed(super::WHAT))?;
-    let (reads, writer) = (Pool::Postgres(pool.clone()), Writer::Postgres(pool));
-    Ok(Opened { reads, writer, identity, lock: None })
+        .map_err(to_store_error(super::WHAT))?;
+    let (reads, writer) = (DatabasePool::Postgres(pool.clone()), WriterBackend::Postgres(pool));
+    Ok(OpenedStore { reads, writer, identity, lock: None })
 }
 
 /// Does jobs of the writer, in order and together.
-pub(super) async fn commit(pool: &PgPool, jobs: &[Job]) -> Result<Vec<Outcome>, sqlx::Error> {
+pub(super) async fn commit(
+    pool: &PgPool,
+    jobs: &[WriterJob],
+) -> Result<Vec<TaskOutcome>, sqlx::Error> {
     let told = jobs.iter().map(|job| match &job.task {
-        Task::Tell(told) if told.is_plain() => Some(told),
+        WriterTask::Append(told) if told.is_plain() => Some(told),
         _ => None,
     });
     if let Some(crowd) = told.collect::<Option<Vec<_>>>()
-        && let Some(outcomes) = commit_told(pool, &crowd).await?
+        && let Some(outcomes) = commit_items(pool, &crowd).await?
     {
         return Ok(outcomes);
     }
@@ -57,48 +61,53 @@ pub(super) async fn commit(pool: &PgPool, jobs: &[Job]) -> Result<Vec<Outcome>, 
     let mut crowd = Vec::new();
     for job in jobs {
         match &job.task {
-            Task::Tell(told) if told.is_plain() => {
+            WriterTask::Append(told) if told.is_plain() => {
                 crowd.push(told);
                 continue;
             }
-            _ => outcomes.extend(tell(&mut transaction, &std::mem::take(&mut crowd)).await?),
+            _ => outcomes.extend(write_items(&mut transaction, &std::mem::take(&mut crowd)).await?),
         }
         match &job.task {
-            Task::Tell(told) => outcomes.extend(tell(&mut transaction, &[told]).await?),
-            Task::Renew { lease, live } => {
+            WriterTask::Append(told) => {
+                outcomes.extend(write_items(&mut transaction, &[told]).await?)
+            }
+            WriterTask::Renew { lease, live } => {
                 outcomes.push(renew(&mut transaction, *lease, live).await?);
             }
             // Everything else has a transaction of its own.
-            _ => outcomes.push(Outcome::Done),
+            _ => outcomes.push(TaskOutcome::Done),
         }
     }
-    outcomes.extend(tell(&mut transaction, &crowd).await?);
+    outcomes.extend(write_items(&mut transaction, &crowd).await?);
     transaction.commit().await?;
     Ok(outcomes)
 }
 
 /// Performs a task that need not wait for the writes of runs.
-pub(super) async fn perform(pool: &PgPool, task: &Task) -> Result<Outcome, sqlx::Error> {
+pub(super) async fn perform(pool: &PgPool, task: &WriterTask) -> Result<TaskOutcome, sqlx::Error> {
     let mut transaction = pool.begin().await?;
     let connection = &mut *transaction;
     let outcome = match task {
-        Task::Create(run) => create(connection, run).await?,
-        Task::KeepPlan(plan) => keep_plan(connection, plan).await?,
-        Task::SweepPlans(now) => {
-            sqlx::query(plans::EMPTY).bind(now.as_millisecond()).execute(&mut *connection).await?;
+        WriterTask::Create(run) => create(connection, run).await?,
+        WriterTask::StorePlan(plan) => store_plan(connection, plan).await?,
+        WriterTask::SweepPlans(now) => {
+            sqlx::query(plans::CLEAR_EXPIRED)
+                .bind(now.as_millisecond())
+                .execute(&mut *connection)
+                .await?;
             let before = plans::forgotten_before(*now);
-            sqlx::query(plans::FORGET).bind(before).execute(connection).await?;
-            Outcome::Done
+            sqlx::query(plans::DELETE_EXPIRED).bind(before).execute(connection).await?;
+            TaskOutcome::Done
         }
-        Task::RequestCancel(run) => {
+        WriterTask::RequestCancel(run) => {
             sqlx::query("UPDATE run SET cancel_requested = 1 WHERE id = $1")
                 .bind(run.to_string())
                 .execute(&mut *connection)
                 .await?;
-            sqlx::query(TELL_CANCEL).bind(run.to_string()).execute(connection).await?;
-            Outcome::Done
+            sqlx::query(NOTIFY_CANCEL).bind(run.to_string()).execute(connection).await?;
+            TaskOutcome::Done
         }
-        Task::MarkReported(runs) => {
+        WriterTask::MarkReported(runs) => {
             sqlx::query(
                 "UPDATE run SET reported = 1 WHERE id IN
                      (SELECT id FROM run WHERE id = ANY($1) AND reported = 0
@@ -107,15 +116,15 @@ pub(super) async fn perform(pool: &PgPool, task: &Task) -> Result<Outcome, sqlx:
             .bind(texts(runs))
             .execute(connection)
             .await?;
-            Outcome::Done
+            TaskOutcome::Done
         }
-        Task::Delete(run) => {
+        WriterTask::Delete(run) => {
             let over = "SELECT id FROM run WHERE id = $1 AND ended_at IS NOT NULL FOR UPDATE";
             let ids = sqlx::query_scalar(over).bind(run.to_string());
             let ids: Vec<String> = ids.fetch_all(&mut *connection).await?;
             delete(connection, &ids).await?
         }
-        Task::Forget { before, limit } => {
+        WriterTask::Forget { before, limit } => {
             // Those that another executor is just forgetting are left to it.
             let over = "SELECT id FROM run WHERE ended_at < $1 ORDER BY ended_at LIMIT $2
                         FOR UPDATE SKIP LOCKED";
@@ -124,10 +133,10 @@ pub(super) async fn perform(pool: &PgPool, task: &Task) -> Result<Outcome, sqlx:
             let ids: Vec<String> = ids.fetch_all(&mut *connection).await?;
             delete(connection, &ids).await?
         }
-        Task::Claim { lease, live, caps, limit } => {
+        WriterTask::Claim { lease, live, caps, limit } => {
             claim(connection, *lease, live, caps, *limit).await?
         }
-        Task::Release { owner } => {
+        WriterTask::Release { owner } => {
             sqlx::query(
                 "UPDATE run SET owner = NULL, lease_until = NULL, epoch = epoch + 1 WHERE id IN
                      (SELECT id FROM run WHERE owner = $1 ORDER BY id FOR NO KEY UPDATE)",
@@ -135,21 +144,21 @@ pub(super) async fn perform(pool: &PgPool, task: &Task) -> Result<Outcome, sqlx:
             .bind(owner.to_string())
             .execute(&mut *connection)
             .await?;
-            sqlx::query(TELL_FREE).execute(connection).await?;
-            Outcome::Done
+            sqlx::query(NOTIFY_FREE).execute(connection).await?;
+            TaskOutcome::Done
         }
-        Task::Probe => {
+        WriterTask::Probe => {
             // A server that only reads refuses it, though it changes nothing.
             sqlx::query("UPDATE executor SET identity = identity WHERE false")
                 .execute(connection)
                 .await?;
-            Outcome::Done
+            TaskOutcome::Done
         }
         // The writer's.
-        Task::Tell(_) | Task::Renew { .. } => Outcome::OutOfTurn,
+        WriterTask::Append(_) | WriterTask::Renew { .. } => TaskOutcome::OutOfTurn,
     };
     // A plan that was gone takes back the run that was made for it, and so does a full queue.
-    if matches!(outcome, Outcome::Created(Created::PlanGone | Created::Full)) {
+    if matches!(outcome, TaskOutcome::Created(CreateResult::PlanGone | CreateResult::Full)) {
         transaction.rollback().await?;
     } else {
         transaction.commit().await?;
@@ -157,9 +166,9 @@ pub(super) async fn perform(pool: &PgPool, task: &Task) -> Result<Outcome, sqlx:
     Ok(outcome)
 }
 
-async fn create(connection: &mut PgConnection, run: &NewRun) -> Result<Outcome, sqlx::Error> {
-    let place = place_of(connection, run).await?;
-    let lease = run.lease.filter(|_| place == Place::Begins);
+async fn create(connection: &mut PgConnection, run: &NewRun) -> Result<TaskOutcome, sqlx::Error> {
+    let place = decide_place(connection, run).await?;
+    let lease = run.lease.filter(|_| place == QueueDecision::Start);
     // Of several with one key at once the first is waited for, and seen then.
     let inserted = sqlx::query(
         "INSERT INTO run
@@ -171,8 +180,8 @@ async fn create(connection: &mut PgConnection, run: &NewRun) -> Result<Outcome, 
     .bind(run.first.run.to_string())
     .bind(&run.choices)
     .bind(lease.map(|lease| lease.owner.to_string()))
-    .bind(lease.map(|lease| milliseconds(lease.length)))
-    .bind(Epoch::FIRST.0)
+    .bind(lease.map(|lease| to_milliseconds(lease.length)))
+    .bind(LeaseEpoch::FIRST.0)
     .bind(&run.key)
     .bind(run.request_digest.to_string())
     .bind(run.name.as_str())
@@ -188,21 +197,21 @@ async fn create(connection: &mut PgConnection, run: &NewRun) -> Result<Outcome, 
                 .await?;
         let (id, digest) = parse_owner_of_key(&id, &digest)
             .map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
-        return Ok(Outcome::Created(Created::Existing(id, digest)));
+        return Ok(TaskOutcome::Created(CreateResult::Existing(id, digest)));
     }
     // One that has a key which is known is none too many.
-    if place == Place::Nowhere {
-        return Ok(Outcome::Created(Created::Full));
+    if place == QueueDecision::Refuse {
+        return Ok(TaskOutcome::Created(CreateResult::Full));
     }
     if let Some(plan) = run.plan {
-        let used = sqlx::query(plans::USE_UP)
+        let used = sqlx::query(plans::MARK_USED)
             .bind(plan.to_string())
             .bind(run.first.run.to_string())
             .bind(run.first.at.as_millisecond())
             .execute(&mut *connection)
             .await?;
         if used.rows_affected() == 0 {
-            return Ok(Outcome::Created(Created::PlanGone));
+            return Ok(TaskOutcome::Created(CreateResult::PlanGone));
         }
     }
     // In order: others may be storing the same ones.
@@ -220,23 +229,26 @@ async fn create(connection: &mut PgConnection, run: &NewRun) -> Result<Outcome, 
         add_sealed(connection, &run.first, sealed).await?;
     }
     if lease.is_some() {
-        return Ok(Outcome::Created(Created::New));
+        return Ok(TaskOutcome::Created(CreateResult::New));
     }
-    add_event(connection, &run.queued(), "run_queued").await?;
+    add_event(connection, &run.queued_event(), "run_queued").await?;
     // Another executor may have room.
-    sqlx::query(TELL_FREE).execute(connection).await?;
-    Ok(Outcome::Created(Created::Queued))
+    sqlx::query(NOTIFY_FREE).execute(connection).await?;
+    Ok(TaskOutcome::Created(CreateResult::Queued))
 }
 
 /// Decides on a new run. If it needs only a slot at an executor, and has one, no query is made.
-async fn place_of(connection: &mut PgConnection, run: &NewRun) -> Result<Place, sqlx::Error> {
-    if run.room.needs_only_a_place(run.lease.is_some()) {
-        return Ok(Place::Begins);
+async fn decide_place(
+    connection: &mut PgConnection,
+    run: &NewRun,
+) -> Result<QueueDecision, sqlx::Error> {
+    if run.quota.needs_slot_only(run.lease.is_some()) {
+        return Ok(QueueDecision::Start);
     }
     lock_queue(connection).await?;
     let (begun, queued) =
         sqlx::query_as(LOAD).bind(run.tenant.to_string()).fetch_one(connection).await?;
-    Ok(run.room.place(run.lease.is_some(), || Load { begun, queued }))
+    Ok(run.quota.decide(run.lease.is_some(), || TenantLoad { begun, queued }))
 }
 
 /// Waits for those before it that count runs of tenants and change what they have counted; the lock is
@@ -248,21 +260,21 @@ async fn lock_queue(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
 
 async fn add_event(
     connection: &mut PgConnection,
-    event: &Event,
+    event: &RunEvent,
     kind: &str,
 ) -> Result<(), sqlx::Error> {
     sqlx::query("INSERT INTO event (run, seq, type, event) VALUES ($1, $2, $3, $4)")
         .bind(event.run.to_string())
         .bind(number(event.seq))
         .bind(kind)
-        .bind(text_of(event)?)
+        .bind(to_json_text(event)?)
         .execute(connection)
         .await
         .map(|_| ())
 }
 
 /// Deletes runs with locked rows.
-async fn delete(connection: &mut PgConnection, ids: &[String]) -> Result<Outcome, sqlx::Error> {
+async fn delete(connection: &mut PgConnection, ids: &[String]) -> Result<TaskOutcome, sqlx::Error> {
     for sql in [
         "DELETE FROM sealed WHERE run = ANY($1)",
         "DELETE FROM exchange WHERE run = ANY($1)",
@@ -276,11 +288,11 @@ async fn delete(connection: &mut PgConnection, ids: &[String]) -> Result<Outcome
 
 async fn claim(
     connection: &mut PgConnection,
-    lease: Lease,
+    lease: LeaseTerms,
     live: &[Uuid],
-    caps: &Caps,
+    caps: &TenantCaps,
     limit: usize,
-) -> Result<Outcome, sqlx::Error> {
+) -> Result<TaskOutcome, sqlx::Error> {
     // Those that another executor is just claiming are left to it.
     let mut claimed: Vec<ClaimedRow> = sqlx::query_as(concat!(
         "UPDATE run SET owner = $1, lease_until = now_ms() + $2, ",
@@ -294,7 +306,7 @@ async fn claim(
          RETURNING id, epoch, takeovers",
     ))
     .bind(lease.owner.to_string())
-    .bind(milliseconds(lease.length))
+    .bind(to_milliseconds(lease.length))
     .bind(texts(live))
     .bind(i64::try_from(limit).unwrap_or(i64::MAX))
     .fetch_all(&mut *connection)
@@ -302,18 +314,18 @@ async fn claim(
     let is_any: bool = sqlx::query_scalar(IS_ANY).fetch_one(&mut *connection).await?;
     let left = limit.saturating_sub(claimed.len());
     if !is_any || left == 0 {
-        return to_claimed(&claimed, is_any);
+        return to_claimed_runs(&claimed, is_any);
     }
-    claimed.extend(begin(connection, lease, caps, left).await?);
+    claimed.extend(start_queued(connection, lease, caps, left).await?);
     let is_any = sqlx::query_scalar(IS_ANY).fetch_one(connection).await?;
-    to_claimed(&claimed, is_any)
+    to_claimed_runs(&claimed, is_any)
 }
 
 /// Gives at most `limit` runs that wait to an executor, as they have their turn.
-async fn begin(
+async fn start_queued(
     connection: &mut PgConnection,
-    lease: Lease,
-    caps: &Caps,
+    lease: LeaseTerms,
+    caps: &TenantCaps,
     limit: usize,
 ) -> Result<Vec<ClaimedRow>, sqlx::Error> {
     // Two that choose at once would both choose for the same tenant.
@@ -340,13 +352,13 @@ async fn begin(
          RETURNING id, epoch, takeovers",
     ))
     .bind(lease.owner.to_string())
-    .bind(milliseconds(lease.length))
+    .bind(to_milliseconds(lease.length))
     .bind(ids)
     .fetch_all(&mut *connection)
     .await?;
     next.retain(|(id, _)| begun.iter().any(|(begun, ..)| begun == id));
     sqlx::query(note_turns!("SELECT key, value::bigint FROM json_each_text($1::json)"))
-        .bind(turns_of(&next))
+        .bind(turns_json(&next))
         .execute(connection)
         .await?;
     Ok(begun)
@@ -354,9 +366,9 @@ async fn begin(
 
 async fn renew(
     connection: &mut PgConnection,
-    lease: Lease,
-    live: &[(Uuid, Epoch)],
-) -> Result<Outcome, sqlx::Error> {
+    lease: LeaseTerms,
+    live: &[(Uuid, LeaseEpoch)],
+) -> Result<TaskOutcome, sqlx::Error> {
     let (runs, epochs): (Vec<String>, Vec<i64>) =
         live.iter().map(|(run, epoch)| (run.to_string(), epoch.0)).unzip();
     let held: Vec<(String, i64)> = sqlx::query_as(
@@ -367,17 +379,20 @@ async fn renew(
               WHERE run.status = 'running' ORDER BY run.id FOR NO KEY UPDATE OF run)
          RETURNING id, cancel_requested",
     )
-    .bind(milliseconds(lease.length))
+    .bind(to_milliseconds(lease.length))
     .bind(runs)
     .bind(epochs)
     .fetch_all(connection)
     .await?;
-    to_held(&held)
+    to_renewed_runs(&held)
 }
 
-async fn keep_plan(connection: &mut PgConnection, plan: &NewPlan) -> Result<Outcome, sqlx::Error> {
+async fn store_plan(
+    connection: &mut PgConnection,
+    plan: &NewPlan,
+) -> Result<TaskOutcome, sqlx::Error> {
     let NewPlan { id, tenant, now, expires_at, sealed, most, most_own } = plan;
-    let kept = sqlx::query(plans::KEEP)
+    let kept = sqlx::query(plans::INSERT_PLAN)
         .bind(id.to_string())
         .bind(expires_at.as_millisecond())
         .bind(&sealed.key_id)
@@ -389,7 +404,7 @@ async fn keep_plan(connection: &mut PgConnection, plan: &NewPlan) -> Result<Outc
         .bind(i64::try_from(*most_own).unwrap_or(i64::MAX))
         .execute(connection)
         .await?;
-    Ok(if kept.rows_affected() == 0 { Outcome::Full } else { Outcome::Done })
+    Ok(if kept.rows_affected() == 0 { TaskOutcome::Full } else { TaskOutcome::Done })
 }
 
 fn texts(runs: &[Uuid]) -> Vec<String> {

@@ -2,37 +2,40 @@
 
 use std::collections::BTreeMap;
 
-use a2s::api::{Event, RunStatus};
+use a2s::api::{RunEvent, RunStatus};
 use a2s::{CapabilityName, Digest, Principal};
 use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::persisted_item::{OUTLINE, TURNS};
-use super::run_queue::{LOAD, Load, columns_of};
-use super::{Epoch, Home, Life, RunFilter, RunRow, Store, StoredPlan, WHAT, parse_owner_of_key};
-use crate::database::{failed, on};
-use crate::error::{Error, Kind};
-use crate::journal::recorded_exchange::Exchange;
-use crate::vault::Sealed;
+use super::run_queue::{LOAD, TenantLoad, status_columns};
+use super::{
+    LeaseEpoch, RunFilter, RunRow, RunStore, RunSummaryEvents, StoreBackend, StoredPlan, WHAT,
+    parse_owner_of_key,
+};
+use crate::database::{on, to_store_error};
+use crate::error::{Error, ErrorKind};
+use crate::journal::recorded_exchange::RecordedExchange;
+use crate::vault::Ciphertext;
 
 /// The connections that read. For runs in memory, returns the value from there instead.
 macro_rules! reads {
     ($store:expr, |$memory:ident| $read:expr) => {
-        match &$store.home {
-            Home::Database { reads, .. } => reads,
-            Home::Memory($memory) => return Ok($read),
+        match &$store.backend {
+            StoreBackend::Sql { reads, .. } => reads,
+            StoreBackend::Memory($memory) => return Ok($read),
         }
     };
 }
 
-impl Store {
+impl RunStore {
     /// The events of a run after number `after`, at most `limit`.
     pub(crate) async fn read_events(
         &self,
         run: Uuid,
         after: u64,
         limit: usize,
-    ) -> Result<Vec<Event>, Error> {
+    ) -> Result<Vec<RunEvent>, Error> {
         const SQL: &str =
             "SELECT event FROM event WHERE run = $1 AND seq > $2 ORDER BY seq LIMIT $3";
         let reads = reads!(self, |memory| memory.events(run, after, limit));
@@ -42,7 +45,7 @@ impl Store {
         let rows: Result<Vec<String>, _> = on!(reads, |pool| {
             sqlx::query_scalar(SQL).bind(run).bind(after).bind(limit).fetch_all(pool).await
         });
-        rows.map_err(failed(WHAT))?.iter().map(|row| parse_event(row)).collect()
+        rows.map_err(to_store_error(WHAT))?.iter().map(|row| parse_event(row)).collect()
     }
 
     /// All events of a run, at most `page` of them read at a time.
@@ -50,10 +53,10 @@ impl Store {
         &self,
         run: Uuid,
         page: usize,
-    ) -> Result<Vec<Event>, Error> {
+    ) -> Result<Vec<RunEvent>, Error> {
         let mut events = Vec::new();
         loop {
-            let last = events.last().map_or(0, |event: &Event| event.seq);
+            let last = events.last().map_or(0, |event: &RunEvent| event.seq);
             let more = self.read_events(run, last, page).await?;
             let ended = more.len() < page;
             events.extend(more);
@@ -64,16 +67,17 @@ impl Store {
     }
 
     /// The sealed values that the events of a run leave out, by the numbers of the events.
-    pub(crate) async fn read_sealed(&self, run: Uuid) -> Result<BTreeMap<u64, Sealed>, Error> {
+    pub(crate) async fn read_sealed(&self, run: Uuid) -> Result<BTreeMap<u64, Ciphertext>, Error> {
         const SQL: &str = "SELECT seq, key_id, nonce, sealed FROM sealed WHERE run = $1";
         let reads = reads!(self, |memory| memory.sealed(run));
         let run = run.to_string();
         type Columns = (i64, String, Vec<u8>, Vec<u8>);
         let rows: Result<Vec<Columns>, _> =
             on!(reads, |pool| sqlx::query_as(SQL).bind(run).fetch_all(pool).await);
-        let rows = rows.map_err(failed(WHAT))?.into_iter().map(|(seq, key_id, nonce, bytes)| {
-            (u64::try_from(seq).unwrap_or_default(), Sealed { key_id, nonce, bytes })
-        });
+        let rows =
+            rows.map_err(to_store_error(WHAT))?.into_iter().map(|(seq, key_id, nonce, bytes)| {
+                (u64::try_from(seq).unwrap_or_default(), Ciphertext { key_id, nonce, bytes })
+            });
         Ok(rows.collect())
     }
 
@@ -81,7 +85,7 @@ impl Store {
     pub(crate) async fn read_exchanges(
         &self,
         run: Uuid,
-    ) -> Result<BTreeMap<String, Exchange>, Error> {
+    ) -> Result<BTreeMap<String, RecordedExchange>, Error> {
         const SQL: &str = "SELECT step, exchange FROM exchange WHERE run = $1";
         let reads = reads!(self, |memory| memory.exchanges(run));
         let run = run.to_string();
@@ -89,20 +93,20 @@ impl Store {
             on!(reads, |pool| sqlx::query_as(SQL).bind(run).fetch_all(pool).await);
         let read = |(step, text): (String, String)| {
             let exchange = serde_json::from_str(&text).map_err(|error| {
-                Error::new(Kind::Store, format!("stored answer of `{step}`: {error}"))
+                Error::new(ErrorKind::Store, format!("stored answer of `{step}`: {error}"))
             })?;
             Ok((step, exchange))
         };
-        rows.map_err(failed(WHAT))?.into_iter().map(read).collect()
+        rows.map_err(to_store_error(WHAT))?.into_iter().map(read).collect()
     }
 
     /// The events that begin, suspend and end runs, for at most `limit` runs that a filter lets
     /// through; the newest run first, its events in order.
-    pub(crate) async fn read_lives(
+    pub(crate) async fn read_summary_events(
         &self,
         filter: &RunFilter,
         limit: usize,
-    ) -> Result<Vec<Life>, Error> {
+    ) -> Result<Vec<RunSummaryEvents>, Error> {
         const SQL: &str = "SELECT run.tenant, event.event FROM event JOIN run ON run.id = event.run
              WHERE event.run IN (SELECT id FROM run
                            WHERE ($1 IS NULL OR id < $1)
@@ -112,10 +116,10 @@ impl Store {
                            ORDER BY id DESC LIMIT $2)
                AND type IN ($7, $8, $9, $10, $11, $12)
              ORDER BY event.run DESC, seq";
-        let reads = reads!(self, |memory| memory.lives(filter, limit));
+        let reads = reads!(self, |memory| memory.summary_events(filter, limit));
         let before = filter.before.map(|run| run.to_string());
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let (status, queued) = filter.status.map(columns_of).unzip();
+        let (status, queued) = filter.status.map(status_columns).unzip();
         let name = filter.name.as_ref().map(CapabilityName::as_str);
         let tenant = filter.tenant.as_ref().map(ToString::to_string);
         let rows: Result<Vec<(String, String)>, _> = on!(reads, |pool| {
@@ -123,14 +127,15 @@ impl Store {
             let query = query.bind(queued).bind(tenant);
             TURNS.iter().fold(query, |query, kind| query.bind(*kind)).fetch_all(pool).await
         });
-        let mut lives: Vec<Life> = Vec::new();
-        for (tenant, row) in &rows.map_err(failed(WHAT))? {
+        let mut lives: Vec<RunSummaryEvents> = Vec::new();
+        for (tenant, row) in &rows.map_err(to_store_error(WHAT))? {
             let event = parse_event(row)?;
             match lives.last_mut() {
                 Some(life) if life.events.first().is_some_and(|first| first.run == event.run) => {
                     life.events.push(event);
                 }
-                _ => lives.push(Life { tenant: parse_tenant(tenant)?, events: vec![event] }),
+                _ => lives
+                    .push(RunSummaryEvents { tenant: parse_tenant(tenant)?, events: vec![event] }),
             }
         }
         Ok(lives)
@@ -144,34 +149,34 @@ impl Store {
         let run = run.to_string();
         let row: Result<Option<Columns>, _> =
             on!(reads, |pool| sqlx::query_as(SQL).bind(run).fetch_optional(pool).await);
-        let Some(columns) = row.map_err(failed(WHAT))? else { return Ok(None) };
+        let Some(columns) = row.map_err(to_store_error(WHAT))? else { return Ok(None) };
         let (status, queued, tenant, choices, cancel_requested, epoch) = columns;
         let status = match queued {
-            0 => serde_json::from_value(status.into()).map_err(failed(WHAT))?,
+            0 => serde_json::from_value(status.into()).map_err(to_store_error(WHAT))?,
             _ => RunStatus::Queued,
         };
         let cancel_requested = cancel_requested != 0;
-        let (tenant, epoch) = (parse_tenant(&tenant)?, Epoch(epoch));
+        let (tenant, epoch) = (parse_tenant(&tenant)?, LeaseEpoch(epoch));
         Ok(Some(RunRow { status, tenant, choices, cancel_requested, epoch }))
     }
 
     /// The number of runs of a tenant.
-    pub(crate) async fn read_load(&self, tenant: &Principal) -> Result<Load, Error> {
-        let reads = reads!(self, |memory| memory.load(tenant));
+    pub(crate) async fn read_load(&self, tenant: &Principal) -> Result<TenantLoad, Error> {
+        let reads = reads!(self, |memory| memory.tenant_load(tenant));
         let tenant = tenant.to_string();
         let load: Result<(i64, i64), _> =
             on!(reads, |pool| sqlx::query_as(LOAD).bind(tenant).fetch_one(pool).await);
-        let (begun, queued) = load.map_err(failed(WHAT))?;
-        Ok(Load { begun, queued })
+        let (begun, queued) = load.map_err(to_store_error(WHAT))?;
+        Ok(TenantLoad { begun, queued })
     }
 
     /// The run that an idempotency key belongs to, and the digest of the request that used it.
-    pub(crate) async fn find_key(&self, key: &str) -> Result<Option<(Uuid, Digest)>, Error> {
+    pub(crate) async fn find_by_key(&self, key: &str) -> Result<Option<(Uuid, Digest)>, Error> {
         const SQL: &str = "SELECT id, request_digest FROM run WHERE idempotency_key = $1";
         let reads = reads!(self, |memory| memory.key(key));
         let row: Result<Option<(String, String)>, _> =
             on!(reads, |pool| sqlx::query_as(SQL).bind(key).fetch_optional(pool).await);
-        let row = row.map_err(failed(WHAT))?;
+        let row = row.map_err(to_store_error(WHAT))?;
         row.map(|(id, digest)| parse_owner_of_key(&id, &digest)).transpose()
     }
 
@@ -187,7 +192,7 @@ impl Store {
             let text = digest.to_string();
             let source: Result<Option<Vec<u8>>, _> =
                 on!(reads, |pool| sqlx::query_scalar(SQL).bind(text).fetch_optional(pool).await);
-            documents.extend(source.map_err(failed(WHAT))?.map(|source| (*digest, source)));
+            documents.extend(source.map_err(to_store_error(WHAT))?.map(|source| (*digest, source)));
         }
         Ok(documents)
     }
@@ -202,16 +207,16 @@ impl Store {
         let id = id.to_string();
         let row: Result<Option<Columns>, _> =
             on!(reads, |pool| sqlx::query_as(SQL).bind(id).fetch_optional(pool).await);
-        let Some(columns) = row.map_err(failed(WHAT))? else { return Ok(None) };
+        let Some(columns) = row.map_err(to_store_error(WHAT))? else { return Ok(None) };
         let (tenant, expires_at, used_by, key_id, nonce, sealed) = columns;
         let sealed = match (key_id, nonce, sealed) {
-            (Some(key_id), Some(nonce), Some(bytes)) => Some(Sealed { key_id, nonce, bytes }),
+            (Some(key_id), Some(nonce), Some(bytes)) => Some(Ciphertext { key_id, nonce, bytes }),
             _ => None,
         };
         Ok(Some(StoredPlan {
             tenant: parse_tenant(&tenant)?,
-            expires_at: Timestamp::from_millisecond(expires_at).map_err(failed(WHAT))?,
-            used_by: used_by.map(|run| run.parse()).transpose().map_err(failed(WHAT))?,
+            expires_at: Timestamp::from_millisecond(expires_at).map_err(to_store_error(WHAT))?,
+            used_by: used_by.map(|run| run.parse()).transpose().map_err(to_store_error(WHAT))?,
             sealed,
         }))
     }
@@ -229,8 +234,8 @@ impl Store {
         let ids: Result<Vec<String>, _> = on!(reads, |pool| {
             sqlx::query_scalar(SQL).bind(after).bind(i64::from(limit)).fetch_all(pool).await
         });
-        let ids = ids.map_err(failed(WHAT))?;
-        ids.iter().map(|id| id.parse().map_err(failed::<uuid::Error>(WHAT))).collect()
+        let ids = ids.map_err(to_store_error(WHAT))?;
+        ids.iter().map(|id| id.parse().map_err(to_store_error::<uuid::Error>(WHAT))).collect()
     }
 
     /// The number of runs that wait for a person.
@@ -239,11 +244,11 @@ impl Store {
         let reads = reads!(self, |memory| memory.count_waiting());
         let count: Result<i64, _> =
             on!(reads, |pool| sqlx::query_scalar(SQL).fetch_one(pool).await);
-        count.map(i64::unsigned_abs).map_err(failed(WHAT))
+        count.map(i64::unsigned_abs).map_err(to_store_error(WHAT))
     }
 
     /// The events that begin and end a run, and those of its requests.
-    pub(crate) async fn read_outline(&self, run: Uuid) -> Result<Vec<Event>, Error> {
+    pub(crate) async fn read_outline(&self, run: Uuid) -> Result<Vec<RunEvent>, Error> {
         const SQL: &str = "SELECT event FROM event
              WHERE run = $1 AND type IN ($2, $3, $4) ORDER BY seq";
         let reads = reads!(self, |memory| memory.outline(run));
@@ -252,14 +257,14 @@ impl Store {
             let query = sqlx::query_scalar(SQL).bind(run);
             OUTLINE.iter().fold(query, |query, kind| query.bind(*kind)).fetch_all(pool).await
         });
-        rows.map_err(failed(WHAT))?.iter().map(|row| parse_event(row)).collect()
+        rows.map_err(to_store_error(WHAT))?.iter().map(|row| parse_event(row)).collect()
     }
 }
 
 fn parse_tenant(name: &str) -> Result<Principal, Error> {
-    name.parse().map_err(|error: String| Error::new(Kind::Store, format!("stored tenant: {error}")))
+    name.parse().map_err(|error: String| Error::new(ErrorKind::Store, format!("stored tenant: {error}")))
 }
 
-fn parse_event(row: &str) -> Result<Event, Error> {
-    serde_json::from_str(row).map_err(failed(WHAT))
+fn parse_event(row: &str) -> Result<RunEvent, Error> {
+    serde_json::from_str(row).map_err(to_store_error(WHAT))
 }

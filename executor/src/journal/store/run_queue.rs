@@ -9,29 +9,29 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use a2s::api::RunStatus;
-use a2s::{Principal, Subject};
+use a2s::{Principal, TokenSubject};
 
 /// The limits on the number of runs of a tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Room {
+pub(crate) struct TenantQuota {
     /// Begun at the same time; none for as many as there is room for.
-    pub(crate) most_begun: Option<NonZeroU32>,
+    pub(crate) max_begun: Option<NonZeroU32>,
     /// Waiting.
-    pub(crate) most_queued: u32,
+    pub(crate) max_queued: u32,
 }
 
 /// The most runs of each tenant that may be begun at the same time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Caps {
+pub(crate) struct TenantCaps {
     /// The limit of a tenant that is not named.
     pub(crate) default: Option<NonZeroU32>,
     /// The limits for the principals of the tokens with these names: each principal has its own count.
-    pub(crate) own: BTreeMap<Subject, NonZeroU32>,
+    pub(crate) by_tenant: BTreeMap<TokenSubject, NonZeroU32>,
 }
 
 /// Runs of one tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Load {
+pub(crate) struct TenantLoad {
     /// The number of runs that have begun.
     pub(crate) begun: i64,
     /// The number of runs that wait.
@@ -40,51 +40,58 @@ pub(crate) struct Load {
 
 /// The decision on a new run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    Begins,
-    Waits,
+pub(super) enum QueueDecision {
+    Start,
+    Queue,
     /// It is refused.
-    Nowhere,
+    Refuse,
 }
 
-impl Room {
+impl TenantQuota {
     /// Returns true when another run may begin wherever it gets a slot, and has one: then no run has to be
     /// counted.
-    pub(super) fn needs_only_a_place(self, is_placed: bool) -> bool {
-        is_placed && self.most_begun.is_none()
+    pub(super) fn needs_slot_only(self, is_placed: bool) -> bool {
+        is_placed && self.max_begun.is_none()
     }
 
     /// Decides on another run of a tenant, with or without a slot for it at an executor. Calls `load` only
     /// when it matters.
-    pub(super) fn place(self, is_placed: bool, load: impl FnOnce() -> Load) -> Place {
-        if self.needs_only_a_place(is_placed) {
-            return Place::Begins;
+    pub(super) fn decide(
+        self,
+        is_placed: bool,
+        load: impl FnOnce() -> TenantLoad,
+    ) -> QueueDecision {
+        if self.needs_slot_only(is_placed) {
+            return QueueDecision::Start;
         }
         let load = load();
-        let most = self.most_begun.map_or(i64::MAX, |most| i64::from(most.get()));
+        let most = self.max_begun.map_or(i64::MAX, |most| i64::from(most.get()));
         // What has come before and waits has its turn first.
         let is_its_turn = load.queued == 0 && load.begun < most;
         if is_placed && is_its_turn {
-            Place::Begins
-        } else if load.queued < i64::from(self.most_queued) {
-            Place::Waits
+            QueueDecision::Start
+        } else if load.queued < i64::from(self.max_queued) {
+            QueueDecision::Queue
         } else {
-            Place::Nowhere
+            QueueDecision::Refuse
         }
     }
 }
 
-impl Caps {
+impl TenantCaps {
     /// The most runs of a principal that may be begun at the same time; `None` when only free slots limit
     /// them.
-    pub(super) fn most_of(&self, principal: &Principal) -> Option<NonZeroU32> {
-        self.own.get(&principal.token).copied().or(self.default)
+    pub(super) fn limit_for(&self, principal: &Principal) -> Option<NonZeroU32> {
+        self.by_tenant.get(&principal.token).copied().or(self.default)
     }
 
     /// The parameters of `next_turns!`: the limits of named tenants as JSON, and the limit of all others.
     pub(super) fn to_columns(&self) -> (String, i64) {
-        let own: serde_json::Map<_, _> =
-            self.own.iter().map(|(tenant, most)| (tenant.to_string(), most.get().into())).collect();
+        let own: serde_json::Map<_, _> = self
+            .by_tenant
+            .iter()
+            .map(|(tenant, most)| (tenant.to_string(), most.get().into()))
+            .collect();
         let default = self.default.map_or(i64::MAX, |most| i64::from(most.get()));
         (serde_json::Value::Object(own).to_string(), default)
     }
@@ -150,13 +157,13 @@ macro_rules! note_turns {
 pub(super) use note_turns;
 
 /// The parameter of `note_turns!`, from runs with their tenants in the order of their turns.
-pub(super) fn turns_of(begun: &[(String, String)]) -> String {
+pub(super) fn turns_json(begun: &[(String, String)]) -> String {
     let places = begun.iter().zip(1_i64..).map(|((_, tenant), place)| (tenant.as_str(), place));
     serde_json::json!(places.collect::<BTreeMap<_, _>>()).to_string()
 }
 
 /// The columns `status` and `queued` of a state.
-pub(super) fn columns_of(status: RunStatus) -> (&'static str, i64) {
+pub(super) fn status_columns(status: RunStatus) -> (&'static str, i64) {
     match status {
         RunStatus::Queued => (RunStatus::Running.as_str(), 1),
         other => (other.as_str(), 0),

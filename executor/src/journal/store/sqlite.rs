@@ -6,7 +6,7 @@ mod writer_task;
 
 use std::path::Path;
 
-use database::{DatabaseLock, Loss, create_private};
+use database::{DatabaseLock, DatabaseLoss, create_private};
 use sqlx::migrate::MigrateError;
 use sqlx::query::QueryScalar;
 use sqlx::sqlite::{Sqlite, SqliteArguments, SqlitePoolOptions, SqliteSynchronous};
@@ -14,16 +14,17 @@ use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
 use uuid::Uuid;
 
 pub(super) use self::connection::WriterConnection;
-use self::writer_task::{add_new, commit_told, tell};
-use super::batch_writer::{Job, Outcome, Task, Writer};
-use super::run_queue::{IS_ANY, LOAD, Place, next_turns, note_turns, turns_of};
+use self::writer_task::{commit_items, insert_first_event, write_items};
+use super::batch_writer::{TaskOutcome, WriterBackend, WriterJob, WriterTask};
+use super::run_queue::{IS_ANY, LOAD, QueueDecision, next_turns, note_turns, turns_json};
 use super::{
-    Caps, ClaimedRow, Created, Epoch, Lease, Load, NewPlan, NewRun, Opened, milliseconds,
-    parse_ids, parse_owner_of_key, plans, to_claimed, to_held,
+    ClaimedRow, CreateResult, LeaseEpoch, LeaseTerms, NewPlan, NewRun, OpenedStore, TenantCaps,
+    TenantLoad, parse_ids, parse_owner_of_key, plans, to_claimed_runs, to_milliseconds,
+    to_renewed_runs,
 };
 use crate::config::Durability;
-use crate::database::{Pool, newer, options};
-use crate::error::{Error, Kind};
+use crate::database::{DatabasePool, newer_schema_error, options};
+use crate::error::{Error, ErrorKind};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/sqlite");
 
@@ -42,10 +43,10 @@ macro_rules! now {
 /// A lock file next to it shows whether another process uses the database. If none does, the leases in it
 /// belong to dead processes and are removed, so that a restart need not wait for them to expire. This
 /// counts as a takeover of their runs.
-pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, Error> {
+pub(super) async fn open(path: &Path, durability: Durability) -> Result<OpenedStore, Error> {
     let unusable = |why: &dyn std::fmt::Display| {
         Error::new(
-            Kind::Configuration,
+            ErrorKind::Configuration,
             format!("the run database `{}` cannot be opened: {why}", path.display()),
         )
     };
@@ -53,7 +54,7 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, 
         std::fs::create_dir_all(folder).map_err(|error| unusable(&error))?;
     }
     let mut lock = DatabaseLock::open(path).map_err(|error| unusable(&error))?;
-    if let Some(loss) = lock.loss() {
+    if let Some(loss) = lock.find_loss() {
         return Err(lost(&lock, loss));
     }
     let (_, was_shared) = create_private(path).map_err(|error| unusable(&error))?;
@@ -69,7 +70,7 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, 
     let mut writer = options.connect().await.map_err(|error| unusable(&error))?;
     check_identity(&mut writer, &lock).await?;
     MIGRATIONS.run(&mut writer).await.map_err(|error| match error {
-        MigrateError::VersionMissing(_) | MigrateError::VersionTooNew(..) => newer(),
+        MigrateError::VersionMissing(_) | MigrateError::VersionTooNew(..) => newer_schema_error(),
         other => unusable(&other),
     })?;
     if lock.is_alone() {
@@ -97,17 +98,17 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, 
         .connect_with(options.read_only(true))
         .await
         .map_err(|error| unusable(&error))?;
-    Ok(Opened {
-        reads: Pool::Sqlite(reads),
-        writer: Writer::Sqlite(Box::new(writer)),
+    Ok(OpenedStore {
+        reads: DatabasePool::Sqlite(reads),
+        writer: WriterBackend::Sqlite(Box::new(writer)),
         identity,
         lock: Some(lock),
     })
 }
 
 /// The error for a database that is not the one that was here before.
-fn lost(lock: &DatabaseLock, loss: Loss) -> Error {
-    Error::new(Kind::DatabaseMissing, lock.describe_loss(loss, "run database", "runs"))
+fn lost(lock: &DatabaseLock, loss: DatabaseLoss) -> Error {
+    Error::new(ErrorKind::DatabaseMissing, lock.describe_loss(loss, "run database", "runs"))
 }
 
 /// Rejects a database that is not the one that was here before: it is empty if the log next to it was lost
@@ -123,19 +124,19 @@ async fn check_identity(writer: &mut SqliteConnection, lock: &DatabaseLock) -> R
         Err(sqlx::Error::RowNotFound) => true,
         Err(_) => false,
     };
-    if is_another { Err(lost(lock, Loss::Identity)) } else { Ok(()) }
+    if is_another { Err(lost(lock, DatabaseLoss::Identity)) } else { Ok(()) }
 }
 
 async fn commit(
     connection: &mut SqliteConnection,
-    jobs: &[Job],
-) -> Result<Vec<Outcome>, sqlx::Error> {
+    jobs: &[WriterJob],
+) -> Result<Vec<TaskOutcome>, sqlx::Error> {
     let told = jobs.iter().map(|job| match &job.task {
-        Task::Tell(told) => Some(told),
+        WriterTask::Append(told) => Some(told),
         _ => None,
     });
     if let Some(crowd) = told.collect::<Option<Vec<_>>>()
-        && let Some(outcomes) = commit_told(connection, &crowd).await?
+        && let Some(outcomes) = commit_items(connection, &crowd).await?
     {
         return Ok(outcomes);
     }
@@ -143,68 +144,74 @@ async fn commit(
     let mut outcomes = Vec::with_capacity(jobs.len());
     let mut crowd = Vec::new();
     for job in jobs {
-        if let Task::Tell(told) = &job.task
+        if let WriterTask::Append(told) = &job.task
             && told.is_plain()
         {
             crowd.push(told);
             continue;
         }
-        outcomes.extend(tell(&mut transaction, &std::mem::take(&mut crowd)).await?);
+        outcomes.extend(write_items(&mut transaction, &std::mem::take(&mut crowd)).await?);
         outcomes.push(perform(&mut transaction, &job.task).await?);
     }
-    outcomes.extend(tell(&mut transaction, &crowd).await?);
+    outcomes.extend(write_items(&mut transaction, &crowd).await?);
     transaction.commit().await?;
     Ok(outcomes)
 }
 
-async fn perform(connection: &mut SqliteConnection, task: &Task) -> Result<Outcome, sqlx::Error> {
+async fn perform(
+    connection: &mut SqliteConnection,
+    task: &WriterTask,
+) -> Result<TaskOutcome, sqlx::Error> {
     match task {
-        Task::Tell(told) => {
-            let mut outcomes = tell(connection, &[told]).await?;
-            Ok(outcomes.pop().unwrap_or(Outcome::OutOfTurn))
+        WriterTask::Append(told) => {
+            let mut outcomes = write_items(connection, &[told]).await?;
+            Ok(outcomes.pop().unwrap_or(TaskOutcome::OutOfTurn))
         }
-        Task::Create(run) => create(connection, run).await,
-        Task::KeepPlan(plan) => keep_plan(connection, plan).await,
-        Task::SweepPlans(now) => {
-            sqlx::query(plans::EMPTY).bind(now.as_millisecond()).execute(&mut *connection).await?;
+        WriterTask::Create(run) => create(connection, run).await,
+        WriterTask::StorePlan(plan) => store_plan(connection, plan).await,
+        WriterTask::SweepPlans(now) => {
+            sqlx::query(plans::CLEAR_EXPIRED)
+                .bind(now.as_millisecond())
+                .execute(&mut *connection)
+                .await?;
             let before = plans::forgotten_before(*now);
-            sqlx::query(plans::FORGET).bind(before).execute(connection).await?;
-            Ok(Outcome::Done)
+            sqlx::query(plans::DELETE_EXPIRED).bind(before).execute(connection).await?;
+            Ok(TaskOutcome::Done)
         }
-        Task::RequestCancel(run) => {
+        WriterTask::RequestCancel(run) => {
             sqlx::query("UPDATE run SET cancel_requested = 1 WHERE id = ?1")
                 .bind(run.to_string())
                 .execute(connection)
                 .await?;
-            Ok(Outcome::Done)
+            Ok(TaskOutcome::Done)
         }
-        Task::MarkReported(runs) => {
+        WriterTask::MarkReported(runs) => {
             sqlx::query(
                 "UPDATE run SET reported = 1 WHERE id IN (SELECT value FROM json_each(?1))",
             )
             .bind(serde_json::json!(runs).to_string())
             .execute(connection)
             .await?;
-            Ok(Outcome::Done)
+            Ok(TaskOutcome::Done)
         }
-        Task::Delete(run) => {
+        WriterTask::Delete(run) => {
             let over = "SELECT id FROM run WHERE id = ?1 AND ended_at IS NOT NULL";
             let ids = sqlx::query_scalar(over).bind(run.to_string());
             delete(connection, ids).await
         }
-        Task::Forget { before, limit } => {
+        WriterTask::Forget { before, limit } => {
             let over = "SELECT id FROM run WHERE ended_at < ?1 ORDER BY ended_at LIMIT ?2";
             let ids = sqlx::query_scalar(over).bind(before.as_millisecond());
             let ids = ids.bind(i64::try_from(*limit).unwrap_or(i64::MAX));
             delete(connection, ids).await
         }
-        Task::Claim { lease, live, caps, limit } => {
+        WriterTask::Claim { lease, live, caps, limit } => {
             claim(connection, *lease, live, caps, *limit).await
         }
-        Task::Renew { lease, live } => renew(connection, *lease, live).await,
+        WriterTask::Renew { lease, live } => renew(connection, *lease, live).await,
         // That the transaction has begun is the proof.
-        Task::Probe => Ok(Outcome::Done),
-        Task::Release { owner } => {
+        WriterTask::Probe => Ok(TaskOutcome::Done),
+        WriterTask::Release { owner } => {
             sqlx::query(
                 "UPDATE run SET owner = NULL, lease_until = NULL, epoch = epoch + 1
                  WHERE owner = ?1",
@@ -212,12 +219,15 @@ async fn perform(connection: &mut SqliteConnection, task: &Task) -> Result<Outco
             .bind(owner.to_string())
             .execute(connection)
             .await?;
-            Ok(Outcome::Done)
+            Ok(TaskOutcome::Done)
         }
     }
 }
 
-async fn create(connection: &mut SqliteConnection, run: &NewRun) -> Result<Outcome, sqlx::Error> {
+async fn create(
+    connection: &mut SqliteConnection,
+    run: &NewRun,
+) -> Result<TaskOutcome, sqlx::Error> {
     // Nobody writes meanwhile, so what is looked at first is so until the end.
     let existing: Option<(String, String)> =
         sqlx::query_as("SELECT id, request_digest FROM run WHERE idempotency_key = ?1")
@@ -227,22 +237,22 @@ async fn create(connection: &mut SqliteConnection, run: &NewRun) -> Result<Outco
     if let Some((id, digest)) = existing {
         let (id, digest) = parse_owner_of_key(&id, &digest)
             .map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
-        return Ok(Outcome::Created(Created::Existing(id, digest)));
+        return Ok(TaskOutcome::Created(CreateResult::Existing(id, digest)));
     }
-    let place = place_of(connection, run).await?;
-    if place == Place::Nowhere {
-        return Ok(Outcome::Created(Created::Full));
+    let place = decide_place(connection, run).await?;
+    if place == QueueDecision::Refuse {
+        return Ok(TaskOutcome::Created(CreateResult::Full));
     }
-    let lease = run.lease.filter(|_| place == Place::Begins);
+    let lease = run.lease.filter(|_| place == QueueDecision::Start);
     if let Some(plan) = run.plan {
-        let used = sqlx::query(plans::USE_UP)
+        let used = sqlx::query(plans::MARK_USED)
             .bind(plan.to_string())
             .bind(run.first.run.to_string())
             .bind(run.first.at.as_millisecond())
             .execute(&mut *connection)
             .await?;
         if used.rows_affected() == 0 {
-            return Ok(Outcome::Created(Created::PlanGone));
+            return Ok(TaskOutcome::Created(CreateResult::PlanGone));
         }
     }
     sqlx::query(concat!(
@@ -256,8 +266,8 @@ async fn create(connection: &mut SqliteConnection, run: &NewRun) -> Result<Outco
     .bind(run.first.run.to_string())
     .bind(&run.choices)
     .bind(lease.map(|lease| lease.owner.to_string()))
-    .bind(lease.map(|lease| milliseconds(lease.length)))
-    .bind(Epoch::FIRST.0)
+    .bind(lease.map(|lease| to_milliseconds(lease.length)))
+    .bind(LeaseEpoch::FIRST.0)
     .bind(&run.key)
     .bind(run.request_digest.to_string())
     .bind(run.name.as_str())
@@ -272,29 +282,32 @@ async fn create(connection: &mut SqliteConnection, run: &NewRun) -> Result<Outco
             .execute(&mut *connection)
             .await?;
     }
-    add_new(connection, &run.first, run.sealed.as_ref()).await?;
+    insert_first_event(connection, &run.first, run.sealed.as_ref()).await?;
     if lease.is_some() {
-        return Ok(Outcome::Created(Created::New));
+        return Ok(TaskOutcome::Created(CreateResult::New));
     }
-    add_new(connection, &run.queued(), None).await?;
-    Ok(Outcome::Created(Created::Queued))
+    insert_first_event(connection, &run.queued_event(), None).await?;
+    Ok(TaskOutcome::Created(CreateResult::Queued))
 }
 
 /// Decides on a new run. If it needs only a slot at the executor, and has one, no query is made.
-async fn place_of(connection: &mut SqliteConnection, run: &NewRun) -> Result<Place, sqlx::Error> {
-    if run.room.needs_only_a_place(run.lease.is_some()) {
-        return Ok(Place::Begins);
+async fn decide_place(
+    connection: &mut SqliteConnection,
+    run: &NewRun,
+) -> Result<QueueDecision, sqlx::Error> {
+    if run.quota.needs_slot_only(run.lease.is_some()) {
+        return Ok(QueueDecision::Start);
     }
     let (begun, queued) =
         sqlx::query_as(LOAD).bind(run.tenant.to_string()).fetch_one(connection).await?;
-    Ok(run.room.place(run.lease.is_some(), || Load { begun, queued }))
+    Ok(run.quota.decide(run.lease.is_some(), || TenantLoad { begun, queued }))
 }
 
 /// Deletes the runs that a query names.
 async fn delete(
     connection: &mut SqliteConnection,
     over: QueryScalar<'_, Sqlite, String, SqliteArguments>,
-) -> Result<Outcome, sqlx::Error> {
+) -> Result<TaskOutcome, sqlx::Error> {
     let ids = over.fetch_all(&mut *connection).await?;
     let list = serde_json::json!(ids).to_string();
     for sql in [
@@ -310,11 +323,11 @@ async fn delete(
 
 async fn claim(
     connection: &mut SqliteConnection,
-    lease: Lease,
+    lease: LeaseTerms,
     live: &[Uuid],
-    caps: &Caps,
+    caps: &TenantCaps,
     limit: usize,
-) -> Result<Outcome, sqlx::Error> {
+) -> Result<TaskOutcome, sqlx::Error> {
     let mut claimed: Vec<ClaimedRow> = sqlx::query_as(concat!(
         "UPDATE run SET owner = ?1, lease_until = ?2 + ",
         now!(),
@@ -330,7 +343,7 @@ async fn claim(
          RETURNING id, epoch, takeovers",
     ))
     .bind(lease.owner.to_string())
-    .bind(milliseconds(lease.length))
+    .bind(to_milliseconds(lease.length))
     .bind(serde_json::json!(live).to_string())
     .bind(i64::try_from(limit).unwrap_or(i64::MAX))
     .fetch_all(&mut *connection)
@@ -338,18 +351,18 @@ async fn claim(
     let is_any: bool = sqlx::query_scalar(IS_ANY).fetch_one(&mut *connection).await?;
     let left = limit.saturating_sub(claimed.len());
     if !is_any || left == 0 {
-        return to_claimed(&claimed, is_any);
+        return to_claimed_runs(&claimed, is_any);
     }
-    claimed.extend(begin(connection, lease, caps, left).await?);
+    claimed.extend(start_queued(connection, lease, caps, left).await?);
     let is_any = sqlx::query_scalar(IS_ANY).fetch_one(connection).await?;
-    to_claimed(&claimed, is_any)
+    to_claimed_runs(&claimed, is_any)
 }
 
 /// Gives at most `limit` runs that wait to an executor, as they have their turn.
-async fn begin(
+async fn start_queued(
     connection: &mut SqliteConnection,
-    lease: Lease,
-    caps: &Caps,
+    lease: LeaseTerms,
+    caps: &TenantCaps,
     limit: usize,
 ) -> Result<Vec<ClaimedRow>, sqlx::Error> {
     let (own, default) = caps.to_columns();
@@ -373,12 +386,12 @@ async fn begin(
          RETURNING id, epoch, takeovers",
     ))
     .bind(lease.owner.to_string())
-    .bind(milliseconds(lease.length))
+    .bind(to_milliseconds(lease.length))
     .bind(serde_json::json!(ids).to_string())
     .fetch_all(&mut *connection)
     .await?;
     sqlx::query(note_turns!("SELECT key, value FROM json_each($1)"))
-        .bind(turns_of(&next))
+        .bind(turns_json(&next))
         .execute(connection)
         .await?;
     Ok(begun)
@@ -386,9 +399,9 @@ async fn begin(
 
 async fn renew(
     connection: &mut SqliteConnection,
-    lease: Lease,
-    live: &[(Uuid, Epoch)],
-) -> Result<Outcome, sqlx::Error> {
+    lease: LeaseTerms,
+    live: &[(Uuid, LeaseEpoch)],
+) -> Result<TaskOutcome, sqlx::Error> {
     let live: Vec<_> = live.iter().map(|(run, epoch)| (run, epoch.0)).collect();
     let held: Vec<(String, i64)> = sqlx::query_as(concat!(
         "UPDATE run SET lease_until = ?1 + ",
@@ -398,19 +411,19 @@ async fn renew(
            AND (id, epoch) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?2))
          RETURNING id, cancel_requested",
     ))
-    .bind(milliseconds(lease.length))
+    .bind(to_milliseconds(lease.length))
     .bind(serde_json::json!(live).to_string())
     .fetch_all(connection)
     .await?;
-    to_held(&held)
+    to_renewed_runs(&held)
 }
 
-async fn keep_plan(
+async fn store_plan(
     connection: &mut SqliteConnection,
     plan: &NewPlan,
-) -> Result<Outcome, sqlx::Error> {
+) -> Result<TaskOutcome, sqlx::Error> {
     let NewPlan { id, tenant, now, expires_at, sealed, most, most_own } = plan;
-    let kept = sqlx::query(plans::KEEP)
+    let kept = sqlx::query(plans::INSERT_PLAN)
         .bind(id.to_string())
         .bind(expires_at.as_millisecond())
         .bind(&sealed.key_id)
@@ -422,7 +435,7 @@ async fn keep_plan(
         .bind(i64::try_from(*most_own).unwrap_or(i64::MAX))
         .execute(connection)
         .await?;
-    Ok(if kept.rows_affected() == 0 { Outcome::Full } else { Outcome::Done })
+    Ok(if kept.rows_affected() == 0 { TaskOutcome::Full } else { TaskOutcome::Done })
 }
 
 #[cfg(all(test, unix))]
@@ -433,9 +446,13 @@ mod tests {
 
     /// Closes a database. Dropped connections are closed later, and until then SQLite uses and removes the
     /// files next to the database.
-    async fn close(opened: Opened) {
-        let Opened { reads: Pool::Sqlite(reads), writer: Writer::Sqlite(writer), lock, .. } =
-            opened
+    async fn close(opened: OpenedStore) {
+        let OpenedStore {
+            reads: DatabasePool::Sqlite(reads),
+            writer: WriterBackend::Sqlite(writer),
+            lock,
+            ..
+        } = opened
         else {
             panic!("not SQLite");
         };
@@ -458,7 +475,7 @@ mod tests {
         }
         for _ in 0..2 {
             let refused = open(&path, Durability::Full).await.map(drop).unwrap_err();
-            assert_eq!(refused.kind, Kind::DatabaseMissing);
+            assert_eq!(refused.kind, ErrorKind::DatabaseMissing);
             assert!(refused.message.contains("executor.sqlite.lock"), "{}", refused.message);
             assert!(!path.exists());
         }
@@ -486,7 +503,7 @@ mod tests {
         std::fs::copy(lock(&path), lock(&lost)).unwrap();
         let before = std::fs::read(&lost).unwrap();
         let refused = open(&lost, Durability::Full).await.map(drop).unwrap_err();
-        assert_eq!(refused.kind, Kind::DatabaseMissing);
+        assert_eq!(refused.kind, ErrorKind::DatabaseMissing);
         assert!(refused.message.contains("executor.sqlite-wal"), "{}", refused.message);
         assert_eq!(std::fs::read(&lost).unwrap(), before, "nothing was made");
         close(opened).await;
@@ -495,7 +512,7 @@ mod tests {
         open_and_close(&another).await;
         std::fs::copy(lock(&path), lock(&another)).unwrap();
         let refused = open(&another, Durability::Full).await.map(drop).unwrap_err();
-        assert_eq!(refused.kind, Kind::DatabaseMissing);
+        assert_eq!(refused.kind, ErrorKind::DatabaseMissing);
         open_and_close(&path).await;
     }
 
@@ -522,7 +539,7 @@ mod tests {
         std::fs::remove_file(format!("{}-wal", copy.display())).unwrap();
         for _ in 0..2 {
             let refused = open(&copy, Durability::Full).await.map(drop).unwrap_err();
-            assert_eq!(refused.kind, Kind::DatabaseMissing);
+            assert_eq!(refused.kind, ErrorKind::DatabaseMissing);
             assert!(refused.message.contains("executor.sqlite-wal"), "{}", refused.message);
         }
         // One that another process uses, or has closed, needs none.
@@ -542,7 +559,7 @@ mod tests {
         sqlx::query(sql).execute(&mut file).await.unwrap();
         file.close().await.unwrap();
         let refused = open(&path, Durability::Full).await.map(drop).unwrap_err();
-        assert_eq!(refused.kind, Kind::DatabaseNewer);
+        assert_eq!(refused.kind, ErrorKind::DatabaseNewer);
     }
 
     #[tokio::test]

@@ -7,20 +7,20 @@ use a2s::api::{EventKind, RunError, StepResolution};
 use tempfile::TempDir;
 
 use super::*;
-use crate::journal::lease::Tenure;
-use crate::journal::recorded_exchange::Asked;
+use crate::journal::lease::RunLease;
+use crate::journal::recorded_exchange::ExchangeRequest;
 use crate::journal::run_state::tests::started;
 use crate::tests::database::{Behind, Made, make};
 
 /// A database, in a file or on a server.
 struct Fixture {
-    store: Store,
-    database: Database,
+    store: RunStore,
+    database: ExecutorDatabase,
     _made: Option<Made>,
     _folder: TempDir,
 }
 
-const FREE: Room = Room { most_begun: None, most_queued: 1_000 };
+const FREE: TenantQuota = TenantQuota { max_begun: None, max_queued: 1_000 };
 const ONE: Uuid = Uuid::from_u128(1);
 const OTHER: Uuid = Uuid::from_u128(2);
 
@@ -28,7 +28,7 @@ impl Fixture {
     async fn new() -> Self {
         let folder = TempDir::new().unwrap();
         let (database, made) = make(folder.path().join("a/b/runs.sqlite")).await;
-        let store = Store::open(&database, Durability::Normal).await.unwrap();
+        let store = RunStore::open(&database, Durability::Normal).await.unwrap();
         Self { store, database, _made: made, _folder: folder }
     }
 
@@ -46,18 +46,18 @@ impl Fixture {
     }
 
     fn is_memory(&self) -> bool {
-        matches!(self.store.home, Home::Memory(_))
+        matches!(self.store.backend, StoreBackend::Memory(_))
     }
 
     /// Another executor on the same database.
-    async fn open(&self, durability: Durability) -> Store {
-        Store::open(&self.database, durability).await.unwrap()
+    async fn open(&self, durability: Durability) -> RunStore {
+        RunStore::open(&self.database, durability).await.unwrap()
     }
 
     /// Lets the lease of a run run out.
     async fn expire(&self, run: u128) {
         let run = Uuid::from_u128(run);
-        if let Home::Memory(memory) = &self.store.home {
+        if let StoreBackend::Memory(memory) = &self.store.backend {
             return memory.expire(run);
         }
         let mut behind = Behind::to(&self.database).await;
@@ -65,11 +65,16 @@ impl Fixture {
         behind.close().await;
     }
 
-    async fn create(&self, run: u128, key: Option<&str>) -> Created {
+    async fn create(&self, run: u128, key: Option<&str>) -> CreateResult {
         self.create_planned(run, key, None).await
     }
 
-    async fn create_planned(&self, run: u128, key: Option<&str>, plan: Option<Digest>) -> Created {
+    async fn create_planned(
+        &self,
+        run: u128,
+        key: Option<&str>,
+        plan: Option<Digest>,
+    ) -> CreateResult {
         let asked = Digest::of_bytes(key.unwrap_or_default().as_bytes());
         let new = NewRun {
             name: CapabilityName::new("Dogs").unwrap(),
@@ -82,13 +87,19 @@ impl Fixture {
             first: event(run, 1, started("s")),
             sealed: None,
             lease: Some(lease(ONE)),
-            room: FREE,
+            quota: FREE,
         };
         self.store.create(new).await.unwrap()
     }
 
     /// The same of a tenant, with a place at an executor or without.
-    async fn create_of(&self, run: u128, tenant: &str, is_placed: bool, room: Room) -> Created {
+    async fn create_of(
+        &self,
+        run: u128,
+        tenant: &str,
+        is_placed: bool,
+        room: TenantQuota,
+    ) -> CreateResult {
         let new = NewRun {
             name: CapabilityName::new("Dogs").unwrap(),
             tenant: tenant.parse().unwrap(),
@@ -100,26 +111,26 @@ impl Fixture {
             first: event(run, 1, started("s")),
             sealed: None,
             lease: is_placed.then(|| lease(ONE)),
-            room,
+            quota: room,
         };
         self.store.create(new).await.unwrap()
     }
 
-    async fn append(&self, run: u128, seq: u64, kind: EventKind) -> Result<(), Kind> {
-        self.append_in(Epoch::FIRST, run, seq, kind).await
+    async fn append(&self, run: u128, seq: u64, kind: EventKind) -> Result<(), ErrorKind> {
+        self.append_in(LeaseEpoch::FIRST, run, seq, kind).await
     }
 
     async fn append_in(
         &self,
-        epoch: Epoch,
+        epoch: LeaseEpoch,
         run: u128,
         seq: u64,
         kind: EventKind,
-    ) -> Result<(), Kind> {
+    ) -> Result<(), ErrorKind> {
         let committed = Arc::new(watch::Sender::new(0));
         let event = event(run, seq, kind);
         let appended =
-            self.store.append(event, epoch, Besides::default(), Arc::clone(&committed)).await;
+            self.store.append(event, epoch, SealedChanges::default(), Arc::clone(&committed)).await;
         assert_eq!(*committed.borrow(), if appended.is_ok() { seq } else { 0 });
         appended.map_err(|error| error.kind)
     }
@@ -135,11 +146,11 @@ impl Fixture {
 }
 
 /// What an executor is given.
-async fn give(store: &Store, owner: Uuid, live: Vec<Uuid>, limit: usize) -> Vec<Claimed> {
+async fn give(store: &RunStore, owner: Uuid, live: Vec<Uuid>, limit: usize) -> Vec<ClaimedRun> {
     store.claim(lease(owner), live, Arc::default(), limit).await.unwrap().0
 }
 
-async fn claim(store: &Store, owner: Uuid) -> Vec<(u128, i64)> {
+async fn claim(store: &RunStore, owner: Uuid) -> Vec<(u128, i64)> {
     let mut claimed = give(store, owner, Vec::new(), 10).await;
     claimed.sort();
     claimed.iter().map(|claimed| (claimed.run.as_u128(), claimed.epoch.0)).collect()
@@ -149,12 +160,12 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-fn lease(owner: Uuid) -> Lease {
-    Lease { owner, length: Duration::from_secs(3_600) }
+fn lease(owner: Uuid) -> LeaseTerms {
+    LeaseTerms { owner, length: Duration::from_secs(3_600) }
 }
 
-fn event(run: u128, seq: u64, kind: EventKind) -> Event {
-    Event { v: 1, seq, run: Uuid::from_u128(run), at: at(0), kind }
+fn event(run: u128, seq: u64, kind: EventKind) -> RunEvent {
+    RunEvent { v: 1, seq, run: Uuid::from_u128(run), at: at(0), kind }
 }
 
 fn step() -> EventKind {
@@ -213,12 +224,12 @@ fn waiting() -> EventKind {
 async fn the_journal_has_one_writer_and_no_gap() {
     for fixture in Fixture::each().await {
         fixture.create(1, None).await;
-        assert_eq!(fixture.append(1, 3, step()).await, Err(Kind::LeaseLost), "a gap");
+        assert_eq!(fixture.append(1, 3, step()).await, Err(ErrorKind::LeaseLost), "a gap");
         assert_eq!(fixture.append(1, 2, step()).await, Ok(()));
-        assert_eq!(fixture.append(1, 2, step()).await, Err(Kind::LeaseLost), "a second writer");
-        assert_eq!(fixture.append(9, 1, step()).await, Err(Kind::LeaseLost), "no such run");
+        assert_eq!(fixture.append(1, 2, step()).await, Err(ErrorKind::LeaseLost), "a second writer");
+        assert_eq!(fixture.append(9, 1, step()).await, Err(ErrorKind::LeaseLost), "no such run");
         assert_eq!(fixture.append(1, 3, finished(RunStatus::Failed)).await, Ok(()));
-        assert_eq!(fixture.append(1, 4, step()).await, Err(Kind::LeaseLost), "after the end");
+        assert_eq!(fixture.append(1, 4, step()).await, Err(ErrorKind::LeaseLost), "after the end");
         let events = fixture.store.read_events(Uuid::from_u128(1), 0, 10).await.unwrap();
         assert_eq!(events.iter().map(|event| event.seq).collect::<Vec<_>>(), [1, 2, 3]);
         let page = fixture.store.read_events(Uuid::from_u128(1), 1, 1).await.unwrap();
@@ -235,9 +246,9 @@ async fn when_an_event_was_lost_every_later_one_fails() {
         fixture.create(1, None).await;
         let nobody = || Arc::new(watch::Sender::new(0));
         // The second of three is out of turn, and nobody waits for it.
-        fixture.store.append_soon(event(1, 2, step()), Epoch::FIRST, None, nobody());
-        fixture.store.append_soon(event(1, 4, step()), Epoch::FIRST, None, nobody());
-        assert_eq!(fixture.append(1, 5, step()).await, Err(Kind::LeaseLost));
+        fixture.store.append_later(event(1, 2, step()), LeaseEpoch::FIRST, None, nobody());
+        fixture.store.append_later(event(1, 4, step()), LeaseEpoch::FIRST, None, nobody());
+        assert_eq!(fixture.append(1, 5, step()).await, Err(ErrorKind::LeaseLost));
     }
 }
 
@@ -249,9 +260,9 @@ async fn a_run_is_driven_by_one_executor_until_its_lease_runs_out() {
         assert_eq!(fixture.claim(OTHER).await, []);
         fixture.expire(1).await;
         fixture.expire(2).await;
-        let live = vec![(Uuid::from_u128(1), Epoch::FIRST)];
+        let live = vec![(Uuid::from_u128(1), LeaseEpoch::FIRST)];
         let held = fixture.store.renew(lease(ONE), live).await.unwrap();
-        assert_eq!(held, [Held { run: Uuid::from_u128(1), cancel_requested: false }]);
+        assert_eq!(held, [RenewedRun { run: Uuid::from_u128(1), cancel_requested: false }]);
         // The second was not renewed; whoever drives a run takes it over from nobody.
         let spared = vec![Uuid::from_u128(2)];
         assert_eq!(give(&fixture.store, OTHER, spared, 10).await, []);
@@ -263,7 +274,7 @@ async fn a_run_is_driven_by_one_executor_until_its_lease_runs_out() {
         let claimed = fixture.claim(ONE).await;
         assert_eq!(claimed.iter().map(|(run, _)| *run).collect::<Vec<_>>(), [1, 2]);
         // What waits or has ended is nobody's.
-        let epoch = Epoch(claimed[0].1);
+        let epoch = LeaseEpoch(claimed[0].1);
         assert_eq!(fixture.append_in(epoch, 1, 2, waiting()).await, Ok(()));
         assert_eq!(fixture.append_in(epoch, 2, 2, finished(RunStatus::Succeeded)).await, Ok(()));
         assert_eq!(fixture.claim(OTHER).await, []);
@@ -276,7 +287,7 @@ async fn takeovers_are_counted_until_a_step_finishes_or_a_person_looks() {
         fixture.create(1, None).await;
         let mut owners = (10..).map(Uuid::from_u128);
         let mut lose = async |count: u32| {
-            let mut epoch = Epoch::FIRST;
+            let mut epoch = LeaseEpoch::FIRST;
             for number in 1..=count {
                 fixture.expire(1).await;
                 let claimed = give(&fixture.store, owners.next().unwrap(), Vec::new(), 10).await;
@@ -316,28 +327,37 @@ async fn nothing_is_written_for_an_epoch_that_has_passed() {
     for fixture in Fixture::each().await {
         fixture.create(1, None).await;
         let run = Uuid::from_u128(1);
-        assert_eq!(fixture.read(1).await.epoch, Epoch::FIRST);
+        assert_eq!(fixture.read(1).await.epoch, LeaseEpoch::FIRST);
         // Late, and nobody else has come: it is its run all the same.
         fixture.expire(1).await;
         assert_eq!(fixture.append(1, 2, step()).await, Ok(()));
         assert_eq!(fixture.claim(OTHER).await, [(1, 2)]);
-        let exchange = |body: &str| Exchange {
-            question: Asked { operation: body.to_owned(), inputs: serde_json::Map::new() },
+        let exchange = |body: &str| RecordedExchange {
+            question: ExchangeRequest {
+                operation: body.to_owned(),
+                inputs: serde_json::Map::new(),
+            },
             answer: None,
         };
         // Whoever had it before writes no event, no end, no answer, and prolongs nothing.
-        assert_eq!(fixture.append(1, 3, step()).await, Err(Kind::LeaseLost));
-        assert_eq!(fixture.append(1, 3, finished(RunStatus::Failed)).await, Err(Kind::LeaseLost));
-        fixture.store.keep_soon(run, Epoch::FIRST, "late".to_owned(), exchange("late"));
-        let renewed = fixture.store.renew(lease(ONE), vec![(run, Epoch::FIRST)]).await.unwrap();
+        assert_eq!(fixture.append(1, 3, step()).await, Err(ErrorKind::LeaseLost));
+        assert_eq!(fixture.append(1, 3, finished(RunStatus::Failed)).await, Err(ErrorKind::LeaseLost));
+        fixture.store.append_exchange_later(
+            run,
+            LeaseEpoch::FIRST,
+            "late".to_owned(),
+            exchange("late"),
+        );
+        let renewed =
+            fixture.store.renew(lease(ONE), vec![(run, LeaseEpoch::FIRST)]).await.unwrap();
         assert_eq!(renewed, []);
-        fixture.store.keep_soon(run, Epoch(2), "a".to_owned(), exchange("a"));
-        assert_eq!(fixture.append_in(Epoch(2), 1, 3, step()).await, Ok(()));
+        fixture.store.append_exchange_later(run, LeaseEpoch(2), "a".to_owned(), exchange("a"));
+        assert_eq!(fixture.append_in(LeaseEpoch(2), 1, 3, step()).await, Ok(()));
         let kept = fixture.store.read_exchanges(run).await.unwrap();
         assert_eq!(kept, BTreeMap::from([("a".to_owned(), exchange("a"))]));
         // Neither does one that has given it back.
         fixture.store.release(OTHER).await.unwrap();
-        assert_eq!(fixture.append_in(Epoch(2), 1, 4, step()).await, Err(Kind::LeaseLost));
+        assert_eq!(fixture.append_in(LeaseEpoch(2), 1, 4, step()).await, Err(ErrorKind::LeaseLost));
         assert_eq!(fixture.read(1).await.status, RunStatus::Running);
     }
 }
@@ -349,7 +369,7 @@ async fn a_wish_to_cancel_reaches_the_one_who_drives() {
         fixture.create(1, None).await;
         fixture.create(2, None).await;
         fixture.store.request_cancel(run).await.unwrap();
-        let live = vec![(run, Epoch::FIRST), (other, Epoch::FIRST)];
+        let live = vec![(run, LeaseEpoch::FIRST), (other, LeaseEpoch::FIRST)];
         let mut held = fixture.store.renew(lease(ONE), live).await.unwrap();
         held.sort_by_key(|held| held.run);
         let told: Vec<_> = held.iter().map(|held| (held.run, held.cancel_requested)).collect();
@@ -362,25 +382,25 @@ async fn a_wish_to_cancel_reaches_the_one_who_drives() {
 async fn a_key_belongs_to_the_first_run_that_has_it() {
     for fixture in Fixture::each().await {
         let digest = Digest::of_bytes(b"key");
-        assert_eq!(fixture.create(1, Some("key")).await, Created::New);
-        let existing = Created::Existing(Uuid::from_u128(1), digest);
+        assert_eq!(fixture.create(1, Some("key")).await, CreateResult::New);
+        let existing = CreateResult::Existing(Uuid::from_u128(1), digest);
         assert_eq!(fixture.create(2, Some("key")).await, existing);
         assert!(fixture.store.read_run(Uuid::from_u128(2)).await.unwrap().is_none());
         assert_eq!(
-            fixture.store.find_key("key").await.unwrap(),
+            fixture.store.find_by_key("key").await.unwrap(),
             Some((Uuid::from_u128(1), digest))
         );
-        assert_eq!(fixture.store.find_key("other").await.unwrap(), None);
-        assert_eq!(fixture.create(3, None).await, Created::New);
-        assert_eq!(fixture.create(4, None).await, Created::New);
+        assert_eq!(fixture.store.find_by_key("other").await.unwrap(), None);
+        assert_eq!(fixture.create(3, None).await, CreateResult::New);
+        assert_eq!(fixture.create(4, None).await, CreateResult::New);
     }
 }
 
 #[tokio::test]
 async fn leases_in_a_file_are_dropped_when_its_processes_are_dead_and_not_before() {
     let folder = TempDir::new().unwrap();
-    let database = Database::File(folder.path().join("runs.sqlite"));
-    let open = async || Store::open(&database, Durability::Normal).await.unwrap();
+    let database = ExecutorDatabase::File(folder.path().join("runs.sqlite"));
+    let open = async || RunStore::open(&database, Durability::Normal).await.unwrap();
     let fixture = Fixture {
         store: open().await,
         database: database.clone(),
@@ -408,14 +428,15 @@ async fn a_page_of_lives_has_the_newest_runs_and_only_their_turns() {
         let lives = async |before: Option<u128>, limit| -> Vec<Vec<(u128, u64)>> {
             let lives = fixture
                 .store
-                .read_lives(
+                .read_summary_events(
                     &RunFilter { before: before.map(Uuid::from_u128), ..RunFilter::default() },
                     limit,
                 )
                 .await
                 .unwrap();
-            let turns =
-                |life: &Life| life.events.iter().map(|e| (e.run.as_u128(), e.seq)).collect();
+            let turns = |life: &RunSummaryEvents| {
+                life.events.iter().map(|e| (e.run.as_u128(), e.seq)).collect()
+            };
             lives.iter().map(turns).collect()
         };
         assert_eq!(lives(None, 2).await, [[(3, 1), (3, 3)], [(2, 1), (2, 3)]]);
@@ -440,9 +461,10 @@ async fn every_kind_of_turn_is_among_the_turns_and_every_request_in_the_outline(
         for (kind, seq) in told.into_iter().zip(2..) {
             fixture.append(1, seq, kind).await.unwrap();
         }
-        let lives = fixture.store.read_lives(&RunFilter::default(), 1).await.unwrap();
+        let lives = fixture.store.read_summary_events(&RunFilter::default(), 1).await.unwrap();
         let outline = fixture.store.read_outline(Uuid::from_u128(1)).await.unwrap();
-        let numbers = |events: &[Event]| events.iter().map(|event| event.seq).collect::<Vec<_>>();
+        let numbers =
+            |events: &[RunEvent]| events.iter().map(|event| event.seq).collect::<Vec<_>>();
         assert_eq!(numbers(&lives[0].events), [1, 2, 3, 7, 8, 9]);
         assert_eq!(numbers(&outline), [1, 5, 9]);
     }
@@ -459,7 +481,12 @@ async fn events_that_are_out_of_turn_take_none_with_them_that_is_told_together_w
         let told = [(1, 3), (1, 2), (2, 2), (1, 4), (3, 2), (1, 4), (2, 4), (1, 5), (2, 3)];
         let told = told.map(|(run, seq)| {
             let event = event(run, seq, step());
-            fixture.store.append(event, Epoch::FIRST, Besides::default(), Arc::clone(&committed))
+            fixture.store.append(
+                event,
+                LeaseEpoch::FIRST,
+                SealedChanges::default(),
+                Arc::clone(&committed),
+            )
         });
         let ended = futures::future::join_all(told).await;
         let ended: Vec<bool> = ended.iter().map(Result::is_ok).collect();
@@ -482,7 +509,7 @@ async fn nothing_follows_the_end_of_a_run_not_even_what_is_told_together_with_it
         let told = [step(), finished(RunStatus::Succeeded), step()].into_iter().zip(2..);
         let told = told.map(|(kind, seq)| (event(1, seq, kind), Arc::clone(&committed))).map(
             |(event, committed)| {
-                fixture.store.append(event, Epoch::FIRST, Besides::default(), committed)
+                fixture.store.append(event, LeaseEpoch::FIRST, SealedChanges::default(), committed)
             },
         );
         let ended = futures::future::join_all(told.collect::<Vec<_>>()).await;
@@ -496,7 +523,8 @@ async fn what_is_sealed_beside_an_event_goes_with_a_later_one() {
         fixture.create(1, None).await;
         let run = Uuid::from_u128(1);
         let nobody = || Arc::new(watch::Sender::new(0));
-        let sealed = |byte| Sealed { key_id: "k".to_owned(), nonce: vec![0], bytes: vec![byte] };
+        let sealed =
+            |byte| Ciphertext { key_id: "k".to_owned(), nonce: vec![0], bytes: vec![byte] };
         let kept = async || {
             let sealed = fixture.store.read_sealed(run).await.unwrap().into_keys();
             sealed.collect::<Vec<_>>()
@@ -504,17 +532,18 @@ async fn what_is_sealed_beside_an_event_goes_with_a_later_one() {
         for (seq, obsolete, expected) in
             [(2, None, vec![2]), (3, None, vec![2, 3]), (4, Some(2), vec![3, 4])]
         {
-            let besides = Besides { sealed: Some(sealed(1)), obsolete };
+            let besides = SealedChanges { sealed: Some(sealed(1)), obsolete };
             let event = event(1, seq, step_finished());
-            fixture.store.append(event, Epoch::FIRST, besides, nobody()).await.unwrap();
+            fixture.store.append(event, LeaseEpoch::FIRST, besides, nobody()).await.unwrap();
             assert_eq!(kept().await, expected);
         }
         // An event that is not written changes nothing.
-        let besides = Besides { sealed: None, obsolete: Some(3) };
-        let late = fixture.store.append(event(1, 4, step()), Epoch::FIRST, besides, nobody()).await;
-        assert_eq!(late.unwrap_err().kind, Kind::LeaseLost);
+        let besides = SealedChanges { sealed: None, obsolete: Some(3) };
+        let late =
+            fixture.store.append(event(1, 4, step()), LeaseEpoch::FIRST, besides, nobody()).await;
+        assert_eq!(late.unwrap_err().kind, ErrorKind::LeaseLost);
         assert_eq!(kept().await, [3, 4]);
-        fixture.store.append_soon(event(1, 5, step()), Epoch::FIRST, Some(3), nobody());
+        fixture.store.append_later(event(1, 5, step()), LeaseEpoch::FIRST, Some(3), nobody());
         fixture.append(1, 6, step()).await.unwrap();
         assert_eq!(kept().await, [4]);
     }
@@ -525,10 +554,10 @@ async fn what_events_do_not_tell_is_kept_until_the_run_is_over() {
     for fixture in Fixture::each().await {
         fixture.create(1, None).await;
         let run = Uuid::from_u128(1);
-        let sealed = Sealed { key_id: "k".to_owned(), nonce: vec![0], bytes: vec![1] };
+        let sealed = Ciphertext { key_id: "k".to_owned(), nonce: vec![0], bytes: vec![1] };
         let (event, nobody) = (event(1, 2, step_finished()), Arc::new(watch::Sender::new(0)));
-        let told = Besides { sealed: Some(sealed.clone()), obsolete: None };
-        fixture.store.append(event, Epoch::FIRST, told, nobody).await.unwrap();
+        let told = SealedChanges { sealed: Some(sealed.clone()), obsolete: None };
+        fixture.store.append(event, LeaseEpoch::FIRST, told, nobody).await.unwrap();
         let kept = async || fixture.store.read_sealed(run).await.unwrap();
         assert_eq!(kept().await.keys().collect::<Vec<_>>(), [&2]);
         assert_eq!(kept().await[&2].bytes, sealed.bytes);
@@ -548,7 +577,7 @@ async fn what_is_over_waits_to_be_reported_until_that_is_marked() {
         for run in [1, 2, 3] {
             fixture.append(run, 2, finished(RunStatus::Succeeded)).await.unwrap();
         }
-        let unreported = async |store: &Store, after: u128, limit: u32| -> Vec<u128> {
+        let unreported = async |store: &RunStore, after: u128, limit: u32| -> Vec<u128> {
             let runs = store.read_unreported(Uuid::from_u128(after), limit).await.unwrap();
             runs.iter().map(Uuid::as_u128).collect()
         };
@@ -580,15 +609,15 @@ async fn what_is_over_is_forgotten_with_its_key_and_nothing_else_is() {
         assert!(!fixture.store.delete(Uuid::from_u128(3)).await.unwrap(), "under way");
         assert!(!fixture.store.delete(Uuid::from_u128(9)).await.unwrap(), "not there");
         assert!(fixture.store.delete(Uuid::from_u128(1)).await.unwrap());
-        assert_eq!(fixture.store.find_key("key").await.unwrap(), None);
-        assert_eq!(fixture.create(5, Some("key")).await, Created::New);
+        assert_eq!(fixture.store.find_by_key("key").await.unwrap(), None);
+        assert_eq!(fixture.create(5, Some("key")).await, CreateResult::New);
         // All of them ended at 0.
         assert!(fixture.store.forget(at(0), 10).await.unwrap().is_empty());
         let forgotten = fixture.store.forget(at(1), 1).await.unwrap();
         assert_eq!(forgotten.len(), 1);
         let rest = fixture.store.forget(at(1), 10).await.unwrap();
         assert_eq!(rest.len(), 1);
-        let left = fixture.store.read_lives(&RunFilter::default(), 10).await.unwrap();
+        let left = fixture.store.read_summary_events(&RunFilter::default(), 10).await.unwrap();
         let left: Vec<_> = left.iter().map(|life| life.events[0].run.as_u128()).collect();
         assert_eq!(left, [5, 3]);
     }
@@ -599,7 +628,7 @@ async fn a_plan_begins_one_run_and_none_when_it_has_ended() {
     for fixture in Fixture::each().await {
         let keep = async |name: &str, expires_at: i64| {
             let id = Digest::of_bytes(name.as_bytes());
-            let sealed = Sealed { key_id: "k".to_owned(), nonce: vec![0], bytes: vec![1] };
+            let sealed = Ciphertext { key_id: "k".to_owned(), nonce: vec![0], bytes: vec![1] };
             let plan = NewPlan {
                 id,
                 tenant: Principal::owner(),
@@ -609,17 +638,17 @@ async fn a_plan_begins_one_run_and_none_when_it_has_ended() {
                 most: 5,
                 most_own: 5,
             };
-            assert!(fixture.store.keep_plan(plan).await.unwrap());
+            assert!(fixture.store.store_plan(plan).await.unwrap());
             id
         };
         // Runs begin at 0 here.
         let (ended, good) = (keep("ended", -1).await, keep("good", 1).await);
-        assert_eq!(fixture.create_planned(1, None, Some(ended)).await, Created::PlanGone);
-        assert_eq!(fixture.create_planned(2, None, Some(good)).await, Created::New);
-        assert_eq!(fixture.create_planned(3, None, Some(good)).await, Created::PlanGone);
+        assert_eq!(fixture.create_planned(1, None, Some(ended)).await, CreateResult::PlanGone);
+        assert_eq!(fixture.create_planned(2, None, Some(good)).await, CreateResult::New);
+        assert_eq!(fixture.create_planned(3, None, Some(good)).await, CreateResult::PlanGone);
         assert_eq!(
             fixture.create_planned(4, None, Some(Digest::of_bytes(b"none"))).await,
-            Created::PlanGone
+            CreateResult::PlanGone
         );
         fixture.expire(2).await;
         assert_eq!(fixture.claim(OTHER).await, [(2, 2)]);
@@ -657,7 +686,7 @@ async fn a_run_that_nobody_drives_is_given_to_one_of_those_that_want_it() {
     taken.sort();
     // Created in the first epoch, given back in the second, taken in the third, once.
     let taken: Vec<_> = taken.iter().map(|taken| (taken.run.as_u128(), taken.epoch)).collect();
-    let expected: Vec<_> = (1..=60).map(|run| (run, Epoch(3))).collect();
+    let expected: Vec<_> = (1..=60).map(|run| (run, LeaseEpoch(3))).collect();
     assert_eq!(taken, expected);
 }
 
@@ -667,17 +696,17 @@ async fn whoever_records_something_late_makes_sure_that_the_run_is_still_its_own
         let run = Uuid::from_u128(1);
         fixture.create(1, None).await;
         let long_ago = tokio::time::Instant::now();
-        let short = Lease { owner: ONE, length: Duration::ZERO };
-        let tenure = Tenure::since(long_ago, short, Epoch::FIRST);
+        let short = LeaseTerms { owner: ONE, length: Duration::ZERO };
+        let tenure = RunLease::granted_after(long_ago, short, LeaseEpoch::FIRST);
         // Late, and nobody has come: the lease is prolonged.
         fixture.expire(1).await;
-        tenure.confirm(run, lease(ONE), &fixture.store).await.unwrap();
+        tenure.ensure_valid(run, lease(ONE), &fixture.store).await.unwrap();
         assert_eq!(fixture.claim(OTHER).await, []);
         // Late, and somebody has.
-        let tenure = Tenure::since(long_ago, short, Epoch::FIRST);
+        let tenure = RunLease::granted_after(long_ago, short, LeaseEpoch::FIRST);
         fixture.expire(1).await;
         assert_eq!(fixture.claim(OTHER).await, [(1, 2)]);
-        let lost = tenure.confirm(run, lease(ONE), &fixture.store).await.unwrap_err();
-        assert_eq!(lost.kind, Kind::LeaseLost);
+        let lost = tenure.ensure_valid(run, lease(ONE), &fixture.store).await.unwrap_err();
+        assert_eq!(lost.kind, ErrorKind::LeaseLost);
     }
 }

@@ -94,7 +94,7 @@ async fn files_that_cannot_be_used_are_named() {
         let mut config = config(None, "");
         config.client_certificates.insert(Domain::new("api.example").unwrap(), files);
         let error = open(&config).map(|_| ()).unwrap_err();
-        assert_eq!(error.kind, Kind::Configuration);
+        assert_eq!(error.kind, ErrorKind::Configuration);
         error.message
     };
     let missing = folder.path().join("missing.pem");

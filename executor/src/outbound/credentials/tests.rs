@@ -9,11 +9,11 @@ fn url(text: &str) -> Url {
     Url::parse(text).unwrap()
 }
 
-fn wire() -> Wire {
-    let mut wire = Wire::to(&url("https://api.example/a"));
+fn wire() -> WireAdditions {
+    let mut wire = WireAdditions::for_origin_of(&url("https://api.example/a"));
     wire.query.push(("my key".to_owned(), Zeroizing::new("k%20y".to_owned())));
     wire.cookies.push(("sid".to_owned(), Zeroizing::new("canary".to_owned())));
-    wire.add_header(AUTHORIZATION, sensitive("Bearer canary").unwrap()).unwrap();
+    wire.add_header(AUTHORIZATION, sensitive_header("Bearer canary").unwrap()).unwrap();
     wire.add_field("client_secret", "a b&c");
     wire
 }
@@ -67,14 +67,14 @@ fn credentials_go_to_their_own_origin_alone() {
 #[test]
 fn two_credentials_do_not_share_a_header() {
     let error = wire().add_header(AUTHORIZATION, HeaderValue::from_static("x")).unwrap_err();
-    assert_eq!(error.kind, Kind::CredentialRefused);
+    assert_eq!(error.kind, ErrorKind::CredentialRefused);
 }
 
 #[test]
 fn basic_is_utf_8_and_learnt_as_it_is_sent() {
-    let secrets = Secrets::default();
+    let secrets = RunSecrets::default();
     // The example of RFC 7617, section 2.1.
-    let header = basic("test", "123\u{a3}", &secrets).unwrap();
+    let header = basic_header("test", "123\u{a3}", &secrets).unwrap();
     assert_eq!(header, "Basic dGVzdDoxMjPCow==");
     assert_eq!(secrets.mask_text("it was dGVzdDoxMjPCow=="), "it was (secret)");
 }
@@ -98,14 +98,14 @@ fn task(server: &str) -> Task {
     let document = compilation.document.unwrap_or_else(|| panic!("{:?}", compilation.diagnostics));
     let mut found = None;
     document.capability().for_each_step(|step| {
-        if let a2s::Action::Task { task, .. } = &step.action {
+        if let a2s::StepAction::Task { task, .. } = &step.action {
             found = Some((**task).clone());
         }
     });
     found.unwrap()
 }
 
-async fn authorize(server: &str, upstream: Option<&str>) -> Result<(), Kind> {
+async fn authorize(server: &str, upstream: Option<&str>) -> Result<(), ErrorKind> {
     let mut config = super::super::tests::config(None, "");
     if let Some(upstream) = upstream {
         config.upstreams.insert(Domain::new("api.example").unwrap(), url(upstream));
@@ -115,13 +115,13 @@ async fn authorize(server: &str, upstream: Option<&str>) -> Result<(), Kind> {
     let key = Credential::ApiKey { value: Secret::new("canary"), place: None };
     outbound.vault.set(host, "key", &key).await.unwrap();
     let request = super::super::tests::permit(&task(server), &[]).await;
-    let secrets = Secrets::default();
+    let secrets = RunSecrets::default();
     outbound.authorize(&request, &secrets).await.map(|_| ()).map_err(|error| error.kind)
 }
 
 #[tokio::test]
 async fn nothing_secret_goes_over_plain_http() {
-    assert_eq!(authorize("http://api.example", None).await, Err(Kind::CredentialRefused));
+    assert_eq!(authorize("http://api.example", None).await, Err(ErrorKind::CredentialRefused));
     assert_eq!(authorize("https://api.example", None).await, Ok(()));
     assert_eq!(authorize("http://localhost", None).await, Ok(()));
     // Somebody has chosen this one.

@@ -3,24 +3,24 @@
 use std::time::{Duration, Instant};
 
 /// How long another request waits for the outcome of a trial.
-const TRIAL: Duration = Duration::from_secs(1);
+const TRIAL_WAIT: Duration = Duration::from_secs(1);
 
 /// Counts the failures of one host. After so many in a row it opens: nothing is sent for a pause.
 /// Then one request is tried; its outcome closes the breaker or opens it again.
 #[derive(Debug)]
-pub(super) struct Breaker {
+pub(super) struct CircuitBreaker {
     /// Failures in a row after which it opens; never when 0.
     threshold: u32,
     pause: Duration,
     failures: u32,
     /// Whether the host was reached at any of these failures.
-    reached: bool,
-    state: State,
+    was_reached: bool,
+    state: BreakerState,
 }
 
 /// Whether requests pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum BreakerState {
     /// They do.
     Closed,
     /// None does until then.
@@ -31,7 +31,7 @@ pub(super) enum State {
 
 /// What a request that ended tells of its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::outbound) enum Health {
+pub(in crate::outbound) enum HostSignal {
     /// The host does its work.
     Good,
     /// It does not.
@@ -42,12 +42,12 @@ pub(in crate::outbound) enum Health {
     Unknown,
 }
 
-impl Breaker {
+impl CircuitBreaker {
     pub(super) fn new(threshold: u32, pause: Duration) -> Self {
-        Self { threshold, pause, failures: 0, reached: false, state: State::Closed }
+        Self { threshold, pause, failures: 0, was_reached: false, state: BreakerState::Closed }
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> BreakerState {
         self.state
     }
 
@@ -58,7 +58,7 @@ impl Breaker {
 
     /// Whether there were failures, and the host was reached at none of them.
     pub(super) fn is_unreachable(&self) -> bool {
-        0 < self.failures && !self.reached
+        0 < self.failures && !self.was_reached
     }
 
     /// Whether a request would be let through.
@@ -67,9 +67,9 @@ impl Breaker {
     /// How long it should wait.
     pub(super) fn check(&self, now: Instant) -> Result<(), Duration> {
         match self.state {
-            State::Open(until) if now < until => Err(until.duration_since(now)),
-            State::Trial => Err(TRIAL),
-            State::Closed | State::Open(_) => Ok(()),
+            BreakerState::Open(until) if now < until => Err(until.duration_since(now)),
+            BreakerState::Trial => Err(TRIAL_WAIT),
+            BreakerState::Closed | BreakerState::Open(_) => Ok(()),
         }
     }
 
@@ -79,32 +79,32 @@ impl Breaker {
     /// How long it should wait.
     pub(super) fn admit(&mut self, now: Instant) -> Result<(), Duration> {
         self.check(now)?;
-        if let State::Open(_) = self.state {
-            self.state = State::Trial;
+        if let BreakerState::Open(_) = self.state {
+            self.state = BreakerState::Trial;
         }
         Ok(())
     }
 
     /// A request that was let through has ended.
-    pub(super) fn settle(&mut self, health: Health, now: Instant) {
+    pub(super) fn settle(&mut self, health: HostSignal, now: Instant) {
         match (health, self.state) {
-            (Health::Good, _) => {
+            (HostSignal::Good, _) => {
                 self.failures = 0;
-                self.reached = false;
-                self.state = State::Closed;
+                self.was_reached = false;
+                self.state = BreakerState::Closed;
             }
-            (Health::Bad | Health::Unreachable, state) => {
+            (HostSignal::Bad | HostSignal::Unreachable, state) => {
                 self.failures = self.failures.saturating_add(1);
-                self.reached |= health == Health::Bad;
+                self.was_reached |= health == HostSignal::Bad;
                 let is_enough = self.threshold != 0 && self.threshold <= self.failures;
                 // One that was let through before it opened does not make the pause longer.
-                if is_enough && !matches!(state, State::Open(_)) {
-                    self.state = State::Open(now + self.pause);
+                if is_enough && !matches!(state, BreakerState::Open(_)) {
+                    self.state = BreakerState::Open(now + self.pause);
                 }
             }
             // The next one is tried.
-            (Health::Unknown, State::Trial) => self.state = State::Open(now),
-            (Health::Unknown, _) => {}
+            (HostSignal::Unknown, BreakerState::Trial) => self.state = BreakerState::Open(now),
+            (HostSignal::Unknown, _) => {}
         }
     }
 }
@@ -117,11 +117,11 @@ mod tests {
 
     const PAUSE: Duration = Duration::from_secs(30);
 
-    fn failed(times: u32, at: Instant) -> Breaker {
-        let mut breaker = Breaker::new(3, PAUSE);
+    fn failed(times: u32, at: Instant) -> CircuitBreaker {
+        let mut breaker = CircuitBreaker::new(3, PAUSE);
         for _ in 0..times {
             breaker.admit(at).unwrap();
-            breaker.settle(Health::Bad, at);
+            breaker.settle(HostSignal::Bad, at);
         }
         breaker
     }
@@ -132,25 +132,25 @@ mod tests {
         assert_eq!(failed(2, at).check(at), Ok(()));
         assert_eq!(failed(3, at).check(at), Err(PAUSE));
         let mut breaker = failed(2, at);
-        breaker.settle(Health::Good, at);
-        breaker.settle(Health::Bad, at);
-        breaker.settle(Health::Unknown, at);
+        breaker.settle(HostSignal::Good, at);
+        breaker.settle(HostSignal::Bad, at);
+        breaker.settle(HostSignal::Unknown, at);
         assert_eq!((breaker.check(at), breaker.failures()), (Ok(()), 1));
     }
 
     #[test]
     fn a_host_is_unreachable_while_no_failure_has_reached_it() {
         let at = Instant::now();
-        let mut breaker = Breaker::new(2, PAUSE);
+        let mut breaker = CircuitBreaker::new(2, PAUSE);
         assert!(!breaker.is_unreachable(), "nothing has failed");
-        breaker.settle(Health::Unreachable, at);
-        breaker.settle(Health::Unreachable, at);
+        breaker.settle(HostSignal::Unreachable, at);
+        breaker.settle(HostSignal::Unreachable, at);
         assert_eq!((breaker.check(at), breaker.is_unreachable()), (Err(PAUSE), true));
-        breaker.settle(Health::Bad, at + PAUSE);
-        breaker.settle(Health::Unreachable, at + PAUSE);
+        breaker.settle(HostSignal::Bad, at + PAUSE);
+        breaker.settle(HostSignal::Unreachable, at + PAUSE);
         assert!(!breaker.is_unreachable());
-        breaker.settle(Health::Good, at + PAUSE);
-        breaker.settle(Health::Unreachable, at + PAUSE);
+        breaker.settle(HostSignal::Good, at + PAUSE);
+        breaker.settle(HostSignal::Unreachable, at + PAUSE);
         assert!(breaker.is_unreachable(), "a success begins anew");
     }
 
@@ -159,14 +159,14 @@ mod tests {
         let at = Instant::now();
         let later = at + PAUSE;
         for (health, expected) in [
-            (Health::Good, Ok(())),
-            (Health::Bad, Err(PAUSE)),
+            (HostSignal::Good, Ok(())),
+            (HostSignal::Bad, Err(PAUSE)),
             // Another one is tried.
-            (Health::Unknown, Ok(())),
+            (HostSignal::Unknown, Ok(())),
         ] {
             let mut breaker = failed(3, at);
             assert_eq!(breaker.admit(later), Ok(()));
-            assert_eq!(breaker.admit(later), Err(TRIAL), "only one");
+            assert_eq!(breaker.admit(later), Err(TRIAL_WAIT), "only one");
             breaker.settle(health, later);
             assert_eq!(breaker.check(later), expected, "{health:?}");
         }
@@ -176,16 +176,16 @@ mod tests {
     fn failures_that_come_late_do_not_make_the_pause_longer() {
         let at = Instant::now();
         let mut breaker = failed(3, at);
-        breaker.settle(Health::Bad, at + PAUSE / 2);
+        breaker.settle(HostSignal::Bad, at + PAUSE / 2);
         assert_eq!(breaker.check(at + PAUSE), Ok(()));
     }
 
     #[test]
     fn it_can_be_switched_off() {
         let at = Instant::now();
-        let mut breaker = Breaker::new(0, PAUSE);
+        let mut breaker = CircuitBreaker::new(0, PAUSE);
         for _ in 0..1_000 {
-            breaker.settle(Health::Bad, at);
+            breaker.settle(HostSignal::Bad, at);
         }
         assert_eq!(breaker.check(at), Ok(()));
     }
@@ -195,18 +195,18 @@ mod tests {
         #[test]
         fn it_never_stays_shut(ends in proptest::collection::vec((0_u8..3, 0_u64..40), 0..60)) {
             let mut now = Instant::now();
-            let mut breaker = Breaker::new(3, PAUSE);
+            let mut breaker = CircuitBreaker::new(3, PAUSE);
             for (end, seconds) in ends {
                 now += Duration::from_secs(seconds);
                 if breaker.admit(now).is_ok() {
-                    let health = [Health::Good, Health::Bad, Health::Unknown][usize::from(end)];
+                    let health = [HostSignal::Good, HostSignal::Bad, HostSignal::Unknown][usize::from(end)];
                     breaker.settle(health, now);
                 }
             }
             now += PAUSE;
             prop_assert_eq!(breaker.admit(now), Ok(()));
-            breaker.settle(Health::Good, now);
-            prop_assert_eq!(breaker.state(), State::Closed);
+            breaker.settle(HostSignal::Good, now);
+            prop_assert_eq!(breaker.state(), BreakerState::Closed);
         }
     }
 }

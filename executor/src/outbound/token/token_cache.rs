@@ -7,24 +7,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use a2s::{Domain, Secret};
 use jiff::Timestamp;
 
-use super::super::Failure;
+use super::super::SendError;
 
 /// Tokens that are kept; those that nobody uses are forgotten first.
-const MAX_KEPT: usize = 1_024;
+const MAX_TOKENS: usize = 1_024;
 
 /// The tokens that are kept.
 #[derive(Debug, Default)]
-pub(in crate::outbound) struct Tokens {
-    slots: Mutex<BTreeMap<Key, Arc<Slot>>>,
-    renewals: Mutex<BTreeMap<(Domain, String), Renewal>>,
+pub(in crate::outbound) struct TokenCache {
+    slots: Mutex<BTreeMap<TokenKey, Arc<TokenSlot>>>,
+    refresh_locks: Mutex<BTreeMap<(Domain, String), RefreshLock>>,
 }
 
 /// Who may use the refresh token of a credential.
-type Renewal = Arc<tokio::sync::Mutex<()>>;
+type RefreshLock = Arc<tokio::sync::Mutex<()>>;
 
 /// What a token was got for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
+pub(super) struct TokenKey {
     pub(super) host: Domain,
     pub(super) scheme: String,
     pub(super) set_at: Timestamp,
@@ -34,22 +34,22 @@ pub(super) struct Key {
 
 /// One token, and whoever waits for it: it is fetched once at a time.
 #[derive(Debug, Default)]
-pub(super) struct Slot {
-    pub(super) state: Arc<tokio::sync::Mutex<State>>,
+pub(super) struct TokenSlot {
+    pub(super) state: Arc<tokio::sync::Mutex<TokenState>>,
     pub(super) fetches: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
-    pub(super) token: Option<Token>,
+pub(super) struct TokenState {
+    pub(super) token: Option<CachedToken>,
     /// Whether there was one before.
-    pub(super) had_one: bool,
+    pub(super) had_token: bool,
     /// Why the last one could not be fetched.
-    pub(super) failure: Option<Failure>,
+    pub(super) failure: Option<SendError>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Token {
+pub(super) struct CachedToken {
     pub(super) value: Secret,
     /// When it was given.
     pub(super) from: Timestamp,
@@ -57,25 +57,25 @@ pub(super) struct Token {
     pub(super) until: Timestamp,
 }
 
-impl Token {
+impl CachedToken {
     /// Whether it can be used. A clock that was put back says nothing about the age of a token from
     /// its future.
-    pub(super) fn is_good(&self, now: Timestamp) -> bool {
+    pub(super) fn is_usable(&self, now: Timestamp) -> bool {
         (self.from..self.until).contains(&now)
     }
 }
 
-impl Tokens {
+impl TokenCache {
     /// The token for `key`. Those for an older credential of the same name are forgotten.
-    pub(super) fn slot(&self, key: Key) -> Arc<Slot> {
+    pub(super) fn slot(&self, key: TokenKey) -> Arc<TokenSlot> {
         // Nothing panics while it holds the lock.
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if !slots.contains_key(&key) {
-            let is_older = |known: &Key| {
+            let is_older = |known: &TokenKey| {
                 known.host == key.host && known.scheme == key.scheme && known.set_at < key.set_at
             };
             slots.retain(|known, _| !is_older(known));
-            if MAX_KEPT <= slots.len() {
+            if MAX_TOKENS <= slots.len() {
                 slots.retain(|_, slot| 1 < Arc::strong_count(slot));
             }
         }
@@ -83,9 +83,9 @@ impl Tokens {
     }
 
     /// The turn to use the refresh token of a credential.
-    pub(super) fn renewal(&self, host: &Domain, scheme: &str) -> Renewal {
-        let mut renewals = self.renewals.lock().unwrap_or_else(PoisonError::into_inner);
-        if MAX_KEPT <= renewals.len() {
+    pub(super) fn refresh_lock(&self, host: &Domain, scheme: &str) -> RefreshLock {
+        let mut renewals = self.refresh_locks.lock().unwrap_or_else(PoisonError::into_inner);
+        if MAX_TOKENS <= renewals.len() {
             renewals.retain(|_, renewal| 1 < Arc::strong_count(renewal));
         }
         Arc::clone(renewals.entry((host.clone(), scheme.to_owned())).or_default())
@@ -99,21 +99,21 @@ mod tests {
     #[test]
     fn a_token_is_good_from_its_beginning_to_its_end_and_never_before() {
         let at = |second| Timestamp::from_second(second).unwrap();
-        let token = Token { value: Secret::new("t"), from: at(100), until: at(200) };
-        let good = [99, 100, 199, 200].map(|second| token.is_good(at(second)));
+        let token = CachedToken { value: Secret::new("t"), from: at(100), until: at(200) };
+        let good = [99, 100, 199, 200].map(|second| token.is_usable(at(second)));
         assert_eq!(good, [false, true, true, false]);
     }
 
     #[test]
     fn a_credential_that_is_set_anew_leaves_no_token_of_the_old_one() {
-        let key = |scheme: &str, set_at| Key {
+        let key = |scheme: &str, set_at| TokenKey {
             host: Domain::new("api.example").unwrap(),
             scheme: scheme.to_owned(),
             set_at: Timestamp::from_second(set_at).unwrap(),
             url: String::new(),
             scopes: Vec::new(),
         };
-        let tokens = Tokens::default();
+        let tokens = TokenCache::default();
         for (scheme, set_at) in [("a", 1), ("b", 1), ("a", 2)] {
             tokens.slot(key(scheme, set_at));
         }

@@ -16,7 +16,7 @@ const MAX_TOKEN: usize = 16 << 10;
 
 /// What an authorization server gives (RFC 6749, section 5.1).
 #[derive(Debug)]
-pub(super) struct Granted {
+pub(super) struct TokenGrant {
     pub(super) access_token: Secret,
     pub(super) refresh_token: Option<Secret>,
     pub(super) life: Option<SignedDuration>,
@@ -24,7 +24,7 @@ pub(super) struct Granted {
 
 /// Why there is no token. It has no word of the server in it: those may repeat what it was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum TokenError {
     /// It does not answer now: its status.
     Busy(u16),
     /// It refuses the client: its status, and its code when that is a known one.
@@ -34,7 +34,7 @@ pub(super) enum Refusal {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct TokenResponseBody {
     access_token: Option<Secret>,
     token_type: Option<String>,
     expires_in: Option<Value>,
@@ -58,21 +58,21 @@ const CODES: [&str; 10] = [
 ];
 
 /// Reads an answer, with care.
-pub(super) fn read_grant(response: &RawResponse) -> Result<Granted, Refusal> {
+pub(super) fn parse_token_response(response: &RawResponse) -> Result<TokenGrant, TokenError> {
     let status = response.status;
     if status == 429 || (500..600).contains(&status) {
-        return Err(Refusal::Busy(status));
+        return Err(TokenError::Busy(status));
     }
     // The words of the parser could quote the token.
-    let answer = serde_json::from_slice::<Answer>(&response.body).ok();
+    let answer = serde_json::from_slice::<TokenResponseBody>(&response.body).ok();
     let error = answer.as_ref().and_then(|answer| answer.error.as_ref());
     let code = error.and_then(Value::as_str);
     let code = code.and_then(|code| CODES.into_iter().find(|known| *known == code));
     // Some servers refuse with the status of success.
     if code.is_some() || matches!(status, 400 | 401 | 403) {
-        return Err(Refusal::Refused(status, code));
+        return Err(TokenError::Refused(status, code));
     }
-    let unusable = |why| Err(Refusal::Unusable(why));
+    let unusable = |why| Err(TokenError::Unusable(why));
     let Some(answer) = answer.filter(|_| status == 200) else {
         return unusable("gave none: its answer is not that of a token endpoint");
     };
@@ -80,23 +80,23 @@ pub(super) fn read_grant(response: &RawResponse) -> Result<Granted, Refusal> {
         return unusable("gave one of a type that is not sent; only `bearer` is");
     }
     let fits = |token: &Secret, extra: &[u8]| {
-        let text = token.reveal();
+        let text = token.expose_secret();
         let is_visible = |byte: u8| byte.is_ascii_graphic() || extra.contains(&byte);
         (1..=MAX_TOKEN).contains(&text.len()) && text.bytes().all(is_visible)
     };
     let Some(access_token) = answer.access_token.filter(|token| fits(token, b"")) else {
         return unusable("gave none that can stand in a header");
     };
-    Ok(Granted {
+    Ok(TokenGrant {
         access_token,
         // It goes into a form, so it may have spaces (RFC 6749, appendix A.17).
         refresh_token: answer.refresh_token.filter(|token| fits(token, b" ")),
-        life: answer.expires_in.as_ref().and_then(read_life),
+        life: answer.expires_in.as_ref().and_then(parse_lifetime),
     })
 }
 
 /// Seconds, as a number or, as some servers have it, a string.
-fn read_life(value: &Value) -> Option<SignedDuration> {
+fn parse_lifetime(value: &Value) -> Option<SignedDuration> {
     let seconds = match value {
         Value::Number(number) => number.as_f64()?,
         Value::String(text) => text.trim().parse().ok()?,
@@ -114,9 +114,9 @@ mod tests {
 
     use super::*;
 
-    fn read(status: u16, body: &str) -> Result<Granted, Refusal> {
+    fn read(status: u16, body: &str) -> Result<TokenGrant, TokenError> {
         let body = Bytes::copy_from_slice(body.as_bytes());
-        read_grant(&RawResponse { status, headers: HeaderMap::new(), body, redirects: 0 })
+        parse_token_response(&RawResponse { status, headers: HeaderMap::new(), body, redirects: 0 })
     }
 
     #[test]
@@ -130,28 +130,29 @@ mod tests {
         assert_eq!(life(json!(-5)), Some(SignedDuration::ZERO));
         assert_eq!(life(json!(1e300)), Some(SignedDuration::from_secs(365 * 86_400)));
         assert_eq!((life(json!("NaN")), life(json!([]))), (Some(SignedDuration::ZERO), None));
-        let not_one = Refusal::Unusable("gave none: its answer is not that of a token endpoint");
-        let none_fits = Refusal::Unusable("gave none that can stand in a header");
-        let other_type = Refusal::Unusable("gave one of a type that is not sent; only `bearer` is");
+        let not_one = TokenError::Unusable("gave none: its answer is not that of a token endpoint");
+        let none_fits = TokenError::Unusable("gave none that can stand in a header");
+        let other_type =
+            TokenError::Unusable("gave one of a type that is not sent; only `bearer` is");
         let long = json!({"access_token": "t".repeat(MAX_TOKEN + 1)}).to_string();
         for (status, body, expected) in [
             (
                 400,
                 r#"{"error": "invalid_client", "error_description": "canary"}"#,
-                Refusal::Refused(400, Some("invalid_client")),
+                TokenError::Refused(400, Some("invalid_client")),
             ),
             // The secret itself could be such a word.
-            (401, r#"{"error": "canary_secret"}"#, Refusal::Refused(401, None)),
-            (400, r#"{"error": ["canary"]}"#, Refusal::Refused(400, None)),
-            (403, "<p>canary</p>", Refusal::Refused(403, None)),
+            (401, r#"{"error": "canary_secret"}"#, TokenError::Refused(401, None)),
+            (400, r#"{"error": ["canary"]}"#, TokenError::Refused(400, None)),
+            (403, "<p>canary</p>", TokenError::Refused(403, None)),
             (
                 200,
                 r#"{"error": "bad_verification_code"}"#,
-                Refusal::Refused(200, Some("bad_verification_code")),
+                TokenError::Refused(200, Some("bad_verification_code")),
             ),
-            (503, "canary", Refusal::Busy(503)),
-            (500, r#"{"error": "invalid_client"}"#, Refusal::Busy(500)),
-            (429, r#"{"access_token": "canary"}"#, Refusal::Busy(429)),
+            (503, "canary", TokenError::Busy(503)),
+            (500, r#"{"error": "invalid_client"}"#, TokenError::Busy(500)),
+            (429, r#"{"access_token": "canary"}"#, TokenError::Busy(429)),
             (201, r#"{"access_token": "canary"}"#, not_one),
             (404, "", not_one),
             (200, "<p>canary</p>", not_one),

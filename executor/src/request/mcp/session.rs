@@ -8,7 +8,7 @@ use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 
-use super::answer::{message_of, read_result};
+use super::response::{message_of, read_result};
 use super::{ACCEPTED, PROTOCOL_VERSION, client_info, message, write};
 use crate::request::response::{ResponseError, status_error};
 use crate::request::{PreparedRequest, RawResponse};
@@ -28,14 +28,14 @@ const METHOD_NOT_FOUND: i64 = -32_601;
 
 /// The session that a server has agreed to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Session {
+pub(crate) struct McpSession {
     /// The id by which the server recognizes the session, if it uses one.
     id: Option<HeaderValue>,
     /// The revision that is spoken.
     revision: &'static str,
 }
 
-impl Session {
+impl McpSession {
     /// The revision that is spoken.
     pub(crate) fn revision(&self) -> &'static str {
         self.revision
@@ -49,7 +49,7 @@ impl PreparedRequest {
     }
 
     /// The request that opens a session for this one.
-    pub(crate) fn opening(&self) -> Option<Self> {
+    pub(crate) fn session_request(&self) -> Option<Self> {
         let params = json!({
             "protocolVersion": REVISIONS[0],
             "capabilities": {},
@@ -57,30 +57,30 @@ impl PreparedRequest {
         });
         self.session_body.as_ref()?;
         let body = write(&message("initialize", params, Some(OPENING_ID))).ok()?;
-        Some(Self { body: Some(body), ..self.beside(None) })
+        Some(Self { body: Some(body), ..self.with_session(None) })
     }
 
     /// The notification that the session is open, before which a server takes no call.
-    pub(crate) fn opened(&self, session: &Session) -> Option<Self> {
+    pub(crate) fn session_notification(&self, session: &McpSession) -> Option<Self> {
         self.session_body.as_ref()?;
         let body = write(&message("notifications/initialized", json!({}), None)).ok()?;
-        Some(Self { body: Some(body), ..self.beside(Some(session)) })
+        Some(Self { body: Some(body), ..self.with_session(Some(session)) })
     }
 
     /// The same request inside a session.
-    pub(crate) fn in_session(&self, session: &Session) -> Option<Self> {
+    pub(crate) fn in_session(&self, session: &McpSession) -> Option<Self> {
         let body = self.session_body.clone()?;
-        Some(Self { body: Some(body), ..self.beside(Some(session)) })
+        Some(Self { body: Some(body), ..self.with_session(Some(session)) })
     }
 
     /// The request that ends a session; none when the server need not be told.
-    pub(crate) fn closing(&self, session: &Session) -> Option<Self> {
+    pub(crate) fn close_request(&self, session: &McpSession) -> Option<Self> {
         session.id.as_ref()?;
-        Some(Self { method: Method::DELETE, body: None, ..self.beside(Some(session)) })
+        Some(Self { method: Method::DELETE, body: None, ..self.with_session(Some(session)) })
     }
 
     /// A request to the same server by the same client, with the headers of a session.
-    fn beside(&self, session: Option<&Session>) -> Self {
+    fn with_session(&self, session: Option<&McpSession>) -> Self {
         let own = |name: &HeaderName| name.as_str().starts_with("mcp-");
         let kept = self.headers.iter().filter(|(name, _)| !own(name));
         let mut headers: HeaderMap =
@@ -114,7 +114,7 @@ pub(crate) fn wants_session(response: &RawResponse) -> bool {
 }
 
 /// The session that the answer to an opening gives.
-pub(crate) fn read_session(response: &RawResponse) -> Result<Session, ResponseError> {
+pub(crate) fn read_session(response: &RawResponse) -> Result<McpSession, ResponseError> {
     let not_mcp = |reason| ResponseError::NotMcp { reason, excerpt: String::new() };
     if !response.is_success() {
         return Err(status_error(response));
@@ -134,5 +134,5 @@ pub(crate) fn read_session(response: &RawResponse) -> Result<Session, ResponseEr
     if ids.next().is_some() || id.as_ref().is_some_and(|id| !is_plain(id)) {
         return Err(not_mcp("the id of its session is not one that can be sent back"));
     }
-    Ok(Session { id, revision })
+    Ok(McpSession { id, revision })
 }

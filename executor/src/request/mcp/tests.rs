@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use a2s::{McpTask, Task, ToolHints};
+use a2s::{McpTask, Task, ToolAnnotations};
 use http::StatusCode;
 use proptest::prelude::*;
 use url::Url;
 
 use super::*;
-use crate::error::{Error as RunError, Kind};
+use crate::error::{Error as RunError, ErrorKind};
 use crate::request::test_fixtures::inputs;
-use crate::request::{Contract, RawResponse, read_response};
+use crate::request::{RawResponse, TaskContract, read_response};
 
 fn task() -> McpTask {
     McpTask {
@@ -24,15 +24,18 @@ fn task() -> McpTask {
             "$defs": {"Days": {"type": "integer", "maximum": 9}},
         }),
         output_schema: Value::Null,
-        mirrored: Vec::new(),
-        hints: ToolHints::default(),
+        header_parameters: Vec::new(),
+        hints: ToolAnnotations::default(),
         headers: [("X-Toolset".to_owned(), "weather".to_owned())].into(),
         security: Vec::new(),
     }
 }
 
-fn prepare_task(task: McpTask, given: &IndexMap<Place, Value>) -> Result<PreparedRequest, Error> {
-    crate::request::prepare(&Contract::new(Arc::new(Task::Mcp(Box::new(task)))), given)
+fn prepare_task(
+    task: McpTask,
+    given: &IndexMap<InputLocation, Value>,
+) -> Result<PreparedRequest, PrepareError> {
+    crate::request::prepare(&TaskContract::new(Arc::new(Task::Mcp(Box::new(task)))), given)
 }
 
 fn prepared() -> PreparedRequest {
@@ -61,7 +64,7 @@ fn answer(result: impl Into<Value>) -> RawResponse {
 }
 
 /// The value that a step reads, or the kind of its failure and the words.
-fn read(response: &RawResponse) -> Result<Value, (Kind, String)> {
+fn read(response: &RawResponse) -> Result<Value, (ErrorKind, String)> {
     read_response(&Task::Mcp(Box::new(task())), response).map_err(|error| {
         let error = RunError::from(error);
         (error.kind, error.message)
@@ -69,7 +72,7 @@ fn read(response: &RawResponse) -> Result<Value, (Kind, String)> {
 }
 
 #[track_caller]
-fn fails(response: &RawResponse, kind: Kind, words: &str) {
+fn fails(response: &RawResponse, kind: ErrorKind, words: &str) {
     let (found, message) = read(response).unwrap_err();
     assert!(found == kind && message.contains(words), "{found:?} {message}");
 }
@@ -100,7 +103,9 @@ fn a_call_says_which_revision_it_speaks() {
     ] {
         assert_eq!(header(&request, name), Some(value), "{name}");
     }
-    assert!(!request.repeat_safe() && request.listens() && request.may_need_session());
+    assert!(
+        !request.is_repeat_safe() && request.expects_event_stream() && request.may_need_session()
+    );
 }
 
 #[test]
@@ -108,7 +113,7 @@ fn a_call_is_repeated_only_when_the_document_says_that_it_may() {
     let mut task = task();
     task.hints.idempotent = true;
     let request = prepare_task(task, &inputs([("arguments.city", json!("Paris"))])).unwrap();
-    assert!(request.repeat_safe());
+    assert!(request.is_repeat_safe());
 }
 
 #[test]
@@ -137,11 +142,11 @@ fn mirrored_arguments_go_into_headers_as_well() {
     let mut task = task();
     task.tool = "wetter für heute".to_owned();
     task.input_schema = json!({"type": "object"});
-    let mirrored = |path: &[&str], header: &str| MirroredArgument {
+    let mirrored = |path: &[&str], header: &str| HeaderParameter {
         path: path.iter().map(|&name| name.to_owned()).collect(),
         header: header.to_owned(),
     };
-    task.mirrored = vec![
+    task.header_parameters = vec![
         mirrored(&["region"], "Region"),
         mirrored(&["at", "count"], "Count"),
         mirrored(&["text"], "Text"),
@@ -169,14 +174,14 @@ fn mirrored_arguments_go_into_headers_as_well() {
         ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
         ("\u{e9}", "=?base64?w6k=?="),
     ] {
-        assert_eq!(encode(text).unwrap(), encoded, "{text:?}");
+        assert_eq!(encode_header(text).unwrap(), encoded, "{text:?}");
     }
 }
 
 #[test]
 fn a_session_has_the_same_call_in_the_words_of_its_revision() {
     let request = prepared();
-    let opening = request.opening().unwrap();
+    let opening = request.session_request().unwrap();
     assert_eq!(body(&opening)["method"], "initialize");
     assert_eq!(body(&opening)["params"]["protocolVersion"], "2025-11-25");
     assert_eq!(body(&opening)["params"]["capabilities"], json!({}));
@@ -185,14 +190,14 @@ fn a_session_has_the_same_call_in_the_words_of_its_revision() {
     let mut agreed = json_response(200, &agreed);
     agreed.headers.insert("mcp-session-id", HeaderValue::from_static("s-1"));
     let session = read_session(&agreed).unwrap();
-    let opened = request.opened(&session).unwrap();
+    let opened = request.session_notification(&session).unwrap();
     let told = json!({"jsonrpc": "2.0", "method": "notifications/initialized", "params": {}});
     assert_eq!(body(&opened), told);
     let call = request.in_session(&session).unwrap();
     let params = json!({"name": "get_forecast", "arguments": {"city": "Paris"}});
     let expected = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
     assert_eq!(body(&call), expected);
-    let closing = request.closing(&session).unwrap();
+    let closing = request.close_request(&session).unwrap();
     assert_eq!((closing.method(), closing.body()), (&Method::DELETE, None));
     for request in [&opened, &call, &closing] {
         assert_eq!(header(request, "mcp-protocol-version"), Some("2025-06-18"));
@@ -200,7 +205,7 @@ fn a_session_has_the_same_call_in_the_words_of_its_revision() {
         assert_eq!(header(request, "mcp-method"), None);
         assert_eq!(header(request, "x-toolset"), Some("weather"));
         assert_eq!(request.url(), prepared().url());
-        assert!(request.opening().is_none(), "a session is opened for the call alone");
+        assert!(request.session_request().is_none(), "a session is opened for the call alone");
     }
 }
 
@@ -290,8 +295,8 @@ fn structured_content_is_what_a_tool_gives() {
 #[test]
 fn a_tool_that_failed_fails_the_step_with_its_own_words() {
     let said = json!({"isError": true, "content": [{"type": "text", "text": "no such\ncity"}]});
-    fails(&answer(said), Kind::McpToolFailed, "the tool reports an error: no such city");
-    fails(&answer(json!({"isError": true})), Kind::McpToolFailed, "it says no more");
+    fails(&answer(said), ErrorKind::McpToolFailed, "the tool reports an error: no such city");
+    fails(&answer(json!({"isError": true})), ErrorKind::McpToolFailed, "it says no more");
     let long = json!({"isError": true, "content": [{"type": "text", "text": "a".repeat(9_000)}]});
     assert!(read(&answer(long)).unwrap_err().1.len() < 1_000);
 }
@@ -303,19 +308,19 @@ fn a_refused_call_and_one_without_an_end_fail_the_step() {
         json_response(status, &json!({"jsonrpc": "2.0", "id": id, "error": error}))
     };
     for refused in [refused(200, json!(1)), refused(400, json!(null)), refused(404, json!(1))] {
-        fails(&refused, Kind::McpError, "answered with the error -32602: Unknown tool: x");
+        fails(&refused, ErrorKind::McpError, "answered with the error -32602: Unknown tool: x");
     }
     let asks = json!({"login": {"method": "elicitation/create"}, "b": {}});
     let asks = json!({"resultType": "input_required", "inputRequests": asks});
-    fails(&answer(asks), Kind::McpUnfinished, "asks for more input: `elicitation/create`");
+    fails(&answer(asks), ErrorKind::McpUnfinished, "asks for more input: `elicitation/create`");
     let task = json!({"resultType": "task", "taskId": "1"});
-    fails(&answer(task), Kind::McpUnfinished, "gives a task to wait for");
+    fails(&answer(task), ErrorKind::McpUnfinished, "gives a task to wait for");
     let task = json!({"task": {"taskId": "1", "status": "working"}});
-    fails(&answer(task), Kind::McpUnfinished, "gives a task to wait for");
+    fails(&answer(task), ErrorKind::McpUnfinished, "gives a task to wait for");
     let other = json!({"resultType": "later\u{1b}[2J"});
-    fails(&answer(other), Kind::McpUnfinished, "gives a result of the type `later");
+    fails(&answer(other), ErrorKind::McpUnfinished, "gives a result of the type `later");
     let samples = json!({"jsonrpc": "2.0", "id": 9, "method": "sampling/createMessage"});
-    fails(&json_response(200, &samples), Kind::McpUnfinished, "asks for `sampling/createMessage`");
+    fails(&json_response(200, &samples), ErrorKind::McpUnfinished, "asks for `sampling/createMessage`");
 }
 
 #[test]
@@ -323,7 +328,7 @@ fn what_is_no_answer_to_the_call_is_refused() {
     let result = json!({"content": []});
     for id in [json!(2), json!("1"), json!(1.5), json!(null), json!([1]), json!({})] {
         let other = json!({"jsonrpc": "2.0", "id": id, "result": result});
-        fails(&json_response(200, &other), Kind::NotJson, "it answers another request");
+        fails(&json_response(200, &other), ErrorKind::NotJson, "it answers another request");
     }
     for body in [
         json!({"id": 1, "result": result}),
@@ -337,17 +342,17 @@ fn what_is_no_answer_to_the_call_is_refused() {
         json!([{"jsonrpc": "2.0", "id": 1, "result": result}]),
         json!("hello"),
     ] {
-        fails(&json_response(200, &body), Kind::NotJson, "the service did not answer as MCP");
+        fails(&json_response(200, &body), ErrorKind::NotJson, "the service did not answer as MCP");
     }
-    fails(&response(202, ""), Kind::NotJson, "the answer is empty");
-    fails(&response(200, "[".repeat(10_000)), Kind::NotJson, "nested too deep");
+    fails(&response(202, ""), ErrorKind::NotJson, "the answer is empty");
+    fails(&response(200, "[".repeat(10_000)), ErrorKind::NotJson, "nested too deep");
     let deep = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}", "{\"a\":".repeat(10_000));
-    fails(&response(200, deep), Kind::NotJson, "nested too deep");
-    fails(&response(502, "<h1>Bad gateway</h1>"), Kind::StatusError, "status 502");
+    fails(&response(200, deep), ErrorKind::NotJson, "nested too deep");
+    fails(&response(502, "<h1>Bad gateway</h1>"), ErrorKind::StatusError, "status 502");
     let gateway = json!({"message": "no healthy upstream"});
-    fails(&json_response(503, &gateway), Kind::StatusError, "status 503");
+    fails(&json_response(503, &gateway), ErrorKind::StatusError, "status 503");
     let success = json!({"jsonrpc": "2.0", "id": 1, "result": result});
-    fails(&json_response(StatusCode::CONFLICT.as_u16(), &success), Kind::StatusError, "409");
+    fails(&json_response(StatusCode::CONFLICT.as_u16(), &success), ErrorKind::StatusError, "409");
 }
 
 fn any_json() -> impl Strategy<Value = Value> {
@@ -388,7 +393,7 @@ proptest! {
     /// Nothing that an argument holds can end a header or begin another one.
     #[test]
     fn any_text_goes_into_a_header_and_comes_out_again(text in any::<String>()) {
-        let header = encode(&text).unwrap();
+        let header = encode_header(&text).unwrap();
         let sent = header.to_str().unwrap();
         let inner = sent.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
         let decoded = match inner {

@@ -10,7 +10,7 @@ use crate::request::parameter_style::Reason;
 
 /// Bytes, with the metadata for a part of a multipart body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Binary {
+pub(super) struct BinaryContent {
     pub(super) bytes: Vec<u8>,
     pub(super) filename: Option<String>,
     pub(super) content_type: Option<MediaType>,
@@ -29,7 +29,7 @@ pub(super) fn is_binary(members: &Map<String, Value>) -> bool {
         && members.keys().all(|key| known.contains(&key.as_str()))
 }
 
-impl Binary {
+impl BinaryContent {
     /// Reads a value as binary content; a plain string gives its own characters.
     pub(super) fn read(value: &Value) -> Result<Self, Reason> {
         match value {
@@ -112,9 +112,9 @@ mod tests {
 
     #[test]
     fn a_string_is_its_own_characters() {
-        assert_eq!(Binary::read(&json!("aGk=")).unwrap().bytes, b"aGk=");
-        assert_eq!(Binary::read(&json!({"base64": "aGk="})).unwrap().bytes, b"hi");
-        assert_eq!(Binary::read(&json!({"text": "é"})).unwrap().bytes, "é".as_bytes());
+        assert_eq!(BinaryContent::read(&json!("aGk=")).unwrap().bytes, b"aGk=");
+        assert_eq!(BinaryContent::read(&json!({"base64": "aGk="})).unwrap().bytes, b"hi");
+        assert_eq!(BinaryContent::read(&json!({"text": "é"})).unwrap().bytes, "é".as_bytes());
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
             json!({"text": "x", "content_type": "a/b\r\nX: y"}),
             json!({"text": "x", "headers": {"X": []}}),
         ] {
-            assert!(Binary::read(&value).is_err(), "{value}");
+            assert!(BinaryContent::read(&value).is_err(), "{value}");
         }
     }
 }

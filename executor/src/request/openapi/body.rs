@@ -2,19 +2,22 @@
 
 use std::borrow::Cow;
 
-use a2s::{BodyFormat, MediaType, Place, RequestBody};
+use a2s::{BodyFormat, InputLocation, MediaType, RequestBody};
 use serde_json::{Map, Value};
 
-use super::binary::{Binary, is_binary};
+use super::binary::{BinaryContent, is_binary};
 use super::{form, multipart};
-use crate::request::Error;
-use crate::request::parameter_style::plain;
+use crate::request::PrepareError;
+use crate::request::parameter_style::plain_text;
 
 /// The media type and the bytes of a body.
 ///
 /// # Errors
 /// When the value is not in the form that the media type asks for: see [`BodyFormat`].
-pub(super) fn write(declared: &RequestBody, value: &Value) -> Result<(String, Vec<u8>), Error> {
+pub(super) fn write(
+    declared: &RequestBody,
+    value: &Value,
+) -> Result<(String, Vec<u8>), PrepareError> {
     let media_type = &declared.media_type;
     match declared.format {
         BodyFormat::Json => Ok((media_type.as_str().to_owned(), value.to_string().into_bytes())),
@@ -29,7 +32,7 @@ pub(super) fn write(declared: &RequestBody, value: &Value) -> Result<(String, Ve
         BodyFormat::Text => write_text(media_type, value),
         BodyFormat::Other if media_type.is_range() => write_by_value(media_type, value),
         BodyFormat::Other => {
-            let content = Binary::read(value).map_err(refused)?;
+            let content = BinaryContent::read(value).map_err(refused)?;
             check_type(media_type, content.content_type.as_ref())?;
             Ok((media_type.as_str().to_owned(), content.bytes))
         }
@@ -37,24 +40,27 @@ pub(super) fn write(declared: &RequestBody, value: &Value) -> Result<(String, Ve
 }
 
 /// The error of a body that cannot be written.
-pub(super) fn refused(reason: impl Into<Cow<'static, str>>) -> Error {
-    Error::value(&Place::Body, reason)
+pub(super) fn refused(reason: impl Into<Cow<'static, str>>) -> PrepareError {
+    PrepareError::value(&InputLocation::Body, reason)
 }
 
 /// The error of one of its fields. Only names from the specification are shown: others are data.
-pub(super) fn refused_field(declared: &RequestBody, name: &str, reason: &str) -> Error {
+pub(super) fn refused_field(declared: &RequestBody, name: &str, reason: &str) -> PrepareError {
     let known = declared.fields.contains_key(name);
     refused(if known { format!("field `{name}`: {reason}") } else { reason.to_owned() })
 }
 
-fn members<'v>(value: &'v Value, reason: &'static str) -> Result<&'v Map<String, Value>, Error> {
+fn members<'v>(
+    value: &'v Value,
+    reason: &'static str,
+) -> Result<&'v Map<String, Value>, PrepareError> {
     value.as_object().ok_or_else(|| refused(reason))
 }
 
-fn write_text(media_type: &MediaType, value: &Value) -> Result<(String, Vec<u8>), Error> {
+fn write_text(media_type: &MediaType, value: &Value) -> Result<(String, Vec<u8>), PrepareError> {
     let bytes = match value {
         Value::Object(members) if is_binary(members) => {
-            let content = Binary::read(value).map_err(refused)?;
+            let content = BinaryContent::read(value).map_err(refused)?;
             check_type(media_type, content.content_type.as_ref())?;
             return Ok((media_type.as_str().to_owned(), content.bytes));
         }
@@ -63,7 +69,7 @@ fn write_text(media_type: &MediaType, value: &Value) -> Result<(String, Vec<u8>)
         Value::Array(_) | Value::Object(_) => {
             return Err(refused(format!("a body of type {media_type} is a string")));
         }
-        scalar => plain(scalar),
+        scalar => plain_text(scalar),
     };
     let mut named = media_type.as_str().to_owned();
     if !bytes.is_ascii() {
@@ -83,10 +89,10 @@ fn is_yaml(media_type: &MediaType) -> bool {
 }
 
 /// Writes a body for a media type that is a range: the value decides.
-fn write_by_value(range: &MediaType, value: &Value) -> Result<(String, Vec<u8>), Error> {
+fn write_by_value(range: &MediaType, value: &Value) -> Result<(String, Vec<u8>), PrepareError> {
     let (wanted, bytes) = match value {
         Value::Object(members) if is_binary(members) => {
-            let content = Binary::read(value).map_err(refused)?;
+            let content = BinaryContent::read(value).map_err(refused)?;
             if let Some(media_type) = &content.content_type {
                 check_type(range, Some(media_type))?;
                 return Ok((media_type.as_str().to_owned(), content.bytes));
@@ -110,7 +116,7 @@ fn write_by_value(range: &MediaType, value: &Value) -> Result<(String, Vec<u8>),
 }
 
 /// Checks that the `content_type` of the content fits the declared media type.
-fn check_type(declared: &MediaType, named: Option<&MediaType>) -> Result<(), Error> {
+fn check_type(declared: &MediaType, named: Option<&MediaType>) -> Result<(), PrepareError> {
     match named {
         Some(named) if !declared.covers(named) => {
             Err(refused(format!("its `content_type` is not {declared}")))

@@ -1,15 +1,18 @@
 //! `application/x-www-form-urlencoded` bodies.
 
-use a2s::{BodyField, FieldKind, RequestBody};
+use a2s::{BodyField, FieldType, RequestBody};
 use serde_json::{Map, Value};
 
 use super::binary::is_binary;
 use super::body::refused_field;
-use crate::request::Error;
-use crate::request::parameter_style::{self, Escape, Reason, encode, plain};
+use crate::request::PrepareError;
+use crate::request::parameter_style::{self, EscapeMode, Reason, encode, plain_text};
 
 /// Writes an object as the fields of a form, in the order that the task states. Null fields are left out.
-pub(super) fn write(declared: &RequestBody, fields: &Map<String, Value>) -> Result<String, Error> {
+pub(super) fn write(
+    declared: &RequestBody,
+    fields: &Map<String, Value>,
+) -> Result<String, PrepareError> {
     let by_default = BodyField::default();
     let mut pairs = Vec::new();
     for (name, value) in declared.order_fields(fields) {
@@ -28,7 +31,7 @@ fn write_field(
     field: &BodyField,
 ) -> Result<Vec<(String, String)>, Reason> {
     if let Some(style) = field.style {
-        return parameter_style::write_query(name, value, style, Escape::of(style));
+        return parameter_style::write_query(name, value, style, EscapeMode::from_style(style));
     }
     let named = encode(name);
     let pair = |text: String| (named.clone(), encode(&text));
@@ -50,10 +53,10 @@ fn write_field(
 /// The text of one value: as it is, or as JSON. Binary content stays Base64, as a form is text.
 fn text(value: &Value, field: &BodyField) -> Result<String, Reason> {
     match value {
-        Value::Object(members) if field.kind != FieldKind::Json && is_binary(members) => {
+        Value::Object(members) if field.kind != FieldType::Json && is_binary(members) => {
             let content = members.get("base64").or_else(|| members.get("text"));
             content.and_then(Value::as_str).map(str::to_owned).ok_or("its content is no string")
         }
-        value => Ok(plain(value)),
+        value => Ok(plain_text(value)),
     }
 }

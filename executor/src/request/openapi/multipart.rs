@@ -1,19 +1,19 @@
 //! `multipart/…` bodies (RFC 7578, RFC 2046).
 
-use a2s::{BodyField, Digest, FieldKind, MediaType, RequestBody};
+use a2s::{BodyField, Digest, FieldType, MediaType, RequestBody};
 use serde_json::{Map, Value};
 
-use super::binary::{Binary, is_binary};
+use super::binary::{BinaryContent, is_binary};
 use super::body::refused_field;
-use crate::request::parameter_style::{self, Escape, Reason, plain};
-use crate::request::{Error, header_value};
+use crate::request::parameter_style::{self, EscapeMode, Reason, plain_text};
+use crate::request::{PrepareError, header_value};
 
 /// The most parts of a body.
 const MAX_PARTS: usize = 1000;
 
 /// One part.
 #[derive(Debug, Default)]
-struct Part {
+struct MultipartPart {
     name: String,
     filename: Option<String>,
     content_type: Option<String>,
@@ -29,7 +29,7 @@ struct Part {
 pub(super) fn write(
     declared: &RequestBody,
     fields: &Map<String, Value>,
-) -> Result<(String, Vec<u8>), Error> {
+) -> Result<(String, Vec<u8>), PrepareError> {
     let by_default = BodyField::default();
     let mut parts = Vec::new();
     for (name, value) in declared.order_fields(fields) {
@@ -37,10 +37,10 @@ pub(super) fn write(
         let refused = |reason| refused_field(declared, name, reason);
         parts.extend(write_field(name, value, field).map_err(refused)?);
         if parts.len() > MAX_PARTS {
-            return Err(Error::TooLarge { part: "a multipart body", limit: MAX_PARTS });
+            return Err(PrepareError::TooLarge { part: "a multipart body", limit: MAX_PARTS });
         }
     }
-    let parts: Vec<Vec<u8>> = parts.into_iter().map(Part::into_bytes).collect();
+    let parts: Vec<Vec<u8>> = parts.into_iter().map(MultipartPart::into_bytes).collect();
     let digests: Vec<_> = parts.iter().map(|part| Digest::of_bytes(part).to_hex()).collect();
     let boundary = format!("a2s-{}", &Digest::of_bytes(digests.concat().as_bytes()).to_hex()[..48]);
     let mut body = Vec::new();
@@ -66,7 +66,7 @@ fn without_boundary(media_type: &MediaType) -> String {
     named
 }
 
-impl Part {
+impl MultipartPart {
     fn into_bytes(self) -> Vec<u8> {
         let mut head = format!("Content-Disposition: form-data; name=\"{}\"", quoted(&self.name));
         if let Some(filename) = &self.filename {
@@ -103,12 +103,17 @@ fn quoted(name: &str) -> String {
     text
 }
 
-fn write_field(name: &str, value: &Value, field: &BodyField) -> Result<Vec<Part>, Reason> {
+fn write_field(name: &str, value: &Value, field: &BodyField) -> Result<Vec<MultipartPart>, Reason> {
     if let Some(style) = field.style {
-        let pairs = parameter_style::write_query(name, value, style, Escape::Nothing)?;
+        let pairs = parameter_style::write_query(name, value, style, EscapeMode::Nothing)?;
         let parts = pairs.into_iter().map(|(name, text)| {
             let headers = write_headers(field, &[])?;
-            Ok(Part { name, headers, bytes: text.into_bytes(), ..Part::default() })
+            Ok(MultipartPart {
+                name,
+                headers,
+                bytes: text.into_bytes(),
+                ..MultipartPart::default()
+            })
         });
         return parts.collect();
     }
@@ -122,10 +127,10 @@ fn write_field(name: &str, value: &Value, field: &BodyField) -> Result<Vec<Part>
     }
 }
 
-fn write_part(name: &str, value: &Value, field: &BodyField) -> Result<Part, Reason> {
+fn write_part(name: &str, value: &Value, field: &BodyField) -> Result<MultipartPart, Reason> {
     let is_content = match (field.kind, value) {
-        (FieldKind::File, _) => true,
-        (FieldKind::ByValue, Value::Object(members)) => is_binary(members),
+        (FieldType::File, _) => true,
+        (FieldType::ByValue, Value::Object(members)) => is_binary(members),
         _ => false,
     };
     if is_content {
@@ -139,14 +144,14 @@ fn write_part(name: &str, value: &Value, field: &BodyField) -> Result<Part, Reas
     let (content_type, bytes) = match (declared, value) {
         (Some(media), value) if media.is_json() => (Some(media.as_str()), value.to_string()),
         // Text is what a part is when nothing else is said.
-        (None, Value::String(_) | Value::Number(_) | Value::Bool(_)) => (None, plain(value)),
+        (None, Value::String(_) | Value::Number(_) | Value::Bool(_)) => (None, plain_text(value)),
         (None, value) => (Some("application/json"), value.to_string()),
         (Some(_), Value::Array(_) | Value::Object(_)) => {
             return Err("its media type is not JSON, so it is a string");
         }
-        (Some(media), value) => (Some(media.as_str()), plain(value)),
+        (Some(media), value) => (Some(media.as_str()), plain_text(value)),
     };
-    Ok(Part {
+    Ok(MultipartPart {
         name: name.to_owned(),
         filename: None,
         content_type: content_type.map(str::to_owned),
@@ -157,10 +162,12 @@ fn write_part(name: &str, value: &Value, field: &BodyField) -> Result<Part, Reas
 
 /// Writes a file. Without its own file name it gets the name of its field: services recognize files by
 /// their file name.
-fn write_content(name: &str, value: &Value, field: &BodyField) -> Result<Part, Reason> {
+fn write_content(name: &str, value: &Value, field: &BodyField) -> Result<MultipartPart, Reason> {
     let content = match value {
-        Value::Number(_) | Value::Bool(_) => Binary::read(&Value::String(plain(value)))?,
-        value => Binary::read(value)?,
+        Value::Number(_) | Value::Bool(_) => {
+            BinaryContent::read(&Value::String(plain_text(value)))?
+        }
+        value => BinaryContent::read(value)?,
     };
     let headers = write_headers(field, &content.headers)?;
     let content_type = match content.content_type {
@@ -176,7 +183,7 @@ fn write_content(name: &str, value: &Value, field: &BodyField) -> Result<Part, R
             first.map_or("application/octet-stream", MediaType::as_str).to_owned()
         }
     };
-    Ok(Part {
+    Ok(MultipartPart {
         name: name.to_owned(),
         filename: Some(content.filename.unwrap_or_else(|| name.to_owned())),
         content_type: Some(content_type),

@@ -1,14 +1,14 @@
 //! A parameter and its value, written for its place.
 
-use a2s::{MediaType, OperationParameter, Style};
+use a2s::{MediaType, OperationParameter, ParameterStyle};
 use serde_json::Value;
 
-use crate::request::Error;
-use crate::request::parameter_style::{self, Escape, Reason, Shape};
+use crate::request::PrepareError;
+use crate::request::parameter_style::{self, EscapeMode, Reason, StyledValue};
 
 /// A parameter and the value that was given for it, null for none.
 #[derive(Debug)]
-pub(super) struct Given<'a> {
+pub(super) struct ParameterValue<'a> {
     pub(super) parameter: &'a OperationParameter,
     pub(super) value: &'a Value,
 }
@@ -16,10 +16,10 @@ pub(super) struct Given<'a> {
 /// The reason why a media type other than JSON takes neither an array nor an object.
 const NO_TEXT: Reason = "it is sent as text, so it is text, a number or a boolean";
 
-impl Given<'_> {
+impl ParameterValue<'_> {
     /// The value cannot be sent, for this reason.
-    pub(super) fn misfit(&self, reason: Reason) -> Error {
-        Error::value(&self.parameter.input_place(), reason)
+    pub(super) fn to_error(&self, reason: Reason) -> PrepareError {
+        PrepareError::value(&self.parameter.input_location(), reason)
     }
 
     /// Returns true when there is something to send. Null is never sent; an empty array or object is sent
@@ -28,7 +28,7 @@ impl Given<'_> {
         match self.value {
             Value::Null => false,
             _ if self.parameter.content.is_some() || self.parameter.allow_empty_value => true,
-            value => Shape::of(value).is_some(),
+            value => StyledValue::from_value(value).is_some(),
         }
     }
 
@@ -37,7 +37,7 @@ impl Given<'_> {
         if let Some(text) = self.content_text()? {
             return Ok(parameter_style::encode(&text));
         }
-        let shape = Shape::of_scalars(self.value)?.ok_or("it has no items")?;
+        let shape = StyledValue::from_scalars(self.value)?.ok_or("it has no items")?;
         parameter_style::write_path(&self.parameter.name, shape, self.parameter.style)
     }
 
@@ -48,7 +48,8 @@ impl Given<'_> {
             return Ok(vec![(parameter_style::encode(name), parameter_style::encode(&text))]);
         }
         let style = self.parameter.style;
-        let pairs = parameter_style::write_query(name, self.value, style, Escape::of(style))?;
+        let pairs =
+            parameter_style::write_query(name, self.value, style, EscapeMode::from_style(style))?;
         if pairs.is_empty() && self.parameter.allow_empty_value {
             return Ok(vec![(parameter_style::encode(name), String::new())]);
         }
@@ -61,7 +62,7 @@ impl Given<'_> {
             let text = content_text(media_type, self.value)?;
             return Ok(if media_type.is_json() { ascii_json(&text) } else { text });
         }
-        let shape = Shape::of_scalars(self.value)?.ok_or("it has no items")?;
+        let shape = StyledValue::from_scalars(self.value)?.ok_or("it has no items")?;
         Ok(parameter_style::write_header(shape, self.parameter.style.explode))
     }
 
@@ -69,9 +70,9 @@ impl Given<'_> {
     pub(super) fn cookie_pairs(&self) -> Result<Vec<(String, String)>, Reason> {
         let name = &self.parameter.name;
         let Some(media_type) = &self.parameter.content else {
-            Shape::of_scalars(self.value)?;
-            let style = a2s::ValueStyle { style: Style::Form, ..self.parameter.style };
-            return parameter_style::write_query(name, self.value, style, Escape::All);
+            StyledValue::from_scalars(self.value)?;
+            let style = a2s::ValueStyle { style: ParameterStyle::Form, ..self.parameter.style };
+            return parameter_style::write_query(name, self.value, style, EscapeMode::All);
         };
         let text = content_text(media_type, self.value)?;
         if media_type.is_json() {
@@ -94,7 +95,7 @@ fn content_text(media_type: &MediaType, value: &Value) -> Result<String, Reason>
     match value {
         _ if media_type.is_json() => Ok(value.to_string()),
         Value::Array(_) | Value::Object(_) => Err(NO_TEXT),
-        scalar => Ok(parameter_style::plain(scalar)),
+        scalar => Ok(parameter_style::plain_text(scalar)),
     }
 }
 

@@ -14,8 +14,8 @@ use crate::request::{MAX_BODY_BYTES, MAX_URL_BYTES};
 
 const SERVER: &str = "https://api.example/v1/";
 
-fn path_of(template: &str, value: Value) -> Result<String, Error> {
-    let task = openapi(Method::Get, SERVER, template, &["pathParameters.city"]);
+fn path_of(template: &str, value: Value) -> Result<String, PrepareError> {
+    let task = openapi(HttpMethod::Get, SERVER, template, &["pathParameters.city"]);
     let request = prepare(&task, &inputs([("pathParameters.city", value)]))?;
     assert_eq!(request.url().host_str(), Some("api.example"));
     assert_eq!((request.url().query(), request.url().fragment()), (None, None));
@@ -26,7 +26,7 @@ fn path_of(template: &str, value: Value) -> Result<String, Error> {
 fn every_value_stands_at_its_place() {
     let places = ["pathParameters.city", "queryParameters.units", "queryParameters.days"];
     let more = ["headerParameters.X-Trace", "cookieParameters.theme", "body"];
-    let task = openapi(Method::Post, SERVER, "/current/{city}", &[places, more].concat());
+    let task = openapi(HttpMethod::Post, SERVER, "/current/{city}", &[places, more].concat());
     let request = prepare(
         &task,
         &inputs([
@@ -50,7 +50,7 @@ fn every_value_stands_at_its_place() {
     assert_eq!(header("content-type"), Some("application/json"));
     assert_eq!(header("accept"), Some("application/json, */*;q=0.1"));
     assert_eq!(request.body().unwrap().as_ref(), br#"{"note":"a&b"}"#);
-    assert!(!request.repeat_safe());
+    assert!(!request.is_repeat_safe());
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_path_value_that_would_address_something_else_is_refused() {
         ("/a/{city}.", "."),
     ] {
         let refused = path_of(template, json!(value)).unwrap_err();
-        assert!(matches!(refused, Error::Value { .. }), "{template} {value:?}: {refused}");
+        assert!(matches!(refused, PrepareError::Value { .. }), "{template} {value:?}: {refused}");
         assert!(refused.to_string().contains("`pathParameters.city`"));
     }
     assert_eq!(path_of("/a/x{city}", json!("..")).unwrap(), "/v1/a/x..");
@@ -96,7 +96,7 @@ proptest! {
     #[test]
     fn a_query_value_never_makes_another_and_reads_back(value in "(?s).{0,40}") {
         let (q, r) = ("queryParameters.q&=", "queryParameters.r");
-        let task = openapi(Method::Get, SERVER, "/a", &[q, r]);
+        let task = openapi(HttpMethod::Get, SERVER, "/a", &[q, r]);
         let given = inputs([(q, json!(value)), (r, json!("1"))]);
         let url = prepare(&task, &given).unwrap().url().clone();
         let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
@@ -107,7 +107,7 @@ proptest! {
 
     #[test]
     fn a_header_holds_its_value_or_is_refused(value in "(?s).{0,40}") {
-        let task = openapi(Method::Get, SERVER, "/a", &["headerParameters.X-Note"]);
+        let task = openapi(HttpMethod::Get, SERVER, "/a", &["headerParameters.X-Note"]);
         match prepare(&task, &inputs([("headerParameters.X-Note", json!(value))])) {
             Ok(request) => {
                 let sent = &request.headers()["x-note"];
@@ -124,11 +124,11 @@ proptest! {
 
 #[test]
 fn a_header_value_cannot_begin_another_header() {
-    let task = openapi(Method::Get, SERVER, "/a", &["headerParameters.X-Note"]);
+    let task = openapi(HttpMethod::Get, SERVER, "/a", &["headerParameters.X-Note"]);
     for value in ["a\r\nX-Evil: 1", "a\nb", "a\rb", "a\0b", "caf\u{e9}", "\u{7f}"] {
         let refused = prepare(&task, &inputs([("headerParameters.X-Note", json!(value))]));
         let refused = refused.unwrap_err();
-        assert!(matches!(refused, Error::Value { .. }), "{value:?}");
+        assert!(matches!(refused, PrepareError::Value { .. }), "{value:?}");
         assert!(!refused.to_string().contains("Evil"), "an error shows no value");
     }
 }
@@ -137,14 +137,14 @@ fn a_header_value_cannot_begin_another_header() {
 fn headers_of_the_connection_and_credentials_are_no_inputs() {
     for name in ["Host", "content-length", "Transfer-Encoding", "Connection", "Cookie"] {
         let place = format!("headerParameters.{name}");
-        let task = openapi(Method::Get, SERVER, "/a", &[&place]);
+        let task = openapi(HttpMethod::Get, SERVER, "/a", &[&place]);
         assert!(prepare(&task, &inputs([(&place, json!("x"))])).is_err(), "{name}");
     }
     // OpenAPI says that these are ignored.
     let names = ["Authorization", "Content-Type", "Accept"];
     let places = names.map(|name| format!("headerParameters.{name}"));
     let places = places.each_ref().map(String::as_str);
-    let task = openapi(Method::Get, SERVER, "/a", &places);
+    let task = openapi(HttpMethod::Get, SERVER, "/a", &places);
     let request = prepare(&task, &inputs(places.map(|place| (place, json!("x"))))).unwrap();
     assert!(!request.headers().contains_key("authorization"));
     assert!(!request.headers().contains_key("content-type"));
@@ -152,14 +152,14 @@ fn headers_of_the_connection_and_credentials_are_no_inputs() {
 }
 
 #[track_caller]
-fn check_refused(task: &Task, given: &IndexMap<Place, Value>, expected: &str) {
+fn check_refused(task: &Task, given: &IndexMap<InputLocation, Value>, expected: &str) {
     assert_eq!(prepare(task, given).unwrap_err().to_string(), expected);
 }
 
 #[test]
 fn what_is_missing_or_unknown_is_named() {
     let places = ["pathParameters.city", "queryParameters.units", "body"];
-    let task = openapi(Method::Post, SERVER, "/a/{city}", &places);
+    let task = openapi(HttpMethod::Post, SERVER, "/a/{city}", &places);
     let missing = "the input `pathParameters.city` is required and has no value";
     check_refused(&task, &inputs([("body", json!(1))]), missing);
     let null = inputs([("body", json!(1)), ("pathParameters.city", json!(null))]);
@@ -171,12 +171,12 @@ fn what_is_missing_or_unknown_is_named() {
         check_refused(&task, &inputs([(unknown, json!("x"))]), &expected);
     }
     let nested = inputs([("pathParameters.city", json!([[1]])), ("body", json!(1))]);
-    assert!(matches!(prepare(&task, &nested), Err(Error::Value { .. })));
+    assert!(matches!(prepare(&task, &nested), Err(PrepareError::Value { .. })));
 }
 
 #[test]
 fn an_optional_parameter_without_value_is_not_sent() {
-    let mut operation = operation(Method::Get, SERVER, "/a", &["queryParameters.units"]);
+    let mut operation = operation(HttpMethod::Get, SERVER, "/a", &["queryParameters.units"]);
     operation.parameters[0].schema = json!({"default": "metric"});
     let task = Task::OpenApi(Box::new(operation));
     for given in [inputs([]), inputs([("queryParameters.units", json!(null))])] {
@@ -187,16 +187,16 @@ fn an_optional_parameter_without_value_is_not_sent() {
 
 #[test]
 fn a_template_is_encoded_but_what_is_encoded_in_it_stays() {
-    let task = openapi(Method::Get, "https://api.example", "/a b/%7Bx%7D/@:;,", &[]);
+    let task = openapi(HttpMethod::Get, "https://api.example", "/a b/%7Bx%7D/@:;,", &[]);
     assert_eq!(prepare(&task, &inputs([])).unwrap().url().path(), "/a%20b/%7Bx%7D/@:;,");
-    let task = openapi(Method::Get, "https://api.example/x", "/../admin", &[]);
-    assert!(matches!(prepare(&task, &inputs([])), Err(Error::Task(_))));
+    let task = openapi(HttpMethod::Get, "https://api.example/x", "/../admin", &[]);
+    assert!(matches!(prepare(&task, &inputs([])), Err(PrepareError::Task(_))));
 }
 
 #[test]
 fn the_query_of_a_server_stays_and_its_fragment_goes() {
     let server = "https://api.example/v1?key=a#part";
-    let task = openapi(Method::Get, server, "/b", &["queryParameters.q"]);
+    let task = openapi(HttpMethod::Get, server, "/b", &["queryParameters.q"]);
     let url = |given| prepare(&task, &given).unwrap().url().to_string();
     assert_eq!(url(inputs([])), "https://api.example/v1/b?key=a");
     let given = inputs([("queryParameters.q", json!(1))]);
@@ -205,7 +205,7 @@ fn the_query_of_a_server_stays_and_its_fragment_goes() {
 
 #[test]
 fn what_success_is_declared_as_is_asked_for_json_first() {
-    let mut operation = operation(Method::Get, SERVER, "/a", &[]);
+    let mut operation = operation(HttpMethod::Get, SERVER, "/a", &[]);
     let types = |types: &[&str]| {
         let content: serde_json::Map<_, _> =
             types.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
@@ -234,12 +234,12 @@ fn what_success_is_declared_as_is_asked_for_json_first() {
 
 #[test]
 fn what_no_service_takes_is_refused() {
-    let task = openapi(Method::Post, SERVER, "/a", &["queryParameters.q", "body"]);
+    let task = openapi(HttpMethod::Post, SERVER, "/a", &["queryParameters.q", "body"]);
     let long =
         inputs([("queryParameters.q", json!("x".repeat(MAX_URL_BYTES))), ("body", json!(1))]);
-    assert!(matches!(prepare(&task, &long), Err(Error::TooLarge { .. })));
+    assert!(matches!(prepare(&task, &long), Err(PrepareError::TooLarge { .. })));
     let large = inputs([("body", json!("x".repeat(MAX_BODY_BYTES)))]);
-    assert!(matches!(prepare(&task, &large), Err(Error::TooLarge { .. })));
+    assert!(matches!(prepare(&task, &large), Err(PrepareError::TooLarge { .. })));
 }
 
 #[test]
@@ -257,14 +257,14 @@ fn the_digest_covers_every_part_of_a_request() {
         prepare(&task(method), &given).unwrap().digest()
     };
     let all = [
-        digest(Method::Post, ["1", "2", "3", "4"]),
-        digest(Method::Put, ["1", "2", "3", "4"]),
-        digest(Method::Post, ["9", "2", "3", "4"]),
-        digest(Method::Post, ["1", "9", "3", "4"]),
-        digest(Method::Post, ["1", "2", "9", "4"]),
-        digest(Method::Post, ["1", "2", "3", "9"]),
+        digest(HttpMethod::Post, ["1", "2", "3", "4"]),
+        digest(HttpMethod::Put, ["1", "2", "3", "4"]),
+        digest(HttpMethod::Post, ["9", "2", "3", "4"]),
+        digest(HttpMethod::Post, ["1", "9", "3", "4"]),
+        digest(HttpMethod::Post, ["1", "2", "9", "4"]),
+        digest(HttpMethod::Post, ["1", "2", "3", "9"]),
     ];
     let different: std::collections::BTreeSet<_> = all.iter().collect();
     assert_eq!(different.len(), all.len());
-    assert_eq!(all[0], digest(Method::Post, ["1", "2", "3", "4"]));
+    assert_eq!(all[0], digest(HttpMethod::Post, ["1", "2", "3", "4"]));
 }

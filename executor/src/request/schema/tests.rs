@@ -2,25 +2,25 @@
 
 use std::sync::Arc;
 
-use a2s::{Method, OpenApiTask, OpenApiVersion};
+use a2s::{HttpMethod, OpenApiTask, OpenApiVersion};
 use serde_json::json;
 
 use super::*;
 use crate::request::test_fixtures::operation;
 
 fn task(version: OpenApiVersion, components: Value) -> OpenApiTask {
-    let mut task = operation(Method::Post, "https://api.example", "/", &[]);
+    let mut task = operation(HttpMethod::Post, "https://api.example", "/", &[]);
     task.version = version;
     task.components = Arc::new(components);
     task
 }
 
-fn check_of(version: OpenApiVersion, schema: &Value) -> Option<Check> {
-    Check::of_schema(&task(version, Value::Null), schema, Direction::Request)
+fn check_of(version: OpenApiVersion, schema: &Value) -> Option<SchemaCheck> {
+    SchemaCheck::from_task_schema(&task(version, Value::Null), schema, ValueDirection::Request)
 }
 
-fn told(check: Option<Check>, value: &Value) -> Vec<String> {
-    check.unwrap().misfits(value).iter().map(ToString::to_string).collect()
+fn told(check: Option<SchemaCheck>, value: &Value) -> Vec<String> {
+    check.unwrap().violations(value).iter().map(ToString::to_string).collect()
 }
 
 /// Whether both versions of OpenAPI take and refuse these values.
@@ -30,13 +30,13 @@ fn check(schema: &Value, fitting: &[Value], misfitting: &[Value]) {
         let check = check_of(version, schema).unwrap();
         for value in fitting {
             assert!(
-                check.misfits(value).is_empty(),
+                check.violations(value).is_empty(),
                 "{version:?} {value} {:?}",
-                check.misfits(value)
+                check.violations(value)
             );
         }
         for value in misfitting {
-            assert!(!check.misfits(value).is_empty(), "{version:?} {value}");
+            assert!(!check.violations(value).is_empty(), "{version:?} {value}");
         }
     }
 }
@@ -55,7 +55,7 @@ fn what_the_schema_forbids_is_found_with_its_place_and_rule() {
     });
     let task = task(OpenApiVersion::V3_0, json!({"schemas": {"Pet": pet}}));
     let schema = json!({"type": "array", "items": {"$ref": "#/components/schemas/Pet"}});
-    let pets = Check::of_schema(&task, &schema, Direction::Request);
+    let pets = SchemaCheck::from_task_schema(&task, &schema, ValueDirection::Request);
     let value = json!([{"name": "Rex"}, {"name": "a secret", "age": -1, "kind": "cow", "x": 1}]);
     assert_eq!(
         told(pets, &value),
@@ -93,7 +93,7 @@ fn the_words_of_3_0_are_read() {
     let beside = json!({"$ref": "#/components/schemas/Any", "maxLength": 1});
     let told_by = |version| {
         let task = task(version, json!({"schemas": {"Any": {"type": "string"}}}));
-        told(Check::of_schema(&task, &beside, Direction::Request), &json!("ab"))
+        told(SchemaCheck::from_task_schema(&task, &beside, ValueDirection::Request), &json!("ab"))
     };
     assert_eq!(told_by(OpenApiVersion::V3_0), [""; 0]);
     let longer = "it is longer than 1 characters (schema: maxLength)";
@@ -126,7 +126,7 @@ fn only_what_surely_fits_is_counted() {
 #[test]
 fn a_large_value_is_told_of_once_and_others_in_part() {
     let numbers = check_of(OpenApiVersion::V3_1, &json!({"items": {"type": "integer"}})).unwrap();
-    let wrong = |count| numbers.misfits(&Value::Array(vec![json!("x"); count])).len();
+    let wrong = |count| numbers.violations(&Value::Array(vec![json!("x"); count])).len();
     assert_eq!((wrong(3), wrong(9), wrong(60_000)), (3, 4, 1));
 }
 
@@ -264,18 +264,18 @@ fn what_only_the_service_sets_is_not_sent_and_not_missed() {
         json!({"schemas": {"User": user, "Password": {"type": "string", "writeOnly": true}}});
     let task = task(OpenApiVersion::V3_0, components);
     let schema = json!({"$ref": "#/components/schemas/User"});
-    let request = || Check::of_schema(&task, &schema, Direction::Request);
+    let request = || SchemaCheck::from_task_schema(&task, &schema, ValueDirection::Request);
     assert!(told(request(), &json!({"name": "a", "password": "b"})).is_empty());
     let sent = told(request(), &json!({"id": "1", "name": "a", "password": "b"}));
     assert!(sent[0].starts_with("`.id` may not be sent: only the service sets it"), "{sent:?}");
     assert_eq!(told(request(), &json!({"name": "a"})).len(), 1);
-    let response = || Check::of_schema(&task, &schema, Direction::Response);
+    let response = || SchemaCheck::from_task_schema(&task, &schema, ValueDirection::Response);
     assert!(told(response(), &json!({"id": "1", "name": "a"})).is_empty());
     assert!(told(response(), &json!({"id": "1", "name": "a", "password": "b"})).is_empty());
     assert_eq!(told(response(), &json!({"name": "a"})).len(), 1);
     // One part may require what another describes.
     let parts = json!({"allOf": [{"$ref": "#/components/schemas/User"}, {"required": ["id"]}]});
-    let parts = Check::of_schema(&task, &parts, Direction::Request);
+    let parts = SchemaCheck::from_task_schema(&task, &parts, ValueDirection::Request);
     assert!(told(parts, &json!({"name": "a", "password": "b"})).is_empty());
 }
 
@@ -291,14 +291,14 @@ fn a_schema_may_refer_to_itself() {
     });
     let task = task(OpenApiVersion::V3_1, json!({"schemas": {"Tree": tree}}));
     let schema = json!({"$ref": "#/components/schemas/Tree"});
-    let check = Check::of_schema(&task, &schema, Direction::Request).unwrap();
+    let check = SchemaCheck::from_task_schema(&task, &schema, ValueDirection::Request).unwrap();
     let mut value = json!({"value": 1});
     for _ in 0..30 {
         value = json!({"value": 1, "children": [value]});
     }
-    assert!(check.misfits(&value).is_empty());
+    assert!(check.violations(&value).is_empty());
     let wrong = json!({"value": 1, "children": [{"value": 2, "children": [{"value": "x"}]}]});
-    let told = check.misfits(&wrong)[0].to_string();
+    let told = check.violations(&wrong)[0].to_string();
     assert!(
         told.starts_with("`.children[0].children[0].value` is not of the type integer"),
         "{told}"
@@ -323,8 +323,10 @@ fn hostile_schemas_end() {
         let task = task(version, circle.clone());
         for name in ["A", "B", "C"] {
             let schema = json!({"$ref": format!("#/components/schemas/{name}")});
-            if let Some(check) = Check::of_schema(&task, &schema, Direction::Request) {
-                assert_eq!(check.misfits(&deep), []);
+            if let Some(check) =
+                SchemaCheck::from_task_schema(&task, &schema, ValueDirection::Request)
+            {
+                assert_eq!(check.violations(&deep), []);
             }
         }
     }
@@ -362,7 +364,7 @@ fn what_only_a_format_tells_apart_is_not_told_apart() {
     let reached = json!({"schemas": {"Mail": {"type": "string", "format": "email"}}});
     let reached = task(OpenApiVersion::V3_1, reached);
     let schema = json!({"oneOf": [{"$ref": "#/components/schemas/Mail"}, {"type": "string"}]});
-    let check = Check::of_schema(&reached, &schema, Direction::Request);
+    let check = SchemaCheck::from_task_schema(&reached, &schema, ValueDirection::Request);
     assert_eq!(told(check, &json!("x")), [""; 0]);
 }
 
@@ -392,7 +394,7 @@ fn what_is_read_only_far_above_or_in_an_alternative_is_not_missed() {
         let task = task(version, components.clone());
         for name in ["Three", "Either"] {
             let schema = part(name);
-            let check = Check::of_schema(&task, &schema, Direction::Request);
+            let check = SchemaCheck::from_task_schema(&task, &schema, ValueDirection::Request);
             assert_eq!(told(check, &json!({})), [""; 0], "{name}");
         }
     }
@@ -408,7 +410,7 @@ fn read_only_beside_a_reference_is_a_word_of_3_1() {
     let components = json!({"schemas": {"Id": {"type": "string"}}});
     let told = |version, value: Value| {
         let task = task(version, components.clone());
-        told(Check::of_schema(&task, &schema, Direction::Request), &value)
+        told(SchemaCheck::from_task_schema(&task, &schema, ValueDirection::Request), &value)
     };
     assert_eq!(
         told(OpenApiVersion::V3_1, json!({"id": "1"})),
@@ -425,7 +427,8 @@ fn read_only_beside_a_reference_is_a_word_of_3_1() {
 fn what_may_not_be_there_is_not_said_to_be_the_services() {
     let pair = json!({"type": "array", "prefixItems": [{}], "items": false});
     let task = task(OpenApiVersion::V3_1, Value::Null);
-    let told = told(Check::of_schema(&task, &pair, Direction::Response), &json!([1, 2]));
+    let told =
+        told(SchemaCheck::from_task_schema(&task, &pair, ValueDirection::Response), &json!([1, 2]));
     assert_eq!(told, ["`[1]` may not be there (schema: items)"]);
 }
 
@@ -455,12 +458,12 @@ fn long_chains_of_references_end() {
             .collect();
         let task = task(OpenApiVersion::V3_1, json!({ "schemas": schemas }));
         let schema = reference(0);
-        let check = Check::of_schema(&task, &schema, Direction::Request);
+        let check = SchemaCheck::from_task_schema(&task, &schema, ValueDirection::Request);
         let mut deep = json!(1);
         for _ in 0..100 {
             deep = json!({ "x": deep });
         }
-        assert_eq!(check.map_or(0, |check| check.misfits(&deep).len()), 0, "{link}");
+        assert_eq!(check.map_or(0, |check| check.violations(&deep).len()), 0, "{link}");
     }
 }
 
@@ -472,7 +475,7 @@ fn of_many_large_patterns_the_first_are_checked() {
         json!({"properties": (0..300).map(property).collect::<serde_json::Map<_, _>>()})
     };
     let misfits = |schema: Value, name: &str| {
-        check_of(OpenApiVersion::V3_1, &schema).unwrap().misfits(&json!({name: "?"})).len()
+        check_of(OpenApiVersion::V3_1, &schema).unwrap().violations(&json!({name: "?"})).len()
     };
     let large = patterns("^\\pL{5}N$");
     assert_eq!((misfits(large.clone(), "p0"), misfits(large, "p299")), (1, 0));

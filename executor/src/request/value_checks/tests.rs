@@ -1,8 +1,8 @@
 //! What leaves, and what is remarked about answers.
 
 use a2s::{
-    BodyField, BodyFormat, FieldKind, MediaType, Method, OpenApiVersion, RequestBody, Style,
-    ValueStyle,
+    BodyField, BodyFormat, FieldType, HttpMethod, MediaType, OpenApiVersion, ParameterStyle,
+    RequestBody, ValueStyle,
 };
 use bytes::Bytes;
 use http::HeaderMap;
@@ -12,14 +12,14 @@ use super::*;
 use crate::request::prepare;
 use crate::request::test_fixtures::{graphql, inputs, operation};
 
-fn of(task: OpenApiTask) -> Contract {
-    Contract::new(Arc::new(Task::OpenApi(Box::new(task))))
+fn of(task: OpenApiTask) -> TaskContract {
+    TaskContract::new(Arc::new(Task::OpenApi(Box::new(task))))
 }
 
-fn searching() -> Contract {
+fn searching() -> TaskContract {
     let places =
         ["queryParameters.limit", "queryParameters.kinds", "headerParameters.X-Mode", "body"];
-    let mut task = operation(Method::Post, "https://api.example", "/search", &places);
+    let mut task = operation(HttpMethod::Post, "https://api.example", "/search", &places);
     task.parameters[0].schema = json!({"type": "integer", "maximum": 100, "default": 20});
     task.parameters[1].schema = json!({"type": "array", "items": {"enum": ["dog", "cat"]}});
     task.parameters[2].schema = json!({"type": "string", "pattern": "^[a-z]+$"});
@@ -31,7 +31,7 @@ fn searching() -> Contract {
     of(task)
 }
 
-fn refused<const N: usize>(contract: &Contract, given: [(&str, Value); N]) -> String {
+fn refused<const N: usize>(contract: &TaskContract, given: [(&str, Value); N]) -> String {
     prepare(contract, &inputs(given)).map_or_else(|error| error.to_string(), |_| "sent".to_owned())
 }
 
@@ -60,8 +60,8 @@ fn what_the_service_would_refuse_is_not_sent() {
 }
 
 /// An operation whose body has this media type; `fields` are known as an import knows them.
-fn taking(media_type: &str, schema: Value, fields: &[(&str, BodyField)]) -> Contract {
-    let mut task = operation(Method::Post, "https://api.example", "/", &["body"]);
+fn taking(media_type: &str, schema: Value, fields: &[(&str, BodyField)]) -> TaskContract {
+    let mut task = operation(HttpMethod::Post, "https://api.example", "/", &["body"]);
     task.version = OpenApiVersion::V3_1;
     let media_type = MediaType::parse(media_type).unwrap();
     let format = match media_type.essence().as_str() {
@@ -79,7 +79,7 @@ fn taking(media_type: &str, schema: Value, fields: &[(&str, BodyField)]) -> Cont
 }
 
 #[track_caller]
-fn check_body(contract: &Contract, value: Value, expected: &str) {
+fn check_body(contract: &TaskContract, value: Value, expected: &str) {
     let told = refused(contract, [("body", value)]);
     let told = told.strip_prefix("the value of `body` does not fit its schema: ").unwrap_or(&told);
     assert_eq!(told, expected);
@@ -89,7 +89,7 @@ const FORM: &str = "application/x-www-form-urlencoded";
 const MULTIPART: &str = "multipart/form-data";
 
 fn file() -> BodyField {
-    BodyField { kind: FieldKind::File, ..BodyField::default() }
+    BodyField { kind: FieldType::File, ..BodyField::default() }
 }
 
 fn of_type(media_type: &str) -> BodyField {
@@ -151,7 +151,8 @@ fn fields_are_held_to_their_schemas() {
 
 #[test]
 fn fields_are_read_as_their_encoding_writes_them() {
-    let style = ValueStyle { style: Style::DeepObject, explode: true, allow_reserved: false };
+    let style =
+        ValueStyle { style: ParameterStyle::DeepObject, explode: true, allow_reserved: false };
     let fields = [
         ("json/~", of_type("application/json")),
         ("deep", BodyField { style: Some(style), ..BodyField::default() }),
@@ -269,7 +270,7 @@ fn what_is_sent_as_json_under_another_name_is_held_to_its_schema() {
 
 #[test]
 fn a_parameter_that_is_json_keeps_its_type() {
-    let mut task = operation(Method::Get, "https://a.example", "/", &["queryParameters.q"]);
+    let mut task = operation(HttpMethod::Get, "https://a.example", "/", &["queryParameters.q"]);
     task.parameters[0].schema = json!({"type": "integer"});
     for (content, expected) in [(None, "sent"), (Some("application/json"), "refused")] {
         task.parameters[0].content = content.and_then(MediaType::parse);
@@ -280,7 +281,7 @@ fn a_parameter_that_is_json_keeps_its_type() {
 
 #[test]
 fn a_body_that_is_not_sent_is_held_to_nothing() {
-    let mut task = operation(Method::Post, "https://api.example", "/", &["body"]);
+    let mut task = operation(HttpMethod::Post, "https://api.example", "/", &["body"]);
     let body = task.body.as_mut().unwrap();
     body.required = false;
     body.schema = json!({"type": "object"});
@@ -291,7 +292,7 @@ fn a_body_that_is_not_sent_is_held_to_nothing() {
 
 #[test]
 fn what_may_be_empty_is_held_to_nothing() {
-    let mut task = operation(Method::Get, "https://a.example", "/", &["queryParameters.q"]);
+    let mut task = operation(HttpMethod::Get, "https://a.example", "/", &["queryParameters.q"]);
     task.parameters[0].schema = json!({"type": "array", "minItems": 1, "items": {"minLength": 1}});
     let tell =
         |task: &OpenApiTask, value| refused(&of(task.clone()), [("queryParameters.q", value)]);
@@ -313,7 +314,7 @@ fn variables_are_held_to_their_types() {
     let mut task = graphql("https://api.example", "query($n: Int!) { a }", &[("n", "Int!")]);
     task.variables[0].schema = json!({"$ref": "#/$defs/N"});
     task.definitions = json!({"N": {"type": "integer", "maximum": 5}});
-    let contract = Contract::new(Arc::new(Task::Graphql(Box::new(task))));
+    let contract = TaskContract::new(Arc::new(Task::Graphql(Box::new(task))));
     assert_eq!(refused(&contract, [("variables.n", json!(5))]), "sent");
     let told = refused(&contract, [("variables.n", json!(6))]);
     assert!(
@@ -324,16 +325,23 @@ fn variables_are_held_to_their_types() {
 
 #[test]
 fn a_shared_task_is_compiled_once() {
-    let contracts = Contracts::default();
-    let task =
-        Arc::new(Task::OpenApi(Box::new(operation(Method::Get, "https://a.example", "/", &[]))));
-    assert!(Arc::ptr_eq(&contracts.of(&task), &contracts.of(&Arc::clone(&task))));
+    let contracts = ContractCache::default();
+    let task = Arc::new(Task::OpenApi(Box::new(operation(
+        HttpMethod::Get,
+        "https://a.example",
+        "/",
+        &[],
+    ))));
+    assert!(Arc::ptr_eq(
+        &contracts.contract_for(&task),
+        &contracts.contract_for(&Arc::clone(&task))
+    ));
     let other = Arc::new((*task).clone());
-    assert!(!Arc::ptr_eq(&contracts.of(&task), &contracts.of(&other)));
+    assert!(!Arc::ptr_eq(&contracts.contract_for(&task), &contracts.contract_for(&other)));
 }
 
-fn answering() -> Contract {
-    let mut task = operation(Method::Get, "https://api.example", "/", &[]);
+fn answering() -> TaskContract {
+    let mut task = operation(HttpMethod::Get, "https://api.example", "/", &[]);
     task.version = OpenApiVersion::V3_1;
     let media = |schema: Value| json!({"content": {"application/json": {"schema": schema}}});
     task.responses = vec![
@@ -360,18 +368,18 @@ fn check_answer(status: u16, content_type: &'static str, body: &str, expected: &
     let body = Bytes::from(body.to_owned());
     let response = RawResponse { status, headers, body, redirects: 0 };
     let value = serde_json::from_slice(&response.body).unwrap_or_default();
-    let told = answering().check_answer(&response, &value);
+    let told = answering().check_response(&response, &value);
     assert_eq!(told.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
 }
 
 #[test]
 fn an_answer_without_a_body_by_its_method_is_no_misfit() {
-    for (method, misfits) in [(Method::Head, 0), (Method::Get, 1)] {
+    for (method, misfits) in [(HttpMethod::Head, 0), (HttpMethod::Get, 1)] {
         let mut task = operation(method, "https://api.example", "/", &[]);
         task.responses = vec![("200".to_owned(), json!({"content": {"text/plain": {}}}))];
         let (headers, body) = (HeaderMap::new(), Bytes::new());
         let response = RawResponse { status: 200, headers, body, redirects: 0 };
-        assert_eq!(of(task).check_answer(&response, &Value::Null).len(), misfits);
+        assert_eq!(of(task).check_response(&response, &Value::Null).len(), misfits);
     }
 }
 

@@ -13,15 +13,15 @@ const OTHER: u8 = 99;
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Event {
+pub(crate) struct OcsfEvent {
     #[serde(flatten)]
-    class: Class,
+    class: OcsfClass,
     severity_id: u8,
     severity: &'static str,
     /// Milliseconds since 1970.
     pub(super) time: i64,
     message: String,
-    metadata: Metadata,
+    metadata: OcsfMetadata,
     status_id: u8,
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,46 +29,46 @@ pub(crate) struct Event {
     #[serde(skip_serializing_if = "Option::is_none")]
     status_detail: Option<&'static str>,
     #[serde(flatten)]
-    content: Content,
+    content: OcsfContent,
     #[serde(skip_serializing_if = "Option::is_none")]
-    trace: Option<Trace>,
+    trace: Option<OcsfTrace>,
     unmapped: Unmapped,
 }
 
 /// The data of an event, except for its class.
-pub(super) struct Told {
-    pub(super) severity: Severity,
+pub(super) struct EventBody {
+    pub(super) severity: OcsfSeverity,
     pub(super) time: i64,
     pub(super) message: String,
-    pub(super) metadata: Metadata,
-    pub(super) status: Status,
+    pub(super) metadata: OcsfMetadata,
+    pub(super) status: OcsfStatus,
     pub(super) status_code: Option<String>,
     pub(super) status_detail: Option<&'static str>,
-    pub(super) trace: Option<Trace>,
-    pub(super) aos: Aos,
+    pub(super) trace: Option<OcsfTrace>,
+    pub(super) aos: AosDetails,
 }
 
-impl Event {
+impl OcsfEvent {
     /// Something was done (API Activity, 6003).
-    pub(super) fn activity(activity: Activity, what: ApiActivity, told: Told) -> Self {
+    pub(super) fn activity(activity: OcsfActivity, what: ApiActivity, told: EventBody) -> Self {
         let (id, name) = match activity {
-            Activity::Read => (2, "Read"),
-            Activity::Update => (3, "Update"),
-            Activity::Delete => (4, "Delete"),
-            Activity::Other(name) => (OTHER, name),
+            OcsfActivity::Read => (2, "Read"),
+            OcsfActivity::Update => (3, "Update"),
+            OcsfActivity::Delete => (4, "Delete"),
+            OcsfActivity::Other(name) => (OTHER, name),
         };
-        let class = Class::new((6, "Application Activity"), (6003, "API Activity"), (id, name));
-        Self::new(class, Content::Activity(Box::new(what)), told)
+        let class = OcsfClass::new((6, "Application Activity"), (6003, "API Activity"), (id, name));
+        Self::new(class, OcsfContent::Activity(Box::new(what)), told)
     }
 
     /// An event that needs attention (Detection Finding, 2004).
-    pub(super) fn finding(what: Finding, told: Told) -> Self {
-        let class = Class::new((2, "Findings"), (2004, "Detection Finding"), (1, "Create"));
-        Self::new(class, Content::Finding(Box::new(what)), told)
+    pub(super) fn finding(what: DetectionFinding, told: EventBody) -> Self {
+        let class = OcsfClass::new((2, "Findings"), (2004, "Detection Finding"), (1, "Create"));
+        Self::new(class, OcsfContent::Finding(Box::new(what)), told)
     }
 
-    fn new(class: Class, content: Content, told: Told) -> Self {
-        let Told {
+    fn new(class: OcsfClass, content: OcsfContent, told: EventBody) -> Self {
+        let EventBody {
             severity,
             time,
             message,
@@ -80,19 +80,19 @@ impl Event {
             aos,
         } = told;
         let (severity_id, severity) = match severity {
-            Severity::Informational => (1, "Informational"),
-            Severity::Low => (2, "Low"),
-            Severity::Medium => (3, "Medium"),
-            Severity::High => (4, "High"),
+            OcsfSeverity::Informational => (1, "Informational"),
+            OcsfSeverity::Low => (2, "Low"),
+            OcsfSeverity::Medium => (3, "Medium"),
+            OcsfSeverity::High => (4, "High"),
         };
         let (status_id, status) = match (&content, status) {
             // Of a finding, it is how far people are with it.
-            (Content::Finding(_), _) => (1, "New"),
-            (Content::Activity(_), Status::Success) => (1, "Success"),
-            (Content::Activity(_), Status::Failure) => (2, "Failure"),
-            (Content::Activity(_), Status::Other(name)) => (OTHER, name),
+            (OcsfContent::Finding(_), _) => (1, "New"),
+            (OcsfContent::Activity(_), OcsfStatus::Success) => (1, "Success"),
+            (OcsfContent::Activity(_), OcsfStatus::Failure) => (2, "Failure"),
+            (OcsfContent::Activity(_), OcsfStatus::Other(name)) => (OTHER, name),
         };
-        let control = matches!(content, Content::Finding(_)).then_some("security_control");
+        let control = matches!(content, OcsfContent::Finding(_)).then_some("security_control");
         metadata.profiles = trace.as_ref().map(|_| "trace").into_iter().chain(control).collect();
         Self {
             class,
@@ -114,7 +114,7 @@ impl Event {
 
 /// The kind of action on an API.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Activity {
+pub(super) enum OcsfActivity {
     Read,
     Update,
     Delete,
@@ -124,7 +124,7 @@ pub(super) enum Activity {
 
 /// The severity of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Severity {
+pub(super) enum OcsfSeverity {
     Informational,
     Low,
     Medium,
@@ -133,7 +133,7 @@ pub(super) enum Severity {
 
 /// The result of an activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Status {
+pub(super) enum OcsfStatus {
     Success,
     Failure,
     /// Neither, by its name.
@@ -142,7 +142,7 @@ pub(super) enum Status {
 
 /// Numbers and names of category, class and activity, which belong together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-struct Class {
+struct OcsfClass {
     category_uid: u8,
     category_name: &'static str,
     class_uid: u16,
@@ -153,7 +153,7 @@ struct Class {
     type_name: String,
 }
 
-impl Class {
+impl OcsfClass {
     fn new(
         (category_uid, category_name): (u8, &'static str),
         (class_uid, class_name): (u16, &'static str),
@@ -175,13 +175,13 @@ impl Class {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
-enum Content {
+enum OcsfContent {
     Activity(Box<ApiActivity>),
-    Finding(Box<Finding>),
+    Finding(Box<DetectionFinding>),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Metadata {
+pub(super) struct OcsfMetadata {
     pub(super) version: &'static str,
     pub(super) product: MetadataProduct,
     pub(super) log_name: &'static str,
@@ -206,11 +206,11 @@ pub(super) struct MetadataProduct {
 /// The fields that are specific to an API Activity.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct ApiActivity {
-    pub(super) actor: Actor,
-    pub(super) api: Api,
-    pub(super) src_endpoint: Source,
+    pub(super) actor: OcsfActor,
+    pub(super) api: OcsfApi,
+    pub(super) src_endpoint: SourceEndpoint,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) dst_endpoint: Option<Destination>,
+    pub(super) dst_endpoint: Option<DestinationEndpoint>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) http_request: Option<HttpRequest>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -219,7 +219,7 @@ pub(super) struct ApiActivity {
 
 /// The fields that are specific to a Detection Finding.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Finding {
+pub(super) struct DetectionFinding {
     pub(super) finding_info: FindingInfo,
     pub(super) evidences: [Evidence; 1],
     pub(super) is_alert: bool,
@@ -254,23 +254,23 @@ pub(super) struct Analytic {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Evidence {
-    pub(super) api: Api,
-    pub(super) actor: Actor,
-    pub(super) src_endpoint: Source,
+    pub(super) api: OcsfApi,
+    pub(super) actor: OcsfActor,
+    pub(super) src_endpoint: SourceEndpoint,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) dst_endpoint: Option<Destination>,
+    pub(super) dst_endpoint: Option<DestinationEndpoint>,
 }
 
 /// The principal that the agent acts for, or the agent where it is not known, and the session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Actor {
-    pub(super) user: User,
-    pub(super) session: Session,
+pub(super) struct OcsfActor {
+    pub(super) user: OcsfUser,
+    pub(super) session: OcsfSession,
     pub(super) app_name: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct User {
+pub(super) struct OcsfUser {
     pub(super) uid: String,
     pub(super) name: String,
     pub(super) type_id: u8,
@@ -279,12 +279,12 @@ pub(super) struct User {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Session {
+pub(super) struct OcsfSession {
     pub(super) uid: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Api {
+pub(super) struct OcsfApi {
     /// The tool, or the method of AOS.
     pub(super) operation: String,
     /// The capability.
@@ -322,7 +322,7 @@ pub(super) struct ApiResponse {
 
 /// The executor.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Source {
+pub(super) struct SourceEndpoint {
     pub(super) uid: String,
     pub(super) name: String,
     pub(super) svc_name: String,
@@ -333,17 +333,17 @@ pub(super) struct Source {
 
 /// The service.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Destination {
+pub(super) struct DestinationEndpoint {
     pub(super) hostname: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) port: Option<u16>,
     /// The endpoint to which connections for it are sent instead.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) proxy_endpoint: Option<Proxy>,
+    pub(super) proxy_endpoint: Option<ProxyEndpoint>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Proxy {
+pub(super) struct ProxyEndpoint {
     pub(super) hostname: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) port: Option<u16>,
@@ -373,7 +373,7 @@ pub(super) struct HttpResponse {
 
 /// The place in the trace that spans have.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Trace {
+pub(super) struct OcsfTrace {
     pub(super) uid: String,
     pub(super) span: TraceSpan,
 }
@@ -387,13 +387,13 @@ pub(super) struct TraceSpan {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Unmapped {
-    aos: Aos,
+    aos: AosDetails,
 }
 
 /// The data of AOS about it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Aos {
+pub(super) struct AosDetails {
     pub(super) session_id: String,
     pub(super) turn_id: Uuid,
     pub(super) step_id: String,

@@ -1,33 +1,34 @@
 //! Builds security events: the data that all events of a run share, and the specific data of each.
 
 use a2s::Principal;
-use a2s::api::{CapabilityRef, Decision, DecisionSource, GuardianPhase};
+use a2s::api::{CapabilityRef, DecisionRecord, DecisionSource, GuardianPhase};
 use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::super::context::{RunTrace, SpanId};
-use super::super::span::short;
-use super::Product;
+use super::super::span::shorten_text;
+use super::OcsfProduct;
 use super::event::{
-    Actor, Analytic, Aos, AosDecision, Api, ApiActivity, ApiRequest, ApiResponse, ApiService,
-    Destination, Event, Evidence, Finding, FindingInfo, Metadata, MetadataProduct, Session,
-    Severity, Source, Status, Told, Trace, TraceSpan, User, VERSION,
+    Analytic, AosDecision, AosDetails, ApiActivity, ApiRequest, ApiResponse, ApiService,
+    DestinationEndpoint, DetectionFinding, EventBody, Evidence, FindingInfo, MetadataProduct,
+    OcsfActor, OcsfApi, OcsfEvent, OcsfMetadata, OcsfSession, OcsfSeverity, OcsfStatus, OcsfTrace,
+    OcsfUser, SourceEndpoint, TraceSpan, VERSION,
 };
-use crate::gate::agent;
+use crate::gate::executor_agent;
 
 /// The data that all events of a run share.
-pub(super) struct Scene<'e> {
+pub(super) struct EventBuilder<'e> {
     /// The principal that the run belongs to, as far as it is known.
     pub(super) principal: Option<&'e Principal>,
     pub(super) run: Uuid,
     pub(super) session: &'e str,
     pub(super) root: Option<&'e CapabilityRef>,
     pub(super) trace: RunTrace,
-    pub(super) product: &'e Product,
+    pub(super) product: &'e OcsfProduct,
 }
 
 /// The subject of one event.
-pub(super) struct About<'e> {
+pub(super) struct EventSubject<'e> {
     pub(super) operation: String,
     /// The capability that it belongs to.
     pub(super) document: Option<&'e CapabilityRef>,
@@ -36,30 +37,30 @@ pub(super) struct About<'e> {
     pub(super) execution_id: Option<Uuid>,
     /// Its span, with begin and end.
     pub(super) span: Option<(SpanId, Timestamp, Timestamp)>,
-    pub(super) destination: Option<Destination>,
+    pub(super) destination: Option<DestinationEndpoint>,
 }
 
 /// The time of an event, with its number and id.
-pub(super) struct Moment {
+pub(super) struct EventTime {
     pub(super) at: Timestamp,
     pub(super) seq: Option<u64>,
     pub(super) uid: Uuid,
 }
 
-impl Scene<'_> {
+impl EventBuilder<'_> {
     /// An id that is the same whenever the same event is reported.
-    pub(super) fn uid(&self, name: &str) -> Uuid {
+    pub(super) fn stable_uid(&self, name: &str) -> Uuid {
         Uuid::new_v5(&self.run, format!("ocsf {name}").as_bytes())
     }
 
-    pub(super) fn told(
+    pub(super) fn event_body(
         &self,
-        moment: &Moment,
-        about: &About<'_>,
-        severity: Severity,
+        moment: &EventTime,
+        about: &EventSubject<'_>,
+        severity: OcsfSeverity,
         decisions: Vec<AosDecision>,
-    ) -> Told {
-        let trace = about.span.map(|(span, start, end)| Trace {
+    ) -> EventBody {
+        let trace = about.span.map(|(span, start, end)| OcsfTrace {
             uid: self.trace.trace.to_string(),
             span: TraceSpan {
                 uid: span.to_string(),
@@ -67,11 +68,11 @@ impl Scene<'_> {
                 end_time: end.as_millisecond(),
             },
         });
-        Told {
+        EventBody {
             severity,
             time: moment.at.as_millisecond(),
             message: String::new(),
-            metadata: Metadata {
+            metadata: OcsfMetadata {
                 version: VERSION,
                 product: MetadataProduct {
                     name: "A2S",
@@ -84,14 +85,14 @@ impl Scene<'_> {
                 sequence: moment.seq,
                 profiles: Vec::new(),
             },
-            status: Status::Success,
+            status: OcsfStatus::Success,
             status_code: None,
             status_detail: None,
             trace,
-            aos: Aos {
-                session_id: short(self.session),
+            aos: AosDetails {
+                session_id: shorten_text(self.session),
                 turn_id: self.run,
-                step_id: short(about.step),
+                step_id: shorten_text(about.step),
                 tool_id: about.tool.clone(),
                 execution_id: about.execution_id,
                 root: self.root.cloned(),
@@ -102,7 +103,7 @@ impl Scene<'_> {
         }
     }
 
-    pub(super) fn activity(&self, about: &About<'_>, response: ApiResponse) -> ApiActivity {
+    pub(super) fn activity(&self, about: &EventSubject<'_>, response: ApiResponse) -> ApiActivity {
         ApiActivity {
             actor: self.actor(),
             api: self.api(about, Some(response)),
@@ -116,17 +117,17 @@ impl Scene<'_> {
     /// The finding that a decision is, unless it is a plain yes.
     pub(super) fn finding(
         &self,
-        moment: &Moment,
-        about: &About<'_>,
-        decision: &Decision,
+        moment: &EventTime,
+        about: &EventSubject<'_>,
+        decision: &DecisionRecord,
         method: &'static str,
-    ) -> Option<Event> {
+    ) -> Option<OcsfEvent> {
         let (severity, is_alert, action, disposition) = match (&*decision.decision, decision.source)
         {
-            ("deny", _) => (Severity::High, true, (2, "Denied"), (2, "Blocked")),
-            ("modify", _) => (Severity::Low, false, (4, "Modified"), (11, "Corrected")),
+            ("deny", _) => (OcsfSeverity::High, true, (2, "Denied"), (2, "Blocked")),
+            ("modify", _) => (OcsfSeverity::Low, false, (4, "Modified"), (11, "Corrected")),
             (_, DecisionSource::FailedOpen) => {
-                (Severity::Medium, true, (1, "Allowed"), (16, "No Action"))
+                (OcsfSeverity::Medium, true, (1, "Allowed"), (16, "No Action"))
             }
             _ => return None,
         };
@@ -144,16 +145,17 @@ impl Scene<'_> {
             GuardianPhase::Trigger | GuardianPhase::Memory => "",
         };
         let title = format!("The guardian {did} {what} {}", about.operation).replace("  ", " ");
-        let guardian = short(decision.guardian.as_deref().unwrap_or_default());
-        let mut told = self.told(moment, about, severity, vec![spoken(decision, method)]);
+        let guardian = shorten_text(decision.guardian.as_deref().unwrap_or_default());
+        let mut told =
+            self.event_body(moment, about, severity, vec![to_aos_decision(decision, method)]);
         told.message.clone_from(&title);
-        let finding = Finding {
+        let finding = DetectionFinding {
             finding_info: FindingInfo {
                 uid: moment.uid,
                 title,
-                desc: short(&decision.message),
+                desc: shorten_text(&decision.message),
                 created_time: moment.at.as_millisecond(),
-                types: decision.reason_codes.iter().map(|code| short(code)).collect(),
+                types: decision.reason_codes.iter().map(|code| shorten_text(code)).collect(),
                 analytic: Analytic {
                     type_id: 1,
                     kind: "Rule",
@@ -173,12 +175,12 @@ impl Scene<'_> {
             disposition_id: disposition.0,
             disposition: disposition.1,
         };
-        Some(Event::finding(finding, told))
+        Some(OcsfEvent::finding(finding, told))
     }
 
-    fn api(&self, about: &About<'_>, response: Option<ApiResponse>) -> Api {
+    fn api(&self, about: &EventSubject<'_>, response: Option<ApiResponse>) -> OcsfApi {
         let says = |answer: &ApiResponse| answer.code.is_some() || answer.error.is_some();
-        Api {
+        OcsfApi {
             operation: about.operation.clone(),
             service: about.document.or(self.root).map(|pin| ApiService {
                 name: pin.name.to_string(),
@@ -190,26 +192,30 @@ impl Scene<'_> {
         }
     }
 
-    fn actor(&self) -> Actor {
-        let agent = agent();
+    fn actor(&self) -> OcsfActor {
+        let agent = executor_agent();
         let user = match self.principal {
-            Some(principal) => User {
+            Some(principal) => OcsfUser {
                 uid: principal.to_string(),
                 name: principal.user_id().to_owned(),
                 type_id: 1,
                 kind: "User",
             },
-            None => User { uid: agent.id, name: agent.name, type_id: 99, kind: "AI Agent" },
+            None => OcsfUser { uid: agent.id, name: agent.name, type_id: 99, kind: "AI Agent" },
         };
-        Actor { user, session: Session { uid: short(self.session) }, app_name: "a2s-executor" }
+        OcsfActor {
+            user,
+            session: OcsfSession { uid: shorten_text(self.session) },
+            app_name: "a2s-executor",
+        }
     }
 
-    fn source(&self) -> Source {
-        let agent = agent();
-        Source {
+    fn source(&self) -> SourceEndpoint {
+        let agent = executor_agent();
+        SourceEndpoint {
             uid: agent.id,
             name: agent.name,
-            svc_name: short(&self.product.service),
+            svc_name: shorten_text(&self.product.service),
             type_id: 99,
             kind: "AI Agent",
         }
@@ -217,14 +223,14 @@ impl Scene<'_> {
 }
 
 /// A decision in the words of AOS.
-pub(super) fn spoken(decision: &Decision, method: &'static str) -> AosDecision {
+pub(super) fn to_aos_decision(decision: &DecisionRecord, method: &'static str) -> AosDecision {
     AosDecision {
         method,
-        guardian: decision.guardian.as_deref().map(short),
-        decision: short(&decision.decision),
+        guardian: decision.guardian.as_deref().map(shorten_text),
+        decision: shorten_text(&decision.decision),
         source: decision.source.as_str(),
-        message: short(&decision.message),
-        reason_code: decision.reason_codes.iter().map(|code| short(code)).collect(),
-        changed: decision.changes.iter().map(|change| short(&change.name)).collect(),
+        message: shorten_text(&decision.message),
+        reason_code: decision.reason_codes.iter().map(|code| shorten_text(code)).collect(),
+        changed: decision.changes.iter().map(|change| shorten_text(&change.name)).collect(),
     }
 }

@@ -5,24 +5,24 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::super::export_queue::Taker;
-use super::super::http_sink::Receiver;
+use super::super::export_queue::ExportSink;
+use super::super::http_sink::HttpReceiver;
 use crate::config::{self, OtlpExport};
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 
 /// An event as JSON, without the end of its line.
-pub(crate) type Line = Arc<str>;
+pub(crate) type JsonLine = Arc<str>;
 
 /// A file with one event on each line.
 #[derive(Debug)]
-pub(crate) struct EventFile(Arc<Mutex<Lines>>);
+pub(crate) struct EventFile(Arc<Mutex<RotatingFile>>);
 
 /// An endpoint that takes arrays of events.
 #[derive(Debug)]
-pub(crate) struct EventReceiver(Receiver);
+pub(crate) struct EventReceiver(HttpReceiver);
 
 #[derive(Debug)]
-struct Lines {
+struct RotatingFile {
     config: config::OcsfFile,
     file: File,
     /// Bytes in it.
@@ -35,24 +35,24 @@ impl EventFile {
     /// Opens the file of the configuration, or makes it.
     ///
     /// # Errors
-    /// [`Kind::Configuration`] when it cannot be written, or another process writes it.
-    pub(crate) fn open(config: &config::OcsfFile) -> Result<Self, Error> {
-        let lines = Lines::open(config).map_err(|error| {
+    /// [`ErrorKind::Configuration`] when it cannot be written, or another process writes it.
+    pub(crate) fn open_for_append(config: &config::OcsfFile) -> Result<Self, Error> {
+        let lines = RotatingFile::open(config).map_err(|error| {
             let path = config.path.display();
             let message = format!("the file of security events, {path}: {error}");
-            Error::new(Kind::Configuration, message)
+            Error::new(ErrorKind::Configuration, message)
         })?;
         Ok(Self(Arc::new(Mutex::new(lines))))
     }
 }
 
-impl Taker for EventFile {
-    type Item = Line;
+impl ExportSink for EventFile {
+    type Item = JsonLine;
     const ITEMS: &'static str = "security events for the file";
     const MAX_WAITING: usize = 16_384;
     const BATCH: usize = 256;
 
-    async fn take(&self, batch: Vec<Line>) -> Result<usize, String> {
+    async fn export(&self, batch: Vec<JsonLine>) -> Result<usize, String> {
         let lines = Arc::clone(&self.0);
         let written = tokio::task::spawn_blocking(move || {
             let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,26 +68,26 @@ impl EventReceiver {
     /// # Errors
     /// When its address or a header cannot be used, or no client can be made.
     pub(crate) fn new(export: &OtlpExport) -> Result<Self, Error> {
-        Receiver::new(export, "security events", "application/json").map(Self)
+        HttpReceiver::new(export, "security events", "application/json").map(Self)
     }
 }
 
-impl Taker for EventReceiver {
-    type Item = Line;
+impl ExportSink for EventReceiver {
+    type Item = JsonLine;
     const ITEMS: &'static str = "security events for the endpoint";
     const MAX_WAITING: usize = 16_384;
     const BATCH: usize = 256;
 
-    async fn take(&self, batch: Vec<Line>) -> Result<usize, String> {
+    async fn export(&self, batch: Vec<JsonLine>) -> Result<usize, String> {
         let body = format!("[{}]", batch.join(","));
         self.0.send(body.into_bytes()).await.map(|_| 0)
     }
 }
 
-impl Lines {
+impl RotatingFile {
     fn open(config: &config::OcsfFile) -> io::Result<Self> {
         let (file, size) = open(&config.path)?;
-        let is_torn = size > 0 && !ends_a_line(&file)?;
+        let is_torn = size > 0 && !ends_with_newline(&file)?;
         Ok(Self { config: config.clone(), file, size, is_torn })
     }
 
@@ -109,14 +109,14 @@ impl Lines {
     fn rotate(&mut self) -> io::Result<()> {
         let path = &self.config.path;
         for n in (1..self.config.keep).rev() {
-            match std::fs::rename(numbered(path, n), numbered(path, n + 1)) {
+            match std::fs::rename(numbered_path(path, n), numbered_path(path, n + 1)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
         }
         match self.config.keep {
             0 => std::fs::remove_file(path)?,
-            _ => std::fs::rename(path, numbered(path, 1))?,
+            _ => std::fs::rename(path, numbered_path(path, 1))?,
         }
         (self.file, self.size) = open(path)?;
         self.is_torn = false;
@@ -143,7 +143,7 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
     Ok((file, data.len()))
 }
 
-fn ends_a_line(mut file: &File) -> io::Result<bool> {
+fn ends_with_newline(mut file: &File) -> io::Result<bool> {
     let mut last = [0];
     file.seek(SeekFrom::End(-1))?;
     file.read_exact(&mut last)?;
@@ -151,7 +151,7 @@ fn ends_a_line(mut file: &File) -> io::Result<bool> {
 }
 
 /// `events.jsonl.1` next to `events.jsonl`.
-fn numbered(path: &Path, n: u32) -> PathBuf {
+fn numbered_path(path: &Path, n: u32) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{n}"));
     PathBuf::from(name)
@@ -173,7 +173,7 @@ mod tests {
     fn a_full_file_is_put_beside_and_the_oldest_one_is_lost() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        let mut lines = Lines::open(&config(folder)).unwrap();
+        let mut lines = RotatingFile::open(&config(folder)).unwrap();
         for n in 1..=7 {
             lines.write(&format!("event {n}")).unwrap();
         }
@@ -193,7 +193,7 @@ mod tests {
         let config = config::OcsfFile { max_bytes: 1_000, ..config(folder.path()) };
         std::fs::write(&config.path, "whole\nto").unwrap();
         for line in ["next", "last"] {
-            Lines::open(&config).unwrap().write(line).unwrap();
+            RotatingFile::open(&config).unwrap().write(line).unwrap();
         }
         assert_eq!(read(folder.path(), "events.jsonl").unwrap(), "whole\nto\nnext\nlast\n");
     }
@@ -202,8 +202,8 @@ mod tests {
     fn a_file_belongs_to_one_process_and_its_owner() {
         let folder = tempfile::tempdir().unwrap();
         let config = config(folder.path());
-        let held = Lines::open(&config).unwrap();
-        assert!(Lines::open(&config).unwrap_err().to_string().contains("another process"));
+        let held = RotatingFile::open(&config).unwrap();
+        assert!(RotatingFile::open(&config).unwrap_err().to_string().contains("another process"));
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
@@ -212,6 +212,6 @@ mod tests {
         }
         drop(held);
         let nowhere = config::OcsfFile { path: folder.path().to_owned(), ..config };
-        assert!(Lines::open(&nowhere).is_err());
+        assert!(RotatingFile::open(&nowhere).is_err());
     }
 }

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::pre_run_decisions::Matter;
+use super::super::pre_run_decisions::DecisionSubject;
 use super::*;
 use crate::journal::run_state::tests::{any_kind, journal};
 
@@ -47,13 +47,13 @@ fn finished(step: &str) -> EventKind {
     }))
 }
 
-fn failed(step: &str, error: Kind) -> EventKind {
+fn failed(step: &str, error: ErrorKind) -> EventKind {
     let error = crate::Error::new(error, "s3cret").to_run_error(Some(step), None, true);
     EventKind::StepFailed { step: step.to_owned(), error, duration_ms: 4 }
 }
 
 fn waiting() -> EventKind {
-    let error = crate::Error::new(Kind::UnknownOutcome, "s3cret").to_run_error(None, None, false);
+    let error = crate::Error::new(ErrorKind::UnknownOutcome, "s3cret").to_run_error(None, None, false);
     EventKind::RunWaiting { error }
 }
 
@@ -63,11 +63,11 @@ fn ended() -> EventKind {
     )
 }
 
-fn product() -> Product {
-    Product { service: "test".to_owned() }
+fn product() -> OcsfProduct {
+    OcsfProduct { service: "test".to_owned() }
 }
 
-fn to_json(events: &[Event]) -> Vec<Value> {
+fn to_json(events: &[OcsfEvent]) -> Vec<Value> {
     let lines: Vec<_> = events.iter().map(|event| line(event).unwrap()).collect();
     assert!(
         lines.iter().all(|line| !line.contains("s3cret") && !line.contains('\n')),
@@ -143,7 +143,7 @@ fn a_tool_step_is_an_activity_and_what_is_no_plain_yes_a_finding() {
         assert_eq!(step.pointer(pointer), Some(&expected), "{pointer} of {step:#}");
     }
     // It leads to the span that a trace has.
-    let trace = RunTrace::of(run, None, true);
+    let trace = RunTrace::from_caller(run, None, true);
     assert_eq!(step["trace"]["span"]["uid"], trace.step("pay").to_string());
 }
 
@@ -152,7 +152,7 @@ fn a_denial_is_of_high_severity_and_says_why() {
     let events = told([
         started("pay"),
         decided("pay", "request", "deny", "guardian"),
-        failed("pay", Kind::GuardianDeniedRequest),
+        failed("pay", ErrorKind::GuardianDeniedRequest),
         ended(),
     ]);
     assert_eq!(
@@ -182,7 +182,7 @@ fn a_denial_is_of_high_severity_and_says_why() {
     }
     let step = &events[1];
     assert_eq!((&step["status_id"], &step["status_code"]), (&json!(2), &json!("A2S340")));
-    assert_eq!(step["status_detail"], Kind::GuardianDeniedRequest.code().title);
+    assert_eq!(step["status_detail"], ErrorKind::GuardianDeniedRequest.code().title);
     assert_eq!(step.get("http_request"), None);
 }
 
@@ -200,7 +200,7 @@ fn what_is_said_of_an_mcp_message_is_told_as_that() {
         sending("ask", "POST"),
         received("ask", 200),
         decided("ask", "mcp_inbound", "deny", "guardian"),
-        failed("ask", Kind::GuardianDeniedResult),
+        failed("ask", ErrorKind::GuardianDeniedResult),
         ended(),
     ]);
     assert_eq!(
@@ -310,12 +310,12 @@ fn what_is_decided_without_a_run_is_told_too() {
         else {
             unreachable!()
         };
-        to_json(&events_aside(
-            &Aside {
+        to_json(&standalone_events(
+            &StandaloneDecision {
                 principal: &"mailer/ann".parse().unwrap(),
                 id: Uuid::from_u128(5),
-                matter,
-                is_refused: decision.decision == "deny",
+                subject: matter,
+                is_rejected: decision.decision == "deny",
                 decisions: std::slice::from_ref(&decision),
                 session: "mail",
                 capability: None,
@@ -326,13 +326,13 @@ fn what_is_decided_without_a_run_is_told_too() {
         ))
     };
     assert_eq!(
-        summary(&tell("deny", Matter::Event(&event))),
+        summary(&tell("deny", DecisionSubject::Event(&event))),
         [
             "600399 Informational steps/agentTrigger: deny",
             "200401 High The guardian denied steps/agentTrigger",
         ]
     );
-    let stored = tell("allow", Matter::Remembered);
+    let stored = tell("allow", DecisionSubject::Remembered);
     assert_eq!(summary(&stored), ["600399 Informational steps/memoryStore: allow"]);
     assert_eq!((&stored[0]["status"], &stored[0]["time"]), (&json!("Success"), &json!(7_000)));
 }

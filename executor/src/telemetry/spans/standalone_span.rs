@@ -1,65 +1,67 @@
 //! Spans of decisions that are not about a step: about an event, or about remembered values.
 
-use a2s::api::Decision;
+use a2s::api::DecisionRecord;
 use jiff::Timestamp;
 
 use super::super::context::{RunTrace, SpanId};
-use super::super::pre_run_decisions::{Aside, Matter};
-use super::super::span::{Span, Value, number, text};
-use super::{TOOL_RESULT, Trace, told};
-use crate::gate::agent;
+use super::super::pre_run_decisions::{DecisionSubject, StandaloneDecision};
+use super::super::span::{AttributeValue, Span, number, text};
+use super::{ExportedTrace, TOOL_RESULT, decision_attributes};
+use crate::gate::executor_agent;
 
 /// The store of the values that are remembered for inputs.
 const MEMORY: &str = "a2s.state";
 
 /// The trace of something that was decided without a run.
-pub(crate) fn trace_aside(aside: &Aside<'_>) -> Trace {
-    let context = RunTrace::of(aside.id, aside.caller, true);
+pub(crate) fn standalone_trace(aside: &StandaloneDecision<'_>) -> ExportedTrace {
+    let context = RunTrace::from_caller(aside.id, aside.caller, true);
     let parent = context.parent;
-    let mut span = span_about(&context, parent, &aside.matter, aside.at, aside.decisions);
-    span.put("acs.session.id", text(aside.session));
-    span.name_principal(aside.principal);
+    let mut span = decision_span(&context, parent, &aside.subject, aside.at, aside.decisions);
+    span.set_attribute("acs.session.id", text(aside.session));
+    span.set_principal(aside.principal);
     if let Some(capability) = aside.capability {
-        span.describe(capability);
+        span.set_capability(capability);
     }
-    if aside.is_refused {
-        span.fail("refused".to_owned());
+    if aside.is_rejected {
+        span.set_error("refused".to_owned());
     }
-    Trace { context, spans: vec![span] }
+    ExportedTrace { context, spans: vec![span] }
 }
 
 /// The span of a decision about something that is no step.
-pub(super) fn span_about<'d>(
+pub(super) fn decision_span<'d>(
     context: &RunTrace,
     parent: Option<SpanId>,
-    matter: &Matter<'_>,
+    matter: &DecisionSubject<'_>,
     at: Timestamp,
-    decisions: impl IntoIterator<Item = &'d Decision>,
+    decisions: impl IntoIterator<Item = &'d DecisionRecord>,
 ) -> Span {
     let (name, attributes) = match matter {
-        Matter::Event(event) => (
+        DecisionSubject::Event(event) => (
             "acs.agent.trigger",
             vec![
-                ("acs.agent.id", text(&agent().id)),
+                ("acs.agent.id", text(&executor_agent().id)),
                 ("acs.trigger.type", text("external_event")),
                 ("a2s.trigger.event.type", text(&event.kind)),
                 ("a2s.trigger.event.id", text(&event.id)),
             ],
         ),
-        Matter::Recalled(values) => (
+        DecisionSubject::Recalled(values) => (
             "acs.memory.retrieval",
             vec![("acs.memory_store.name", text(MEMORY)), ("acs.results.count", number(*values))],
         ),
-        Matter::Outputs => (TOOL_RESULT, vec![("a2s.set_by_person", Value::Truth(true))]),
-        Matter::Remembered => (
+        DecisionSubject::Outputs => {
+            (TOOL_RESULT, vec![("a2s.set_by_person", AttributeValue::Truth(true))])
+        }
+        DecisionSubject::Remembered => (
             "acs.memory.store",
             vec![("acs.memory_store.name", text(MEMORY)), ("acs.operation", text("set"))],
         ),
     };
-    let mut span = Span::new(context.aside(name), parent, name, at);
+    let mut span = Span::new(context.standalone_span(name), parent, name, at);
     span.attributes = attributes;
     for decision in decisions {
-        span.tell(at, "acs.decision", told(decision));
+        span.add_event(at, "acs.decision", decision_attributes(decision));
     }
     span.finish(at);
     span

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use a2s::api::Warning;
+use a2s::api::StepWarning;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -55,7 +55,7 @@ fn finished(step: &str) -> EventKind {
     }))
 }
 
-fn failed(step: &str, error: Kind) -> EventKind {
+fn failed(step: &str, error: ErrorKind) -> EventKind {
     let error = crate::Error::new(error, "s3cret").to_run_error(Some(step), None, true);
     EventKind::StepFailed { step: step.to_owned(), error, duration_ms: 4 }
 }
@@ -66,7 +66,7 @@ fn ended() -> EventKind {
     )
 }
 
-fn trace(kinds: impl IntoIterator<Item = EventKind>) -> Trace {
+fn trace(kinds: impl IntoIterator<Item = EventKind>) -> ExportedTrace {
     let trace = trace_of(&journal(kinds.into_iter().chain([ended()]))).unwrap();
     assert!(!format!("{trace:?}").contains("s3cret"), "{trace:#?}");
     trace
@@ -74,7 +74,7 @@ fn trace(kinds: impl IntoIterator<Item = EventKind>) -> Trace {
 
 /// A line for each span, below its parent: name, step, begin and end in seconds, what went wrong,
 /// and its events.
-fn tree(trace: &Trace) -> Vec<String> {
+fn tree(trace: &ExportedTrace) -> Vec<String> {
     let depth = |span: &Span| {
         let mut above = Vec::from_iter(span.parent);
         while let Some(parent) = trace.spans.iter().find(|one| above.last() == Some(&one.id)) {
@@ -87,7 +87,7 @@ fn tree(trace: &Trace) -> Vec<String> {
     };
     let line = |span: &Span| {
         let step = match find(span, "a2s.step") {
-            Some(Value::Text(step)) => format!(" {step}"),
+            Some(AttributeValue::Text(step)) => format!(" {step}"),
             _ => String::new(),
         };
         let error = span.error.as_ref().map_or_else(String::new, |error| format!(" !{error}"));
@@ -100,16 +100,16 @@ fn tree(trace: &Trace) -> Vec<String> {
     trace.spans.iter().map(line).collect()
 }
 
-fn find<'s>(span: &'s Span, name: &str) -> Option<&'s Value> {
+fn find<'s>(span: &'s Span, name: &str) -> Option<&'s AttributeValue> {
     span.attributes.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
 }
 
-fn span<'t>(trace: &'t Trace, name: &str) -> &'t Span {
+fn span<'t>(trace: &'t ExportedTrace, name: &str) -> &'t Span {
     trace.spans.iter().find(|span| span.name == name).unwrap()
 }
 
 /// The first call of a tool.
-fn call(trace: &Trace) -> &Span {
+fn call(trace: &ExportedTrace) -> &Span {
     trace.spans.iter().find(|span| span.name.starts_with("execute_tool ")).unwrap()
 }
 
@@ -117,10 +117,10 @@ fn call(trace: &Trace) -> &Span {
 fn says(span: &Span, expected: &[(&str, serde_json::Value)]) {
     for (name, expected) in expected {
         let told = match find(span, name) {
-            Some(Value::Text(text)) => json!(text),
-            Some(Value::Texts(texts)) => json!(texts),
-            Some(Value::Number(number)) => json!(number),
-            Some(Value::Truth(truth)) => json!(truth),
+            Some(AttributeValue::Text(text)) => json!(text),
+            Some(AttributeValue::Texts(texts)) => json!(texts),
+            Some(AttributeValue::Number(number)) => json!(number),
+            Some(AttributeValue::Truth(truth)) => json!(truth),
             None => json!(null),
         };
         assert_eq!(told, *expected, "{name} of {span:#?}");
@@ -258,8 +258,8 @@ fn a_step_is_a_span_with_its_attempts_and_decisions_below_it() {
             ("acs.evaluator", text("off")),
             ("a2s.decision.source", text("guardian")),
             ("acs.reasoning", text("too much")),
-            ("acs.reason_codes", Value::Texts(vec!["policy.x".to_owned()])),
-            ("a2s.decision.changes", Value::Number(1)),
+            ("acs.reason_codes", AttributeValue::Texts(vec!["policy.x".to_owned()])),
+            ("a2s.decision.changes", AttributeValue::Number(1)),
         ]
     );
     // A plain yes needs no reason.
@@ -311,7 +311,7 @@ fn steps_stand_below_the_steps_around_them() {
         started("p/a[0]", "task"),
         started("p/b/get", "task"),
         started("p/a[1]", "task"),
-        failed("p/a[1]", Kind::GuardianDeniedRequest),
+        failed("p/a[1]", ErrorKind::GuardianDeniedRequest),
         finished("p/a[0]"),
         started("p/a[1]/mend", "task"),
         finished("p/a[1]/mend"),
@@ -362,7 +362,7 @@ fn a_run_that_is_resumed_goes_on_with_its_trace() {
 
 #[test]
 fn what_a_person_decides_ends_a_step_that_waited() {
-    let waiting = crate::Error::new(Kind::UnknownOutcome, "s3cret").to_run_error(None, None, false);
+    let waiting = crate::Error::new(ErrorKind::UnknownOutcome, "s3cret").to_run_error(None, None, false);
     let trace = trace([
         started("a", "task"),
         sending("a", 1),
@@ -385,9 +385,9 @@ fn what_a_person_decides_ends_a_step_that_waited() {
 #[test]
 fn how_a_tool_ended_is_told_in_the_words_of_the_standard() {
     for (error, status) in [
-        (Kind::GuardianDeniedResult, "blocked"),
-        (Kind::StepTimeout, "timeout"),
-        (Kind::StatusError, "failure"),
+        (ErrorKind::GuardianDeniedResult, "blocked"),
+        (ErrorKind::StepTimeout, "timeout"),
+        (ErrorKind::StatusError, "failure"),
     ] {
         let trace =
             trace([started("a", "task"), decided("a", "result", "deny"), failed("a", error)]);
@@ -398,7 +398,7 @@ fn how_a_tool_ended_is_told_in_the_words_of_the_standard() {
 
 #[test]
 fn a_span_has_so_many_events_and_counts_the_others() {
-    let warning = Warning { code: "A2S365".to_owned(), message: "s3cret".to_owned() };
+    let warning = StepWarning { code: "A2S365".to_owned(), message: "s3cret".to_owned() };
     let warned = EventKind::Warned { step: "a".to_owned(), warning };
     let many = std::iter::repeat_n(warned, 200);
     let trace = trace([started("a", "task")].into_iter().chain(many));
@@ -432,7 +432,7 @@ fn a_caller_is_the_parent_of_the_run_and_decides_whether_it_is_recorded() {
     }
     let own = trace([]);
     let run = uuid::Uuid::from_u128(1);
-    assert_eq!(own.context, RunTrace::of(run, None, true));
+    assert_eq!(own.context, RunTrace::from_caller(run, None, true));
     assert_eq!(own.context.trace.to_string(), run.simple().to_string());
 }
 

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use a2s::api::{ApprovalSubject, Event, EventKind, GuardianPhase, Run, RunStatus};
+use a2s::api::{ApprovalSubject, EventKind, GuardianPhase, Run, RunEvent, RunStatus};
 use axum::http::Method;
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ fn pay(call: &str) -> Value {
     task("pay", call, inputs, json!({"paid": "$.value"}))
 }
 
-fn subjects(events: &[Event]) -> Vec<ApprovalSubject> {
+fn subjects(events: &[RunEvent]) -> Vec<ApprovalSubject> {
     let about = events.iter().filter_map(|event| match event.kind {
         EventKind::ApprovalRequested { about, .. } => Some(about),
         _ => None,

@@ -1,12 +1,12 @@
 //! Values that fit the schemas of an operation, always the same.
 
-use a2s::{BodyFormat, OpenApiTask, OperationParameter, RequestBody, Style};
+use a2s::{BodyFormat, OpenApiTask, OperationParameter, ParameterStyle, RequestBody};
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Map, Value, json};
 
 use super::copies::as_kind;
-use crate::request::{Check, Direction};
+use crate::request::{SchemaCheck, ValueDirection};
 
 /// Deeper than this, only what is required is made.
 const DEEP: usize = 3;
@@ -29,7 +29,7 @@ impl Maker<'_> {
             empty if is_empty(&empty) => make(&Self { everything: true, ..*self }),
             value => value,
         };
-        if parameter.content.is_some() || parameter.style.style == Style::DeepObject {
+        if parameter.content.is_some() || parameter.style.style == ParameterStyle::DeepObject {
             return Some(value);
         }
         match flat(&value) {
@@ -69,8 +69,8 @@ impl Maker<'_> {
     /// more pass where it does not check all that sets them apart.
     fn fits(&self, schema: &Value, value: &Value) -> bool {
         let fits = |schema: &Value| {
-            let check = Check::of_schema(self.task, schema, Direction::Request);
-            check.is_none_or(|check| check.misfits(value).is_empty())
+            let check = SchemaCheck::from_task_schema(self.task, schema, ValueDirection::Request);
+            check.is_none_or(|check| check.violations(value).is_empty())
         };
         let mut own = schema;
         for _ in 0..TOO_DEEP {

@@ -6,10 +6,13 @@ use super::*;
 #[derive(Debug)]
 struct Names;
 
-impl Identify for Names {
-    fn identify<'a>(&'a self, token: &'a Secret) -> Later<'a, Result<Option<Caller>, String>> {
-        let subject = Subject::new(token.reveal()).ok();
-        let scopes = std::collections::BTreeSet::from([Scope::Execute]);
+impl TokenIntrospector for Names {
+    fn introspect<'a>(
+        &'a self,
+        token: &'a Secret,
+    ) -> BoxFuture<'a, Result<Option<Caller>, String>> {
+        let subject = TokenSubject::new(token.expose_secret()).ok();
+        let scopes = std::collections::BTreeSet::from([TokenScope::Execute]);
         let caller = subject.map(|subject| Caller { subject, end_user: None, scopes });
         Box::pin(async move { Ok(caller) })
     }
@@ -19,7 +22,7 @@ impl Identify for Names {
 async fn a_credential_is_the_owners_until_it_is_granted() {
     let (mut world, bouncer) = world().await;
     world.config.token = Some(Secret::new("root"));
-    world.config.others = Some(Arc::new(Names));
+    world.config.introspector = Some(Arc::new(Names));
     let scheme = json!({"my key": {"type": "http", "scheme": "bearer"}});
     for name in ["Wants", "Other"] {
         let step = guarded("get", "GET /a", json!([{"my key": []}]), scheme.clone());

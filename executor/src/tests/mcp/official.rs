@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use a2s::api::{Event, EventKind};
+use a2s::api::{EventKind, RunEvent};
 use serde_json::{Value, json};
 
 use super::{call, failure, gave, open, publish, step};
@@ -119,7 +119,7 @@ async fn what_a_document_declares_holds() {
     assert_eq!(short.steps[0].attempts, 0, "nothing was sent");
     let missing = run(app, "Declared", json!({"city": "Paris"})).await;
     let told = events(app, missing.id).await;
-    let warned = |event: &Event| match &event.kind {
+    let warned = |event: &RunEvent| match &event.kind {
         EventKind::Warned { warning, .. } => Some((warning.code.clone(), warning.message.clone())),
         _ => None,
     };

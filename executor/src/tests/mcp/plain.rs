@@ -249,7 +249,7 @@ async fn a_call_is_planned_asked_about_and_replayed() {
 #[tokio::test]
 async fn without_a_guardian_the_record_says_so() {
     let mut world = World::new().await;
-    world.config.guardian = crate::Guardian::Off;
+    world.config.guardian = crate::GuardianSettings::Off;
     publish(&world, "Note", &note(json!("x")));
     let app = world.open().await;
     let run = run(&app, "Note", json!({})).await;

@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-use a2s::api::Event;
+use a2s::api::RunEvent;
 
 use super::World;
-use crate::Database;
+use crate::ExecutorDatabase;
 use crate::tests::database::Behind;
 
 impl World {
     /// Makes `events` the journal of their run, as if the executor had died behind the last one.
-    pub(crate) async fn rewrite_journal(&self, events: &[Event]) {
+    pub(crate) async fn rewrite_journal(&self, events: &[RunEvent]) {
         let run = events[0].run;
         let rows = events.iter().map(|event| {
             let value = serde_json::to_value(event).unwrap();
@@ -29,8 +29,8 @@ impl World {
 
     pub(crate) async fn change_stored_document(&self, from: &str, to: &str) {
         let (text, bytes) = match &self.config.database {
-            Database::File(_) => ("CAST(source AS TEXT)", "CAST(replaced AS BLOB)"),
-            Database::Postgres(_) => {
+            ExecutorDatabase::File(_) => ("CAST(source AS TEXT)", "CAST(replaced AS BLOB)"),
+            ExecutorDatabase::Postgres(_) => {
                 ("convert_from(source, 'UTF8')", "convert_to(replaced, 'UTF8')")
             }
         };
@@ -41,12 +41,12 @@ impl World {
     /// Lets every change fail that `place` names (`AFTER UPDATE ON plan`), until it is mended.
     pub(crate) async fn break_database(&self, place: &str) {
         let sql = match &self.config.database {
-            Database::File(_) => {
+            ExecutorDatabase::File(_) => {
                 format!(
                     "CREATE TRIGGER fault {place} BEGIN SELECT RAISE(ABORT, 'the disk is gone'); END"
                 )
             }
-            Database::Postgres(_) => format!(
+            ExecutorDatabase::Postgres(_) => format!(
                 "CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql
                      AS 'BEGIN RAISE EXCEPTION ''the disk is gone''; END';
                  CREATE TRIGGER fault {place} FOR EACH ROW EXECUTE FUNCTION fault()"
@@ -59,26 +59,26 @@ impl World {
     /// does not learn that it was rolled back.
     pub(crate) async fn break_transactions(&self, place: &str) {
         match &self.config.database {
-            Database::File(_) => {
+            ExecutorDatabase::File(_) => {
                 let fault = "SELECT RAISE(ROLLBACK, 'the disk is full')";
                 self.change_database(&format!("CREATE TRIGGER fault {place} BEGIN {fault}; END"))
                     .await;
             }
-            Database::Postgres(_) => self.break_database(place).await,
+            ExecutorDatabase::Postgres(_) => self.break_database(place).await,
         }
     }
 
     pub(crate) async fn mend_database(&self) {
         let sql = match &self.config.database {
-            Database::File(_) => "DROP TRIGGER fault",
-            Database::Postgres(_) => "DROP FUNCTION fault CASCADE",
+            ExecutorDatabase::File(_) => "DROP TRIGGER fault",
+            ExecutorDatabase::Postgres(_) => "DROP FUNCTION fault CASCADE",
         };
         self.change_database(sql).await;
     }
 
     /// Lets the next executor seal with a key of its own, as an operator does who changes the key.
     pub(crate) async fn forget_key(&self) {
-        if let Database::Postgres(_) = &self.config.database {
+        if let ExecutorDatabase::Postgres(_) = &self.config.database {
             self.change_database(
                 "DO $$ BEGIN UPDATE executor SET key_id = NULL;
                        EXCEPTION WHEN undefined_table THEN NULL; END $$",
@@ -113,7 +113,7 @@ impl World {
     /// Every byte of the run database, its log included; of one on a server, everything that can be
     /// read.
     pub(crate) async fn database_bytes(&self) -> Vec<u8> {
-        let Database::File(path) = &self.config.database else {
+        let ExecutorDatabase::File(path) = &self.config.database else {
             let mut behind = Behind::to(&self.config.database).await;
             let everything = behind.everything().await;
             behind.close().await;

@@ -10,8 +10,8 @@ use futures::stream;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::App;
-use crate::error::Code;
-use crate::feed::Followed;
+use crate::error::RejectionCode;
+use crate::feed::FeedSubscription;
 use crate::policy::{Approval, ApprovalState};
 
 /// How often a quiet stream says that it is still there.
@@ -20,17 +20,20 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const TICK: Duration = Duration::from_millis(500);
 
 /// One who follows.
-struct Follower {
+struct ApprovalFollower {
     app: App,
-    followed: Followed,
+    followed: FeedSubscription,
     /// What is to be sent: the number of the change, and what it is about.
     queue: VecDeque<(Option<u64>, Approval)>,
     /// What this follower was told that it is still to be decided or used.
     open: BTreeMap<String, Approval>,
 }
 
-pub(super) fn follow(app: &App, last_id: Option<&str>) -> Result<Response, Code> {
-    let mut followed = app.feed.follow(last_id).ok_or(Code::TooManyFollowers)?;
+pub(super) fn stream_approvals(
+    app: &App,
+    last_id: Option<&str>,
+) -> Result<Response, RejectionCode> {
+    let mut followed = app.feed.subscribe(last_id).ok_or(RejectionCode::TooManyFollowers)?;
     let number = Some(followed.number);
     let queue = match followed.missed.take() {
         Some(missed) => missed.into_iter().map(|one| (Some(one.number), one.approval)).collect(),
@@ -40,7 +43,7 @@ pub(super) fn follow(app: &App, last_id: Option<&str>) -> Result<Response, Code>
         }
     };
     let open = app.approvals().into_iter().map(|one| (one.id.clone(), one)).collect();
-    let follower = Follower { app: app.clone(), followed, queue, open };
+    let follower = ApprovalFollower { app: app.clone(), followed, queue, open };
     let events = stream::unfold(follower, async |mut follower| {
         let event = follower.next().await?;
         Some((Ok::<_, Infallible>(event), follower))
@@ -49,7 +52,7 @@ pub(super) fn follow(app: &App, last_id: Option<&str>) -> Result<Response, Code>
     Ok(Sse::new(events).keep_alive(keep_alive).into_response())
 }
 
-impl Follower {
+impl ApprovalFollower {
     /// The next event. It ends for a follower that is too slow, which comes back with its last id.
     async fn next(&mut self) -> Option<sse::Event> {
         loop {
@@ -73,7 +76,7 @@ impl Follower {
     /// Time changes an approval without a record; each follower sees it for itself.
     fn note_expired(&mut self) {
         let now = self.app.now();
-        let over = self.open.values().map(|approval| approval.at(now));
+        let over = self.open.values().map(|approval| approval.at_time(now));
         let over: Vec<_> = over.filter(|approval| approval.expires_at <= now).collect();
         for approval in over {
             self.open.remove(&approval.id);
@@ -95,7 +98,7 @@ impl Follower {
         let event = sse::Event::default().event(approval.state.status());
         let event = event.data(serde_json::to_string(approval).ok()?);
         Some(match number {
-            Some(number) => event.id(self.app.feed.id_of(number)),
+            Some(number) => event.id(self.app.feed.change_id(number)),
             None => event,
         })
     }

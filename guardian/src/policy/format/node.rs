@@ -8,41 +8,41 @@ use serde_saphyr::Spanned;
 
 /// A place in a file, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct FilePosition {
     pub(crate) line: u64,
     pub(crate) column: u64,
 }
 
-impl Place {
+impl FilePosition {
     /// The place at which a value stands.
-    pub(crate) fn of<T>(spanned: &Spanned<T>) -> Self {
+    pub(crate) fn from_spanned<T>(spanned: &Spanned<T>) -> Self {
         Self { line: spanned.referenced.line(), column: spanned.referenced.column() }
     }
 }
 
 /// Something with its place.
 #[derive(Clone, Debug)]
-pub(super) struct Placed<T> {
+pub(super) struct PositionedValue<T> {
     pub(super) value: T,
-    pub(super) place: Place,
+    pub(super) place: FilePosition,
 }
 
-impl<T> From<Spanned<T>> for Placed<T> {
+impl<T> From<Spanned<T>> for PositionedValue<T> {
     fn from(spanned: Spanned<T>) -> Self {
-        Self { place: Place::of(&spanned), value: spanned.value }
+        Self { place: FilePosition::from_spanned(&spanned), value: spanned.value }
     }
 }
 
 /// A part of a file.
 #[derive(Clone, Debug)]
-pub(super) enum Node {
+pub(super) enum YamlNode {
     /// Neither a list nor names with values.
     Scalar(Value),
-    List(Vec<Placed<Self>>),
-    Members(Vec<(Placed<String>, Placed<Self>)>),
+    List(Vec<PositionedValue<Self>>),
+    Members(Vec<(PositionedValue<String>, PositionedValue<Self>)>),
 }
 
-impl Node {
+impl YamlNode {
     /// The same without places.
     pub(super) fn to_value(&self) -> Value {
         match self {
@@ -58,68 +58,71 @@ impl Node {
     }
 }
 
-impl<'de> Deserialize<'de> for Node {
+impl<'de> Deserialize<'de> for YamlNode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Anything;
+        struct YamlNodeVisitor;
 
-        impl<'de> Visitor<'de> for Anything {
-            type Value = Node;
+        impl<'de> Visitor<'de> for YamlNodeVisitor {
+            type Value = YamlNode;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a value")
             }
 
-            fn visit_bool<E: Error>(self, value: bool) -> Result<Node, E> {
-                Ok(Node::Scalar(value.into()))
+            fn visit_bool<E: Error>(self, value: bool) -> Result<YamlNode, E> {
+                Ok(YamlNode::Scalar(value.into()))
             }
 
-            fn visit_i64<E: Error>(self, value: i64) -> Result<Node, E> {
-                Ok(Node::Scalar(value.into()))
+            fn visit_i64<E: Error>(self, value: i64) -> Result<YamlNode, E> {
+                Ok(YamlNode::Scalar(value.into()))
             }
 
-            fn visit_u64<E: Error>(self, value: u64) -> Result<Node, E> {
-                Ok(Node::Scalar(value.into()))
+            fn visit_u64<E: Error>(self, value: u64) -> Result<YamlNode, E> {
+                Ok(YamlNode::Scalar(value.into()))
             }
 
-            fn visit_f64<E: Error>(self, value: f64) -> Result<Node, E> {
-                Ok(Node::Scalar(value.into()))
+            fn visit_f64<E: Error>(self, value: f64) -> Result<YamlNode, E> {
+                Ok(YamlNode::Scalar(value.into()))
             }
 
-            fn visit_str<E: Error>(self, value: &str) -> Result<Node, E> {
-                Ok(Node::Scalar(value.into()))
+            fn visit_str<E: Error>(self, value: &str) -> Result<YamlNode, E> {
+                Ok(YamlNode::Scalar(value.into()))
             }
 
-            fn visit_unit<E: Error>(self) -> Result<Node, E> {
-                Ok(Node::Scalar(Value::Null))
+            fn visit_unit<E: Error>(self) -> Result<YamlNode, E> {
+                Ok(YamlNode::Scalar(Value::Null))
             }
 
-            fn visit_none<E: Error>(self) -> Result<Node, E> {
-                Ok(Node::Scalar(Value::Null))
+            fn visit_none<E: Error>(self) -> Result<YamlNode, E> {
+                Ok(YamlNode::Scalar(Value::Null))
             }
 
-            fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
-                Node::deserialize(deserializer)
+            fn visit_some<D: Deserializer<'de>>(
+                self,
+                deserializer: D,
+            ) -> Result<YamlNode, D::Error> {
+                YamlNode::deserialize(deserializer)
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<YamlNode, A::Error> {
                 let mut list = Vec::new();
-                while let Some(item) = items.next_element::<Spanned<Node>>()? {
+                while let Some(item) = items.next_element::<Spanned<YamlNode>>()? {
                     list.push(item.into());
                 }
-                Ok(Node::List(list))
+                Ok(YamlNode::List(list))
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<YamlNode, A::Error> {
                 let mut members = Vec::new();
                 while let Some((name, node)) =
-                    entries.next_entry::<Spanned<String>, Spanned<Node>>()?
+                    entries.next_entry::<Spanned<String>, Spanned<YamlNode>>()?
                 {
                     members.push((name.into(), node.into()));
                 }
-                Ok(Node::Members(members))
+                Ok(YamlNode::Members(members))
             }
         }
 
-        deserializer.deserialize_any(Anything)
+        deserializer.deserialize_any(YamlNodeVisitor)
     }
 }

@@ -6,30 +6,31 @@ use aos::message::Method;
 use jiff::SignedDuration;
 use regex::Regex;
 
-use super::super::expression::Expression;
+use super::super::expression::CelExpression;
 use super::super::message_facts::VARIABLES;
-use super::super::path::Path;
+use super::super::path::MessagePath;
 use super::super::policy_state::MAX_WITHIN;
-use super::super::rate_limit::{Cost, Limit, Per, UNIT};
+use super::super::rate_limit::{LimitScope, MessageCost, RateLimit, UNIT};
 use super::super::redact_and_set::{Modification, Redaction};
-use super::super::redaction::Pattern;
-use super::super::rule::{Effect, Rule, Subject};
-use super::Collected;
-use super::node::{Node, Place, Placed};
+use super::super::redaction::RedactionPattern;
+use super::super::rule::{PolicyRule, RuleEffect, RuleSubject};
+use super::ErrorCollector;
+use super::node::{FilePosition, PositionedValue, YamlNode};
 use super::policy_yaml::{
-    ApprovalText, DecisionWord, LimitText, Listed, ModifyText, PatternWord, PerWord, RuleText,
+    ApprovalText, LimitText, ModifyText, PatternKeyword, PerKeyword, RuleDecision, RuleText,
+    TextList,
 };
 
 const MAX_CHANGES: usize = 64;
 /// How long a person has, and how long what they approve is good, unless the rule says.
-const APPROVAL_WITHIN: SignedDuration = SignedDuration::from_hours(1);
+const DEFAULT_APPROVAL_TIME: SignedDuration = SignedDuration::from_hours(1);
 
 /// The rule, or `None` if a fault in it was noted.
 pub(super) fn read_rule(
-    node: &Placed<Node>,
+    node: &PositionedValue<YamlNode>,
     ids: &mut BTreeSet<String>,
-    faults: &mut Collected,
-) -> Option<Rule> {
+    faults: &mut ErrorCollector,
+) -> Option<PolicyRule> {
     let before = faults.0.len();
     let text = RuleText::read(node, faults)?;
     let (id, place) = match &text.id {
@@ -48,81 +49,88 @@ pub(super) fn read_rule(
         );
     }
     let methods = text.on.as_ref().map(|on| {
-        let names = Listed::texts(on);
+        let names = TextList::texts(on);
         if names.is_empty() {
             faults.add(on.place, format!("rule {id}: on is empty, so it would never apply"));
         }
-        let read = |(place, name): &(Place, &str)| faults.keep(*place, &id, "on", method_of(name));
+        let read = |(place, name): &(FilePosition, &str)| {
+            faults.record_error(*place, &id, "on", parse_hook(name))
+        };
         names.iter().filter_map(read).collect::<Vec<_>>()
     });
     let mut named = Vec::new();
     for (field, subject, listed) in [
-        ("tool", Subject::Tool, &text.tool),
-        ("capability", Subject::Capability, &text.capability),
-        ("host", Subject::Host, &text.host),
-        ("user", Subject::User, &text.user),
-        ("agent", Subject::Agent, &text.agent),
-        ("session", Subject::Session, &text.session),
+        ("tool", RuleSubject::Tool, &text.tool),
+        ("capability", RuleSubject::Capability, &text.capability),
+        ("host", RuleSubject::Host, &text.host),
+        ("user", RuleSubject::User, &text.user),
+        ("agent", RuleSubject::Agent, &text.agent),
+        ("session", RuleSubject::Session, &text.session),
     ] {
         let Some(listed) = listed else { continue };
-        let globs = Listed::texts(listed);
+        let globs = TextList::texts(listed);
         if globs.is_empty() {
             let message = format!("rule {id}: {field} is empty, so it would never apply");
             faults.add(listed.place, message);
         }
-        let read = |(place, glob): (Place, &str)| {
-            faults.keep(place, &id, field, read_glob(glob, subject == Subject::Host))
+        let read = |(place, glob): (FilePosition, &str)| {
+            faults.record_error(place, &id, field, read_glob(glob, subject == RuleSubject::Host))
         };
         named.push((subject, globs.into_iter().filter_map(read).collect()));
     }
     let when = text.when.as_ref().and_then(|when| {
-        faults.keep(when.place, &id, "when", Expression::compile(&when.value, &VARIABLES))
+        faults.record_error(
+            when.place,
+            &id,
+            "when",
+            CelExpression::compile(&when.value, &VARIABLES),
+        )
     });
     let limit = text.limit.as_ref().and_then(|limit| {
         if text.on.is_none() {
             let message = "limit needs on, or a call and its result would both be counted";
             faults.add(limit.place, format!("rule {id}: {message}"));
         }
-        faults.keep(limit.place, &id, "limit", read_limit(&limit.value))
+        faults.record_error(limit.place, &id, "limit", read_limit(&limit.value))
     });
     let effect = match (text.decision, text.modify) {
         // That it is missing or unknown was noted.
-        (None, _) => Effect::Deny,
-        (Some(DecisionWord::Allow), None) => Effect::Allow,
-        (Some(DecisionWord::Deny), None) => Effect::Deny,
-        (Some(DecisionWord::Approve), None) => Effect::Approve {
-            within: text.approval.as_ref().map_or(Some(APPROVAL_WITHIN), |approval| {
+        (None, _) => RuleEffect::Deny,
+        (Some(RuleDecision::Allow), None) => RuleEffect::Allow,
+        (Some(RuleDecision::Deny), None) => RuleEffect::Deny,
+        (Some(RuleDecision::Approve), None) => RuleEffect::Approve {
+            within: text.approval.as_ref().map_or(Some(DEFAULT_APPROVAL_TIME), |approval| {
                 let ApprovalText { within } = &approval.value;
                 let within = read_duration(within.as_ref()?);
-                faults.keep(approval.place, &id, "approval.within", within)
+                faults.record_error(approval.place, &id, "approval.within", within)
             })?,
         },
-        (Some(DecisionWord::Modify), Some(modify)) => {
+        (Some(RuleDecision::Modify), Some(modify)) => {
             let modification = read_modification(modify, &id, faults);
             let changes =
                 modification.set.len() + modification.remove.len() + modification.redact.len();
             if !(1..=MAX_CHANGES).contains(&changes) && faults.0.len() == before {
                 faults.add(place, format!("rule {id}: modify needs 1 to {MAX_CHANGES} changes"));
             }
-            Effect::Modify(modification)
+            RuleEffect::Modify(modification)
         }
-        (Some(DecisionWord::Modify), None) if text.is_modify_lost => Effect::Deny,
-        (Some(DecisionWord::Modify), None) => {
+        (Some(RuleDecision::Modify), None) if text.has_invalid_modify => RuleEffect::Deny,
+        (Some(RuleDecision::Modify), None) => {
             faults.add(place, format!("rule {id}: decision modify needs modify"));
-            Effect::Deny
+            RuleEffect::Deny
         }
         (_, Some(_)) => {
             faults.add(place, format!("rule {id}: modify needs decision modify"));
-            Effect::Deny
+            RuleEffect::Deny
         }
     };
-    if text.decision.is_some_and(|decision| decision != DecisionWord::Approve)
+    if text.decision.is_some_and(|decision| decision != RuleDecision::Approve)
         && let Some(approval) = &text.approval
     {
         faults.add(approval.place, format!("rule {id}: approval needs decision approve"));
     }
-    let reason_codes = text.reason_codes.as_ref().map(Listed::texts).unwrap_or_default();
-    let rule = Rule {
+    let reason_codes = text.reason_codes.as_ref().map(TextList::texts).unwrap_or_default();
+    let rule = PolicyRule {
         id,
         methods,
         named,
@@ -136,7 +144,7 @@ pub(super) fn read_rule(
 }
 
 /// A method by its name, or by the part after `steps/` as it is or in snake case.
-pub(crate) fn method_of(name: &str) -> Result<Method, String> {
+pub(crate) fn parse_hook(name: &str) -> Result<Method, String> {
     let judged = || Method::ALL.iter().copied().filter(|method| *method != Method::Ping);
     let short = |method: Method| method.as_str().strip_prefix("steps/").unwrap_or_default();
     let snake = |text: &str| -> String {
@@ -177,18 +185,18 @@ fn read_glob(glob: &str, ignores_case: bool) -> Result<Regex, String> {
     Regex::new(&format!("(?{flags})^{pattern}$")).map_err(|_| "is too large".to_owned())
 }
 
-fn read_limit(text: &LimitText) -> Result<Limit, String> {
+fn read_limit(text: &LimitText) -> Result<RateLimit, String> {
     let (cost, most) = match (text.calls, &text.spend, text.most) {
-        (Some(calls), None, None) => (Cost::Call, calls.checked_mul(UNIT)),
+        (Some(calls), None, None) => (MessageCost::Call, calls.checked_mul(UNIT)),
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "it is between nothing and a thousand billions"
         )]
         (None, Some(spend), Some(most)) if (0.0..=1e12).contains(&most) => {
-            let expression = Expression::compile(spend, &VARIABLES);
+            let expression = CelExpression::compile(spend, &VARIABLES);
             let expression = expression.map_err(|fault| format!("spend {fault}"))?;
-            (Cost::Spend(expression), Some((most * 1e6).round() as u64))
+            (MessageCost::Spend(expression), Some((most * 1e6).round() as u64))
         }
         (None, Some(_), Some(_)) => return Err("most is not between 0 and 10^12".to_owned()),
         (None, Some(_), None) => return Err("spend needs most".to_owned()),
@@ -196,18 +204,18 @@ fn read_limit(text: &LimitText) -> Result<Limit, String> {
     };
     let most = most.ok_or("calls is too large")?;
     let per = match text.per {
-        Some(PerWord::Session) | None => Per::Session,
-        Some(PerWord::All) => Per::All,
-        Some(PerWord::User) => Per::User,
-        Some(PerWord::Agent) => Per::Agent,
-        Some(PerWord::Capability) => Per::Capability,
-        Some(PerWord::Tool) => Per::Tool,
+        Some(PerKeyword::Session) | None => LimitScope::Session,
+        Some(PerKeyword::All) => LimitScope::All,
+        Some(PerKeyword::User) => LimitScope::User,
+        Some(PerKeyword::Agent) => LimitScope::Agent,
+        Some(PerKeyword::Capability) => LimitScope::Capability,
+        Some(PerKeyword::Tool) => LimitScope::Tool,
     };
     let within = match &text.within {
         None => MAX_WITHIN,
         Some(within) => read_duration(within).map_err(|fault| format!("within {fault}"))?,
     };
-    Ok(Limit { cost, most, per, within })
+    Ok(RateLimit { cost, most, per, within })
 }
 
 /// A time such as `90s`, `30m`, `24h` or `7d`.
@@ -230,25 +238,37 @@ pub(crate) fn read_duration(text: &str) -> Result<SignedDuration, String> {
     }
 }
 
-fn read_modification(text: ModifyText, rule: &str, faults: &mut Collected) -> Modification {
+fn read_modification(text: ModifyText, rule: &str, faults: &mut ErrorCollector) -> Modification {
     let mut modification = Modification::default();
     if let Some(set) = text.set {
         for (path, (place, value)) in &set.value {
-            if let Some(path) = faults.keep(*place, rule, "modify.set", Path::parse(path)) {
+            if let Some(path) =
+                faults.record_error(*place, rule, "modify.set", MessagePath::parse(path))
+            {
                 modification.set.push((path, value.clone()));
             }
         }
     }
-    for (place, path) in text.remove.as_ref().map(Listed::texts).unwrap_or_default() {
-        modification.remove.extend(faults.keep(place, rule, "modify.remove", Path::parse(path)));
+    for (place, path) in text.remove.as_ref().map(TextList::texts).unwrap_or_default() {
+        modification.remove.extend(faults.record_error(
+            place,
+            rule,
+            "modify.remove",
+            MessagePath::parse(path),
+        ));
     }
-    for Placed { value: redact, place } in text.redact {
+    for PositionedValue { value: redact, place } in text.redact {
         let path = redact.path.as_ref().and_then(|path| {
-            faults.keep(path.place, rule, "modify.redact.path", Path::parse(&path.value))
+            faults.record_error(
+                path.place,
+                rule,
+                "modify.redact.path",
+                MessagePath::parse(&path.value),
+            )
         });
         let own = redact.regex.as_ref().and_then(|regex| {
-            let pattern = Pattern::of_regex(&regex.value);
-            faults.keep(regex.place, rule, "modify.redact.regex", pattern)
+            let pattern = RedactionPattern::from_regex(&regex.value);
+            faults.record_error(regex.place, rule, "modify.redact.regex", pattern)
         });
         let message = match (redact.pattern, &redact.regex, &redact.path) {
             (Some(_), Some(_), _) => "modify.redact takes either pattern or regex",
@@ -259,9 +279,9 @@ fn read_modification(text: ModifyText, rule: &str, faults: &mut Collected) -> Mo
             faults.add(place, format!("rule {rule}: {message}"));
         }
         let named = redact.pattern.map(|word| match word {
-            PatternWord::Email => Pattern::Email,
-            PatternWord::Card => Pattern::Card,
-            PatternWord::Key => Pattern::Key,
+            PatternKeyword::Email => RedactionPattern::Email,
+            PatternKeyword::Card => RedactionPattern::Card,
+            PatternKeyword::Key => RedactionPattern::Key,
         });
         let replacement = redact.replacement.unwrap_or_else(|| "[redacted]".to_owned());
         modification.redact.push(Redaction { path, pattern: named.or(own), replacement });

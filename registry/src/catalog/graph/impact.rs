@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use a2s::api::{BrokenDependent, ChangedDependency, Impact};
-use a2s::{Dependency, Diagnostic, Listing, Shelf};
+use a2s::api::{BrokenDependent, ChangedDependency, YankImpact};
+use a2s::{Dependency, DependencyIndex, Diagnostic, VersionInfo};
 
-use super::{Known, MOST_DOCUMENTS};
+use super::{GraphVersion, MAX_DOCUMENTS};
 use crate::Error;
 use crate::catalog::Catalog;
 
@@ -18,28 +18,31 @@ impl Catalog {
     ///
     /// # Errors
     /// When the store does not answer, or a document that is fallen back to is damaged.
-    pub(super) async fn impact(
+    pub(super) async fn compute_impact(
         &self,
-        root: &Known,
-        dependants: &[Known],
-        today: &Shelf,
+        root: &GraphVersion,
+        dependants: &[GraphVersion],
+        today: &DependencyIndex,
         dependencies: &[Dependency],
-    ) -> Result<Impact, Error> {
+    ) -> Result<YankImpact, Error> {
         let mut then = today.clone();
         let (version, checksum) = (root.entry.version.clone(), root.entry.digest);
-        let yanked = Listing { version, checksum, yanked: true, deprecated: None };
-        then.list(&root.entry.name, [yanked]);
+        let yanked = VersionInfo { version, checksum, yanked: true, deprecated: None };
+        then.add_versions(&root.entry.name, [yanked]);
         // What is fallen back to was not looked at yet.
-        self.documents.fill(&mut then, dependencies, MOST_DOCUMENTS).await?;
+        self.documents.load_missing(&mut then, dependencies, MAX_DOCUMENTS).await?;
         let (today, then) = (Arc::new(today.clone()), Arc::new(then));
-        let mut impact = Impact::default();
+        let mut impact = YankImpact::default();
         for known in dependants {
-            let source = known.opened.source.clone();
+            let source = known.document.source.clone();
             let (before, after) = (Arc::clone(&today), Arc::clone(&then));
             let link = move || {
                 let document = a2s::compile(&source).document?;
                 let capability = document.capability();
-                Some(new_errors(before.link(capability), after.link(capability)))
+                Some(new_errors(
+                    before.check_dependencies(capability),
+                    after.check_dependencies(capability),
+                ))
             };
             let Some(new) = self.documents.compute(link).await? else { continue };
             let because: Vec<_> = new

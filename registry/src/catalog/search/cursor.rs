@@ -6,7 +6,7 @@
 //! between, and after a restart, too. Nothing is kept here for it.
 
 use a2s::Digest;
-use a2s::api::{SearchFilters, Strategy};
+use a2s::api::{SearchFilters, SelectionStrategy};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use serde::Serialize;
@@ -14,25 +14,25 @@ use serde::Serialize;
 use crate::store::CapabilityId;
 
 /// How deep a walk goes.
-pub(crate) const DEEPEST: usize = 1000;
+pub(crate) const MAX_WALK_HITS: usize = 1000;
 /// The first byte of a cursor.
 const FORMAT: u8 = 1;
 /// Bytes of the digest that a cursor has.
-const DIGEST: usize = 16;
+const DIGEST_BYTES: usize = 16;
 /// The longest cursor in characters: 1,000 ids of 9 bytes.
-const LONGEST: usize = 12_100;
+const MAX_CURSOR_LENGTH: usize = 12_100;
 
 /// What a cursor belongs to.
 #[derive(Debug, Serialize)]
-pub(crate) struct Query<'q> {
+pub(crate) struct CursorQuery<'q> {
     /// The store: ids of one mean nothing in another.
     pub(crate) store: &'q str,
     pub(crate) intent: &'q str,
-    pub(crate) strategy: Option<&'q Strategy>,
+    pub(crate) strategy: Option<&'q SelectionStrategy>,
     pub(crate) filters: Option<&'q SearchFilters>,
 }
 
-impl Query<'_> {
+impl CursorQuery<'_> {
     fn digest(&self) -> Digest {
         // Serialising plain data to memory never fails; if it did, no cursor would fit.
         Digest::of_bytes(&serde_json::to_vec(self).unwrap_or_default())
@@ -41,19 +41,19 @@ impl Query<'_> {
 
 /// Why a cursor is of no use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unusable {
+pub(crate) enum CursorError {
     /// It is not one that was given out.
     Malformed,
     /// It belongs to another query.
-    Foreign,
+    OtherQuery,
 }
 
 /// The cursor behind the capabilities that a walk has given.
-pub(crate) fn encode(query: &Query<'_>, given: &[CapabilityId]) -> String {
+pub(crate) fn encode(query: &CursorQuery<'_>, given: &[CapabilityId]) -> String {
     let mut ids: Vec<u64> = given.iter().map(|id| id.0.unsigned_abs()).collect();
     ids.sort_unstable();
     let mut bytes = vec![FORMAT];
-    bytes.extend(query.digest().as_bytes().iter().take(DIGEST));
+    bytes.extend(query.digest().as_bytes().iter().take(DIGEST_BYTES));
     let mut before = 0;
     for id in ids {
         let mut step = id - before;
@@ -71,33 +71,36 @@ pub(crate) fn encode(query: &Query<'_>, given: &[CapabilityId]) -> String {
 ///
 /// # Errors
 /// When the text is no cursor, or one of another query.
-pub(crate) fn decode(query: &Query<'_>, text: &str) -> Result<Vec<CapabilityId>, Unusable> {
-    if text.len() > LONGEST {
-        return Err(Unusable::Malformed);
+pub(crate) fn decode(
+    query: &CursorQuery<'_>,
+    text: &str,
+) -> Result<Vec<CapabilityId>, CursorError> {
+    if text.len() > MAX_CURSOR_LENGTH {
+        return Err(CursorError::Malformed);
     }
-    let bytes = BASE64.decode(text).map_err(|_| Unusable::Malformed)?;
-    let Some((&FORMAT, rest)) = bytes.split_first() else { return Err(Unusable::Malformed) };
-    let (digest, rest) = rest.split_at_checked(DIGEST).ok_or(Unusable::Malformed)?;
+    let bytes = BASE64.decode(text).map_err(|_| CursorError::Malformed)?;
+    let Some((&FORMAT, rest)) = bytes.split_first() else { return Err(CursorError::Malformed) };
+    let (digest, rest) = rest.split_at_checked(DIGEST_BYTES).ok_or(CursorError::Malformed)?;
     if !query.digest().as_bytes().starts_with(digest) {
-        return Err(Unusable::Foreign);
+        return Err(CursorError::OtherQuery);
     }
     let mut ids = Vec::new();
     let (mut id, mut step, mut shift) = (0i64, 0i64, 0u32);
     for byte in rest {
         // 9 groups of 7 bits are a positive number of 64 bits.
         if shift > 56 {
-            return Err(Unusable::Malformed);
+            return Err(CursorError::Malformed);
         }
         step |= i64::from(byte & 0x7f) << shift;
         shift += 7;
         if byte & 0x80 == 0 {
-            id = id.checked_add(step).filter(|_| step > 0).ok_or(Unusable::Malformed)?;
+            id = id.checked_add(step).filter(|_| step > 0).ok_or(CursorError::Malformed)?;
             ids.push(CapabilityId(id));
             (step, shift) = (0, 0);
         }
     }
-    if shift != 0 || ids.is_empty() || ids.len() >= DEEPEST {
-        return Err(Unusable::Malformed);
+    if shift != 0 || ids.is_empty() || ids.len() >= MAX_WALK_HITS {
+        return Err(CursorError::Malformed);
     }
     Ok(ids)
 }
@@ -112,8 +115,8 @@ mod tests {
     use super::*;
     use crate::tests::world::{World, document};
 
-    fn query(intent: &str) -> Query<'_> {
-        Query { store: "store", intent, strategy: None, filters: None }
+    fn query(intent: &str) -> CursorQuery<'_> {
+        CursorQuery { store: "store", intent, strategy: None, filters: None }
     }
 
     #[tokio::test]
@@ -124,8 +127,9 @@ mod tests {
         let intent = "weather forecast";
         let store = &world.app.shared.catalog.identity;
         // As if all but three of a walk had been given, and are gone.
-        let gone: Vec<_> = (0..).map(|id| CapabilityId(1_000_000 + id)).take(DEEPEST - 3).collect();
-        let mut cursor = json!(encode(&Query { store, ..query(intent) }, &gone));
+        let gone: Vec<_> =
+            (0..).map(|id| CapabilityId(1_000_000 + id)).take(MAX_WALK_HITS - 3).collect();
+        let mut cursor = json!(encode(&CursorQuery { store, ..query(intent) }, &gone));
         let mut hits = Vec::new();
         for _ in 0..2 {
             let request = json!({"intent": intent, "limit": 2, "cursor": cursor});
@@ -140,33 +144,33 @@ mod tests {
     #[test]
     fn a_cursor_is_of_one_query() {
         let filters = SearchFilters { read_only: true, ..SearchFilters::default() };
-        let strategy = a2s::api::Strategy::Preset("simplest".to_owned());
+        let strategy = a2s::api::SelectionStrategy::Preset("simplest".to_owned());
         let base = query("weather");
         let text = encode(&base, &[CapabilityId(7)]);
         assert_eq!(decode(&base, &text), Ok(vec![CapabilityId(7)]));
         for other in [
             query("whether"),
-            Query { store: "other", ..query("weather") },
-            Query { filters: Some(&filters), ..query("weather") },
-            Query { strategy: Some(&strategy), ..query("weather") },
+            CursorQuery { store: "other", ..query("weather") },
+            CursorQuery { filters: Some(&filters), ..query("weather") },
+            CursorQuery { strategy: Some(&strategy), ..query("weather") },
         ] {
-            assert_eq!(decode(&other, &text), Err(Unusable::Foreign), "{other:?}");
+            assert_eq!(decode(&other, &text), Err(CursorError::OtherQuery), "{other:?}");
         }
-        for malformed in ["", "x", "!", "AQ", &text[..20], &"A".repeat(LONGEST + 4)] {
-            assert_eq!(decode(&base, malformed), Err(Unusable::Malformed), "{malformed}");
+        for malformed in ["", "x", "!", "AQ", &text[..20], &"A".repeat(MAX_CURSOR_LENGTH + 4)] {
+            assert_eq!(decode(&base, malformed), Err(CursorError::Malformed), "{malformed}");
         }
     }
 
     proptest! {
         #[test]
         fn a_cursor_remembers_every_id(
-            ids in prop::collection::btree_set(1i64..=i64::MAX, 1..DEEPEST),
+            ids in prop::collection::btree_set(1i64..=i64::MAX, 1..MAX_WALK_HITS),
         ) {
             let ids: Vec<_> = ids.into_iter().map(CapabilityId).collect();
             let mut given = ids.clone();
             given.reverse();
             let text = encode(&query("x"), &given);
-            prop_assert!(text.len() <= LONGEST);
+            prop_assert!(text.len() <= MAX_CURSOR_LENGTH);
             prop_assert_eq!(decode(&query("x"), &text), Ok(ids));
         }
 
@@ -175,10 +179,10 @@ mod tests {
             bytes in prop::collection::vec(any::<u8>(), 0..3000),
         ) {
             let mut all = vec![FORMAT];
-            all.extend(query("x").digest().as_bytes().iter().take(DIGEST));
+            all.extend(query("x").digest().as_bytes().iter().take(DIGEST_BYTES));
             all.extend(bytes);
             if let Ok(ids) = decode(&query("x"), &BASE64.encode(all)) {
-                prop_assert!(ids.len() < DEEPEST && ids.iter().all(|id| id.0 > 0));
+                prop_assert!(ids.len() < MAX_WALK_HITS && ids.iter().all(|id| id.0 > 0));
                 prop_assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
             }
         }

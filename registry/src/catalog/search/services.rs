@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use a2s::Domain;
 use a2s::api::{ServiceHit, ServiceMatch};
 
-use super::Ranked;
+use super::RankedHit;
 use crate::Error;
 use crate::catalog::Catalog;
-use crate::store::dependency_rows::Hosts;
-use crate::vectors::Filter;
+use crate::store::dependency_rows::ServiceQuery;
+use crate::vectors::PointFilter;
 
 /// Matches that are named of a service.
-const MOST_MATCHES: usize = 3;
+const MAX_SERVICE_MATCHES: usize = 3;
 
 impl Catalog {
     /// The services that candidates talk to, best first, and how many there are.
@@ -20,14 +20,16 @@ impl Catalog {
     /// A hit speaks for each of its services with an equal part of its score: what needs two
     /// services says less of each than what needs one alone. A service is as good as the best that
     /// is said for it, and of two that are equally good, the one with more to offer comes first.
-    pub(super) async fn services_of(
+    pub(super) async fn rank_services(
         &self,
-        ranked: &[Ranked],
-        filter: &Filter,
+        ranked: &[RankedHit],
+        filter: &PointFilter,
         limit: usize,
     ) -> Result<(Vec<ServiceHit>, usize), Error> {
         let mut matches: BTreeMap<Domain, Vec<ServiceMatch>> = BTreeMap::new();
-        for (ranked, offered) in ranked.iter().zip(self.offer(ranked, filter).await?) {
+        for (ranked, offered) in
+            ranked.iter().zip(self.load_offered_summaries(ranked, filter).await?)
+        {
             let Some(offered) = offered else { continue };
             let domains = &offered.domains;
             for domain in domains {
@@ -58,14 +60,14 @@ impl Catalog {
         let hosts: Vec<_> = best.iter().map(|(host, _)| host.clone()).collect();
         let mut services: BTreeMap<_, _> = self
             .store
-            .services(Hosts::Of(&hosts))
+            .list_services(ServiceQuery::ByHosts(&hosts))
             .await?
             .into_iter()
             .map(|service| (service.host.clone(), service))
             .collect();
         let hits = best.into_iter().filter_map(|(host, mut matches)| {
             let (score, fitting) = (score(&matches), matches.len());
-            matches.truncate(MOST_MATCHES);
+            matches.truncate(MAX_SERVICE_MATCHES);
             Some(ServiceHit {
                 service: services.remove(&host)?,
                 score,

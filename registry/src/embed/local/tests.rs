@@ -41,9 +41,9 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
 }
 
 #[track_caller]
-fn assert_agrees(local: &Local, expected: &[Expected], choose: fn(&Expected) -> &str) {
+fn assert_agrees(local: &LocalModel, expected: &[Expected], choose: fn(&Expected) -> &str) {
     let texts: Vec<_> = expected.iter().map(|expected| expected.text.clone()).collect();
-    let vectors = local.model.embed(&texts, Purpose::Document, 3);
+    let vectors = local.model.embed(&texts, EmbedPurpose::Document, 3);
     for (expected, vector) in expected.iter().zip(vectors) {
         let vector = vector.unwrap();
         let reference = unpack(choose(expected));
@@ -51,7 +51,8 @@ fn assert_agrees(local: &Local, expected: &[Expected], choose: fn(&Expected) -> 
         let cosine = cosine(&vector, &reference);
         assert!(cosine > 0.9999, "{:?}: {cosine}", expected.text);
         // Alone and on one thread it has the same vector as among others on several.
-        let alone = local.model.embed(std::slice::from_ref(&expected.text), Purpose::Document, 1);
+        let alone =
+            local.model.embed(std::slice::from_ref(&expected.text), EmbedPurpose::Document, 1);
         assert!(self::cosine(&vector, alone[0].as_ref().unwrap()) > 0.999_999);
     }
 }
@@ -79,8 +80,8 @@ fn model(changes: &[(&str, &dyn Fn(Value) -> Value)]) -> TempDir {
     folder
 }
 
-fn open(folder: &TempDir) -> Result<Local, Error> {
-    Local::open(folder.path(), PromptPrefixes::default())
+fn open(folder: &TempDir) -> Result<LocalModel, Error> {
+    LocalModel::open(folder.path(), PromptPrefixes::default())
 }
 
 fn set(pointer: &'static str, new: Value) -> impl Fn(Value) -> Value {
@@ -93,7 +94,7 @@ fn set(pointer: &'static str, new: Value) -> impl Fn(Value) -> Value {
 
 #[test]
 fn vectors_are_those_of_the_reference() {
-    let local = Local::open(&data("local"), PromptPrefixes::default()).unwrap();
+    let local = LocalModel::open(&data("local"), PromptPrefixes::default()).unwrap();
     assert_agrees(&local, &expected("local/expected.json"), |expected| &expected.mean);
     assert_eq!(local.dimensions(), 16);
 
@@ -111,7 +112,7 @@ fn vectors_of_minilm_are_those_of_the_reference() {
         // The small model stands for it; the gate has the real one.
         return;
     };
-    let local = Local::open(folder.as_ref(), PromptPrefixes::default()).unwrap();
+    let local = LocalModel::open(folder.as_ref(), PromptPrefixes::default()).unwrap();
     assert_eq!(local.dimensions(), 384);
     assert_agrees(&local, &expected("minilm.fixture.json"), |expected| &expected.mean);
 }
@@ -120,7 +121,7 @@ fn vectors_of_minilm_are_those_of_the_reference() {
 async fn texts_have_vectors_of_length_one_unless_they_are_empty() {
     let local = open(&model(&[])).unwrap();
     let texts = ["", " \n", "…", "dog", &"dog ".repeat(10_000)].map(str::to_owned).to_vec();
-    let vectors = local.embed(texts.clone(), Purpose::Query).await.unwrap();
+    let vectors = local.embed(texts.clone(), EmbedPurpose::Query).await.unwrap();
     let present: Vec<_> = vectors.iter().map(Option::is_some).collect();
     assert_eq!(present, [false, false, true, true, true]);
     for vector in vectors.iter().flatten() {
@@ -128,7 +129,10 @@ async fn texts_have_vectors_of_length_one_unless_they_are_empty() {
         assert!((length - 1.0).abs() < 1e-5, "{length}");
     }
     let embedder = super::super::Embedder::Local(local);
-    assert_eq!(embedder.embed(texts, Purpose::Query, EmbedDeadline::Long).await.unwrap(), vectors);
+    assert_eq!(
+        embedder.embed(texts, EmbedPurpose::Query, EmbedDeadline::Long).await.unwrap(),
+        vectors
+    );
 }
 
 #[test]
@@ -138,15 +142,21 @@ fn prompts_of_the_folder_or_the_configuration_come_before_texts() {
     let (plain, prompted) = (open(&model(&[])).unwrap(), open(&folder).unwrap());
     assert_ne!(plain.id(), prompted.id());
     let embed =
-        |local: &Local, text: &str, purpose| local.model.embed(&[text.to_owned()], purpose, 1);
-    let long = embed(&plain, "send message dog", Purpose::Query);
-    assert_eq!(embed(&prompted, "dog", Purpose::Query), long);
-    assert_eq!(embed(&prompted, "dog", Purpose::Document), embed(&plain, "dog", Purpose::Document));
+        |local: &LocalModel, text: &str, purpose| local.model.embed(&[text.to_owned()], purpose, 1);
+    let long = embed(&plain, "send message dog", EmbedPurpose::Query);
+    assert_eq!(embed(&prompted, "dog", EmbedPurpose::Query), long);
+    assert_eq!(
+        embed(&prompted, "dog", EmbedPurpose::Document),
+        embed(&plain, "dog", EmbedPurpose::Document)
+    );
     let given =
         PromptPrefixes { query: Some(String::new()), document: Some("send message ".to_owned()) };
-    let given = Local::open(folder.path(), given).unwrap();
-    assert_eq!(embed(&given, "dog", Purpose::Document), long);
-    assert_eq!(embed(&given, "dog", Purpose::Query), embed(&plain, "dog", Purpose::Query));
+    let given = LocalModel::open(folder.path(), given).unwrap();
+    assert_eq!(embed(&given, "dog", EmbedPurpose::Document), long);
+    assert_eq!(
+        embed(&given, "dog", EmbedPurpose::Query),
+        embed(&plain, "dog", EmbedPurpose::Query)
+    );
 }
 
 #[test]

@@ -6,15 +6,15 @@ use a2s::Digest;
 use async_trait::async_trait;
 use sqlx::Row as _;
 
-use super::Postgres;
+use super::PostgresStore;
 use crate::embed::Embedding;
 use crate::store::Error;
-use crate::store::embeddings::{EmbeddingStore, MOST_EMBEDDINGS, pack, unpack};
-use crate::store::row_mapping::Columns as _;
+use crate::store::embeddings::{EmbeddingStore, MAX_EMBEDDINGS, pack, unpack};
+use crate::store::row_mapping::RowColumns as _;
 
 #[async_trait]
-impl EmbeddingStore for Postgres {
-    async fn embeddings(&self, keys: &[Digest]) -> Result<BTreeMap<Digest, Embedding>, Error> {
+impl EmbeddingStore for PostgresStore {
+    async fn load_embeddings(&self, keys: &[Digest]) -> Result<BTreeMap<Digest, Embedding>, Error> {
         let keys: Vec<_> = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
         let rows = sqlx::query(
             "SELECT encode(key, 'hex') AS key, vector FROM embedding WHERE key = ANY($1)",
@@ -33,7 +33,7 @@ impl EmbeddingStore for Postgres {
         Ok(found)
     }
 
-    async fn remember_embeddings(&self, new: &[(Digest, Embedding)]) -> Result<(), Error> {
+    async fn save_embeddings(&self, new: &[(Digest, Embedding)]) -> Result<(), Error> {
         // Each key once, and in one order for all who write, so that none waits for another in a
         // circle.
         let new: BTreeMap<_, _> =
@@ -52,7 +52,7 @@ impl EmbeddingStore for Postgres {
             "DELETE FROM embedding WHERE id IN (SELECT id FROM embedding \
              WHERE id <= (SELECT max(id) FROM embedding) - $1 FOR UPDATE SKIP LOCKED)",
         )
-        .bind(MOST_EMBEDDINGS)
+        .bind(MAX_EMBEDDINGS)
         .execute(&mut *transaction)
         .await?;
         transaction.commit().await?;

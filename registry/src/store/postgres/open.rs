@@ -8,13 +8,13 @@ use sqlx::Connection as _;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
 
-use super::Postgres;
+use super::PostgresStore;
 use crate::store::Error;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
 
 /// Connections of one registry.
-const MOST_CONNECTIONS: u32 = 8;
+const MAX_CONNECTIONS: u32 = 8;
 /// How long a request waits for its turn, or for a database that is away.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// What the server ends by itself. A registry that vanishes in the middle of a transaction leaves
@@ -25,10 +25,10 @@ const TIMEOUTS: [(&str, &str); 3] = [
     ("idle_in_transaction_session_timeout", "20s"),
 ];
 /// A new schema may take longer, and so may waiting for another registry that makes it.
-const TIMEOUTS_OF_MIGRATIONS: [(&str, &str); 2] =
+const MIGRATION_TIMEOUTS: [(&str, &str); 2] =
     [("statement_timeout", "30min"), ("lock_timeout", "30min")];
 /// 13.0, as the server writes it: the oldest that has all that is used here.
-const OLDEST: i32 = 130_000;
+const MIN_SERVER_VERSION: i32 = 130_000;
 /// What may stand behind the `?` of an address. Other names would be passed over, and logged with
 /// their values, one of which could be a password with a slip in front of it.
 const PARAMETERS: [&str; 16] = [
@@ -50,13 +50,13 @@ const PARAMETERS: [&str; 16] = [
     "user",
 ];
 
-impl Postgres {
+impl PostgresStore {
     /// Connects, and brings the schema up to date.
     pub(crate) async fn open(address: &str) -> Result<Self, Error> {
-        let options = read(address)?;
+        let options = parse_address(address)?;
         migrate(&options).await?;
         let pool = PgPoolOptions::new()
-            .max_connections(MOST_CONNECTIONS)
+            .max_connections(MAX_CONNECTIONS)
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .connect_lazy_with(options.options(TIMEOUTS));
         Ok(Self { pool })
@@ -65,7 +65,7 @@ impl Postgres {
 
 /// What the address says; what it leaves out is as `PGPASSWORD`, `PGPASSFILE` and the other
 /// variables of libpq have it. Errors never show the address: it may have a password.
-fn read(address: &str) -> Result<PgConnectOptions, Error> {
+fn parse_address(address: &str) -> Result<PgConnectOptions, Error> {
     let url = Url::parse(address)
         .map_err(|error| Error::unusable(format!("the database's address: {error}")))?;
     if url.fragment().is_some() {
@@ -87,24 +87,24 @@ fn read(address: &str) -> Result<PgConnectOptions, Error> {
 
 /// Brings the schema up to date. Of several at once one does it, and the others wait.
 async fn migrate(options: &PgConnectOptions) -> Result<(), Error> {
-    let options = options.clone().options(TIMEOUTS_OF_MIGRATIONS);
+    let options = options.clone().options(MIGRATION_TIMEOUTS);
     let connecting = PgConnection::connect_with(&options);
     let mut connection = tokio::time::timeout(ACQUIRE_TIMEOUT, connecting)
         .await
         .map_err(|_| Error::unavailable("the server did not take the connection in time"))?
-        .map_err(while_opening)?;
-    check(&mut connection).await?;
+        .map_err(to_open_error)?;
+    check_server(&mut connection).await?;
     let result = match MIGRATIONS.run(&mut connection).await {
         Ok(()) => Ok(()),
         // The database knows a migration that this program does not: it is newer, or not ours.
         Err(error @ (MigrateError::VersionMissing(_) | MigrateError::VersionTooNew(..))) => {
-            match is_ours(&mut connection).await? {
+            match is_registry_database(&mut connection).await? {
                 true => Err(Error::newer(error)),
                 false => Err(Error::unusable("it is the database of another program")),
             }
         }
         Err(MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)) => {
-            Err(while_opening(error))
+            Err(to_open_error(error))
         }
         Err(other) => Err(Error::unusable(other)),
     };
@@ -113,14 +113,14 @@ async fn migrate(options: &PgConnectOptions) -> Result<(), Error> {
     result
 }
 
-async fn check(connection: &mut PgConnection) -> Result<(), Error> {
+async fn check_server(connection: &mut PgConnection) -> Result<(), Error> {
     let (version, encoding): (i32, String) = sqlx::query_as(
         "SELECT current_setting('server_version_num')::integer, current_setting('server_encoding')",
     )
     .fetch_one(&mut *connection)
     .await
-    .map_err(while_opening)?;
-    if version < OLDEST {
+    .map_err(to_open_error)?;
+    if version < MIN_SERVER_VERSION {
         return Err(Error::unusable("the server is older than PostgreSQL 13"));
     }
     if encoding != "UTF8" {
@@ -129,16 +129,16 @@ async fn check(connection: &mut PgConnection) -> Result<(), Error> {
     Ok(())
 }
 
-async fn is_ours(connection: &mut PgConnection) -> Result<bool, Error> {
+async fn is_registry_database(connection: &mut PgConnection) -> Result<bool, Error> {
     let found = sqlx::query_scalar(
         "SELECT to_regclass('registry') IS NOT NULL AND to_regclass('capability') IS NOT NULL",
     );
-    found.fetch_one(&mut *connection).await.map_err(while_opening)
+    found.fetch_one(&mut *connection).await.map_err(to_open_error)
 }
 
 /// What a failure means for whoever starts a registry: a server that is away may come back; one
 /// that refuses goes on to refuse until somebody mends it.
-fn while_opening(error: sqlx::Error) -> Error {
+fn to_open_error(error: sqlx::Error) -> Error {
     let may_pass = match &error {
         sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut => true,
         // Connections, resources, an operator who stops or starts the server, its disk.

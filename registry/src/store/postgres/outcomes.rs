@@ -5,14 +5,16 @@ use a2s::api::{FailureClass, FaultAttribution};
 use jiff::Timestamp;
 use sqlx::{Postgres as Backend, Row as _, Transaction};
 
-use super::Postgres;
-use crate::latency_histogram::Histogram;
-use crate::outcome_weighting::Weight;
+use super::PostgresStore;
+use crate::latency_histogram::LatencyHistogram;
+use crate::outcome_weighting::RunWeight;
 use crate::store::row_mapping::{self, parse, to_failure, to_json};
-use crate::store::{CapabilityId, Error, MOST_REMEMBERED, Outcome, Record, Recorded, VersionId};
+use crate::store::{
+    CapabilityId, Error, MAX_REMEMBERED_RUNS, RecordResult, RunDetails, RunOutcome, VersionId,
+};
 
-impl Postgres {
-    pub(super) async fn record(&self, outcome: &Outcome) -> Result<Recorded, Error> {
+impl PostgresStore {
+    pub(super) async fn record_outcome(&self, outcome: &RunOutcome) -> Result<RecordResult, Error> {
         // Those who report of one version wait for each other, and for nobody else.
         let mut transaction = self.begin_unlocked().await?;
         let row = sqlx::query(
@@ -23,21 +25,21 @@ impl Postgres {
         .bind(outcome.version.to_string())
         .fetch_optional(&mut *transaction)
         .await?;
-        let Some(row) = row else { return Ok(Recorded::Unknown) };
+        let Some(row) = row else { return Ok(RecordResult::Unknown) };
         let (version, digest): (i64, String) = (row.try_get("id")?, row.try_get("digest")?);
         let digest: Digest = digest.parse().map_err(Error::unavailable)?;
         if digest != outcome.digest {
-            return Ok(Recorded::OtherDigest(digest));
+            return Ok(RecordResult::OtherDigest(digest));
         }
-        if !remember(&mut transaction, version, outcome).await? {
-            return Ok(Recorded::Again);
+        if !remember_run(&mut transaction, version, outcome).await? {
+            return Ok(RecordResult::Duplicate);
         }
         if outcome.success {
             count_latency(&mut transaction, version, outcome).await?;
         } else {
             count_failure(&mut transaction, version, outcome).await?;
         }
-        let weight = weigh(&mut transaction, version, outcome).await?;
+        let weight = update_weights(&mut transaction, version, outcome).await?;
         sqlx::query(
             "UPDATE version SET runs = runs + 1, successes = successes + $1, faults = faults + $2, \
              good = $3, bad = $4, used = $5, weighed_at = $6, last_run = greatest(last_run, $7) \
@@ -54,10 +56,13 @@ impl Postgres {
         .execute(&mut *transaction)
         .await?;
         transaction.commit().await?;
-        Ok(Recorded::New)
+        Ok(RecordResult::New)
     }
 
-    pub(super) async fn reported(&self, after: i64) -> Result<(i64, Vec<CapabilityId>), Error> {
+    pub(super) async fn list_reported(
+        &self,
+        after: i64,
+    ) -> Result<(i64, Vec<CapabilityId>), Error> {
         let latest: i64 = sqlx::query_scalar("SELECT coalesce(max(seq), 0) FROM outcome")
             .fetch_one(&self.pool)
             .await?;
@@ -74,7 +79,7 @@ impl Postgres {
         Ok((latest, reported.into_iter().map(CapabilityId).collect()))
     }
 
-    pub(super) async fn record_of(&self, id: VersionId) -> Result<Record, Error> {
+    pub(super) async fn load_run_details(&self, id: VersionId) -> Result<RunDetails, Error> {
         // One transaction: the parts must be of one moment.
         let mut transaction = self.snapshot().await?;
         let row = sqlx::query(
@@ -93,9 +98,9 @@ impl Postgres {
         .fetch_all(&mut *transaction)
         .await?;
         let histogram: Option<String> = row.try_get("histogram")?;
-        let histogram: Option<Histogram> = histogram.as_deref().map(parse).transpose()?;
+        let histogram: Option<LatencyHistogram> = histogram.as_deref().map(parse).transpose()?;
         let last_run: Option<i64> = row.try_get("last_run")?;
-        Ok(Record {
+        Ok(RunDetails {
             failures: failures.iter().map(to_failure).collect::<Result<_, _>>()?,
             latency: histogram.unwrap_or_default(),
             reporters: row.try_get::<i64, _>("reporters")?.unsigned_abs(),
@@ -108,10 +113,10 @@ impl Postgres {
 }
 
 /// Remembers that a run was reported, and forgets the oldest ones. False when it was before.
-async fn remember(
+async fn remember_run(
     transaction: &mut Transaction<'static, Backend>,
     version: i64,
-    outcome: &Outcome,
+    outcome: &RunOutcome,
 ) -> Result<bool, Error> {
     // A number is taken only for a run that is new: else reports that come again would push out those
     // that are remembered.
@@ -133,29 +138,29 @@ async fn remember(
          AND (at < $1 OR seq <= $2)",
     )
     .bind(outcome.forget_before.as_millisecond())
-    .bind(inserted - MOST_REMEMBERED)
+    .bind(inserted - MAX_REMEMBERED_RUNS)
     .execute(&mut **transaction)
     .await?;
     Ok(true)
 }
 
 /// Adds the run to what its executor has told, and gives what all of them tell now.
-async fn weigh(
+async fn update_weights(
     transaction: &mut Transaction<'static, Backend>,
     version: i64,
-    outcome: &Outcome,
-) -> Result<Weight, Error> {
+    outcome: &RunOutcome,
+) -> Result<RunWeight, Error> {
     let rows = sqlx::query("SELECT reporter, sessions, at FROM reporter WHERE version = $1")
         .bind(version)
         .fetch_all(&mut **transaction)
         .await?;
-    let (own, weight) = row_mapping::weigh(&rows, outcome)?;
+    let (own, weight) = row_mapping::add_run(&rows, outcome)?;
     sqlx::query(
         "INSERT INTO reporter (version, reporter, sessions, at) VALUES ($1, $2, $3, $4) \
          ON CONFLICT (version, reporter) DO UPDATE SET sessions = excluded.sessions, at = excluded.at",
     )
     .bind(version)
-    .bind(i64::from(outcome.voice.reporter))
+    .bind(i64::from(outcome.reporter_key.reporter))
     .bind(to_json(&own.sessions)?)
     .bind(own.at)
     .execute(&mut **transaction)
@@ -166,7 +171,7 @@ async fn weigh(
 async fn count_failure(
     transaction: &mut Transaction<'static, Backend>,
     version: i64,
-    outcome: &Outcome,
+    outcome: &RunOutcome,
 ) -> Result<(), Error> {
     sqlx::query(
         "INSERT INTO failure (version, code, class, blame, count) VALUES ($1, $2, $3, $4, 1) \
@@ -184,15 +189,16 @@ async fn count_failure(
 async fn count_latency(
     transaction: &mut Transaction<'static, Backend>,
     version: i64,
-    outcome: &Outcome,
+    outcome: &RunOutcome,
 ) -> Result<(), Error> {
     let stored: Option<String> =
         sqlx::query_scalar("SELECT histogram FROM latency WHERE version = $1")
             .bind(version)
             .fetch_optional(&mut **transaction)
             .await?;
-    let mut histogram: Histogram = stored.as_deref().map(parse).transpose()?.unwrap_or_default();
-    histogram.count(outcome.duration_ms);
+    let mut histogram: LatencyHistogram =
+        stored.as_deref().map(parse).transpose()?.unwrap_or_default();
+    histogram.record(outcome.duration_ms);
     sqlx::query(
         "INSERT INTO latency (version, histogram) VALUES ($1, $2) \
          ON CONFLICT (version) DO UPDATE SET histogram = excluded.histogram",

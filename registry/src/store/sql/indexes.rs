@@ -4,12 +4,12 @@
 use async_trait::async_trait;
 
 use super::Engine;
-use crate::store::indexes::{IndexId, IndexStore, MOST_INDEXES};
-use crate::store::{Error, Seq};
+use crate::store::indexes::{IndexId, IndexStore, MAX_INDEXES};
+use crate::store::{ChangeSeq, Error};
 
 #[async_trait]
 impl IndexStore for Engine {
-    async fn name_index(&self) -> Result<IndexId, Error> {
+    async fn create_index_id(&self) -> Result<IndexId, Error> {
         let mut transaction = self.begin().await?;
         let id = sqlx::query_scalar(concat!(
             "INSERT INTO search_index (id, indexed) VALUES (",
@@ -21,22 +21,22 @@ impl IndexStore for Engine {
         sqlx::query(
             "DELETE FROM search_index WHERE number <= (SELECT max(number) FROM search_index) - $1",
         )
-        .bind(MOST_INDEXES)
+        .bind(MAX_INDEXES)
         .execute(&mut *transaction)
         .await?;
         transaction.commit().await?;
         Ok(IndexId(id))
     }
 
-    async fn indexed(&self, index: &IndexId) -> Result<Option<Seq>, Error> {
+    async fn load_indexed_seq(&self, index: &IndexId) -> Result<Option<ChangeSeq>, Error> {
         let indexed = sqlx::query_scalar("SELECT indexed FROM search_index WHERE id = $1")
             .bind(&index.0)
             .fetch_optional(self.readers())
             .await?;
-        Ok(indexed.map(Seq))
+        Ok(indexed.map(ChangeSeq))
     }
 
-    async fn advance(&self, index: &IndexId, indexed: Seq) -> Result<(), Error> {
+    async fn advance_index(&self, index: &IndexId, indexed: ChangeSeq) -> Result<(), Error> {
         sqlx::query("UPDATE search_index SET indexed = $1 WHERE id = $2 AND indexed < $1")
             .bind(indexed.0)
             .bind(&index.0)
@@ -45,7 +45,7 @@ impl IndexStore for Engine {
         Ok(())
     }
 
-    async fn forget_index(&self, index: &IndexId) -> Result<(), Error> {
+    async fn delete_index(&self, index: &IndexId) -> Result<(), Error> {
         sqlx::query("DELETE FROM search_index WHERE id = $1")
             .bind(&index.0)
             .execute(self.writer())

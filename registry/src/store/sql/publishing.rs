@@ -1,17 +1,21 @@
 //! Publishing, in SQL that every engine reads alike.
 
-use a2s::api::Action;
+use a2s::api::RegistryAction;
 use a2s::{CapabilityName, Digest};
 
 use sqlx::Transaction;
 
-use super::{Backend, Engine, life, relations};
-use crate::store::life::{Actor, Deed};
-use crate::store::row_mapping::{Columns as _, number_of};
-use crate::store::{Error, NewVersion, Publication};
+use super::{Backend, Engine, lifecycle, relations};
+use crate::store::lifecycle::{AuditActor, AuditDetail};
+use crate::store::row_mapping::{RowColumns as _, complexity_to_number};
+use crate::store::{Error, NewVersion, PublicationResult};
 
 impl Engine {
-    pub(super) async fn publish(&self, new: &NewVersion, by: &Actor) -> Result<Publication, Error> {
+    pub(super) async fn publish(
+        &self,
+        new: &NewVersion,
+        by: &AuditActor,
+    ) -> Result<PublicationResult, Error> {
         let mut transaction = self.begin().await?;
         let slug = new.name.to_kebab();
         let owner =
@@ -24,13 +28,13 @@ impl Engine {
             Some(row) => {
                 let name = row.text("name")?;
                 if name != new.name.as_str() {
-                    return Ok(Publication::NameTaken(name));
+                    return Ok(PublicationResult::NameTaken(name));
                 }
                 (row.number("id")?, row.optional_text("origin")?)
             }
             None => {
                 if let Some(other) = find_lookalike(&mut transaction, new, by).await? {
-                    return Ok(Publication::LookAlike(other));
+                    return Ok(PublicationResult::LookAlike(other));
                 }
                 let capability = sqlx::query_scalar(
                     "INSERT INTO capability (name, slug, origin) VALUES ($1, $2, $3) RETURNING id",
@@ -40,7 +44,7 @@ impl Engine {
                 .bind(by.source())
                 .fetch_one(&mut *transaction)
                 .await?;
-                life::own(&mut transaction, capability, &by.subject).await?;
+                lifecycle::insert_owner(&mut transaction, capability, &by.subject).await?;
                 (capability, by.source().map(str::to_owned))
             }
         };
@@ -54,17 +58,17 @@ impl Engine {
         let published: Option<Digest> =
             published.map(|digest| digest.parse()).transpose().map_err(Error::unavailable)?;
         if published == Some(new.digest) {
-            return Ok(Publication::Same);
+            return Ok(PublicationResult::Same);
         }
-        if !by.has_created(origin.as_deref()) {
-            return Ok(Publication::OtherOrigin(origin));
+        if !by.may_change_origin(origin.as_deref()) {
+            return Ok(PublicationResult::OtherOrigin(origin));
         }
-        let owners = life::owners_of(&mut transaction, capability).await?;
+        let owners = lifecycle::load_owners(&mut transaction, capability).await?;
         if !by.owns(&owners) {
-            return Ok(Publication::NotOwner(owners));
+            return Ok(PublicationResult::NotOwner(owners));
         }
         if let Some(published) = published {
-            return Ok(Publication::Conflict(published));
+            return Ok(PublicationResult::Conflict(published));
         }
         let id: i64 = sqlx::query_scalar(
             "INSERT INTO version (capability, version, digest, complexity, permissions, published_at, origin) \
@@ -73,7 +77,7 @@ impl Engine {
         .bind(capability)
         .bind(&version)
         .bind(new.digest.to_string())
-        .bind(number_of(new.complexity))
+        .bind(complexity_to_number(new.complexity))
         .bind(i64::from(new.permissions))
         .bind(by.at.as_millisecond())
         .bind(by.source())
@@ -84,13 +88,19 @@ impl Engine {
             .bind(&new.source)
             .execute(&mut *transaction)
             .await?;
-        relations::insert(&mut transaction, id, &new.relations).await?;
+        relations::insert_relations(&mut transaction, id, &new.relations).await?;
         let (name, release) = (Some(&new.name), Some((&new.version, new.digest)));
-        let deed = Deed { action: Action::Publish, name, release, subject: None, detail: None };
-        life::insert_event(&mut transaction, by, deed).await?;
-        let change = life::note_change(&mut transaction, capability, by.at).await?;
+        let entry = AuditDetail {
+            action: RegistryAction::Publish,
+            name,
+            release,
+            subject: None,
+            detail: None,
+        };
+        lifecycle::insert_event(&mut transaction, by, entry).await?;
+        let change = lifecycle::append_change(&mut transaction, capability, by.at).await?;
         transaction.commit().await?;
-        Ok(Publication::Created(change))
+        Ok(PublicationResult::Created(change))
     }
 }
 
@@ -99,7 +109,7 @@ impl Engine {
 async fn find_lookalike(
     transaction: &mut Transaction<'static, Backend>,
     new: &NewVersion,
-    by: &Actor,
+    by: &AuditActor,
 ) -> Result<Option<CapabilityName>, Error> {
     let rows = sqlx::query("SELECT id, name FROM capability").fetch_all(&mut **transaction).await?;
     for row in rows {
@@ -108,7 +118,7 @@ async fn find_lookalike(
         if !new.name.is_lookalike(&name) {
             continue;
         }
-        let owners = life::owners_of(transaction, row.number("id")?).await?;
+        let owners = lifecycle::load_owners(transaction, row.number("id")?).await?;
         if !by.owns(&owners) {
             return Ok(Some(name));
         }

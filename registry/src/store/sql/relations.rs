@@ -3,23 +3,23 @@
 
 use std::borrow::Cow;
 
-use a2s::api::Service;
-use a2s::{CapabilityName, Domain, Format};
+use a2s::api::ServiceSummary;
+use a2s::{CapabilityName, Domain, TaskFormat};
 use async_trait::async_trait;
 use sqlx::Transaction;
 
 use super::{Backend, Engine, list};
 use crate::store::dependency_rows::{
-    Hosts, RULES, RelationStore, Relations, ServiceUse, Side, Which,
+    PortDirection, RULES, RelationRows, RelationStore, ServiceQuery, ServiceUse, VersionScope,
 };
 use crate::store::row_mapping::{
     add_permissions, add_titles, concat_entry, to_entries, to_services,
 };
-use crate::store::{Entry, Error, VersionId};
+use crate::store::{Error, VersionEntry, VersionId};
 
 #[async_trait]
 impl RelationStore for Engine {
-    async fn relate(&self, rows: &[(VersionId, Relations)]) -> Result<(), Error> {
+    async fn replace_relations(&self, rows: &[(VersionId, RelationRows)]) -> Result<(), Error> {
         let mut transaction = self.begin().await?;
         for (id, relations) in rows {
             for delete in [
@@ -31,22 +31,22 @@ impl RelationStore for Engine {
             ] {
                 sqlx::query(delete).bind(id.0).execute(&mut *transaction).await?;
             }
-            insert(&mut transaction, id.0, relations).await?;
+            insert_relations(&mut transaction, id.0, relations).await?;
         }
         transaction.commit().await?;
         Ok(())
     }
 
-    async fn versions_behind(
+    async fn list_versions_after(
         &self,
         after: VersionId,
-        which: Which,
+        which: VersionScope,
         limit: u32,
-    ) -> Result<Vec<Entry>, Error> {
+    ) -> Result<Vec<VersionEntry>, Error> {
         // With `All`, no rows count as current.
         let rules = match which {
-            Which::All => None,
-            Which::Unrelated => Some(RULES),
+            VersionScope::All => None,
+            VersionScope::WithoutCurrentRows => Some(RULES),
         };
         let rows = sqlx::query(concat_entry!(
             "WHERE version.id > $1 AND NOT EXISTS \
@@ -61,7 +61,11 @@ impl RelationStore for Engine {
         Ok(to_entries(&rows))
     }
 
-    async fn users(&self, names: &[CapabilityName], limit: u32) -> Result<Vec<Entry>, Error> {
+    async fn list_dependents(
+        &self,
+        names: &[CapabilityName],
+        limit: u32,
+    ) -> Result<Vec<VersionEntry>, Error> {
         let rows = sqlx::query(concat_entry!(
             "WHERE version.id IN (SELECT version FROM dependency WHERE uses ",
             among!("$1"),
@@ -74,12 +78,12 @@ impl RelationStore for Engine {
         Ok(to_entries(&rows))
     }
 
-    async fn services(&self, hosts: Hosts<'_>) -> Result<Vec<Service>, Error> {
+    async fn list_services(&self, hosts: ServiceQuery<'_>) -> Result<Vec<ServiceSummary>, Error> {
         // The parts must be of one moment.
         let mut transaction = self.snapshot().await?;
         let counts =
             match hosts {
-                Hosts::After(host, limit) => {
+                ServiceQuery::AfterHost(host, limit) => {
                     sqlx::query(
                         "SELECT host, count(DISTINCT version) AS capabilities FROM service \
                      WHERE host > $1 AND EXISTS (SELECT 1 FROM capability WHERE head = version) \
@@ -90,7 +94,7 @@ impl RelationStore for Engine {
                     .fetch_all(&mut *transaction)
                     .await?
                 }
-                Hosts::Of(hosts) => sqlx::query(concat!(
+                ServiceQuery::ByHosts(hosts) => sqlx::query(concat!(
                     "SELECT host, count(DISTINCT version) AS capabilities FROM service WHERE host ",
                     among!("$1"),
                     " AND EXISTS (SELECT 1 FROM capability WHERE head = version) \
@@ -126,12 +130,12 @@ impl RelationStore for Engine {
         Ok(services.into_values().collect())
     }
 
-    async fn heads_at(
+    async fn live_versions_of_service(
         &self,
         host: &Domain,
         after: Option<&str>,
         limit: u32,
-    ) -> Result<Vec<Entry>, Error> {
+    ) -> Result<Vec<VersionEntry>, Error> {
         let rows = sqlx::query(concat_entry!(
             "WHERE version.id = capability.head AND capability.name > $1 \
              AND version.id IN (SELECT version FROM service WHERE host = $2) \
@@ -145,12 +149,12 @@ impl RelationStore for Engine {
         Ok(to_entries(&rows))
     }
 
-    async fn heads_with(
+    async fn live_versions_with_port(
         &self,
-        side: Side,
+        side: PortDirection,
         names: &[String],
         limit: u32,
-    ) -> Result<Vec<Entry>, Error> {
+    ) -> Result<Vec<VersionEntry>, Error> {
         let rows = sqlx::query(concat_entry!(
             "WHERE version.id = capability.head AND version.id IN \
              (SELECT version FROM port WHERE side = $1 AND name ",
@@ -167,10 +171,10 @@ impl RelationStore for Engine {
 }
 
 /// Writes the rows of a version that has none.
-pub(super) async fn insert(
+pub(super) async fn insert_relations(
     transaction: &mut Transaction<'static, Backend>,
     version: i64,
-    relations: &Relations,
+    relations: &RelationRows,
 ) -> Result<(), Error> {
     for name in &relations.uses {
         sqlx::query("INSERT INTO dependency (version, uses) VALUES ($1, $2)")
@@ -184,7 +188,7 @@ pub(super) async fn insert(
             .bind(version)
             .bind(host.as_str())
             .bind(title.as_deref().map(without_nul))
-            .bind(format.map(Format::as_str))
+            .bind(format.map(TaskFormat::as_str))
             .execute(&mut **transaction)
             .await?;
     }
@@ -213,7 +217,7 @@ pub(super) async fn insert(
 
 /// Appends a change for every capability that leads to this one: what it amounts to may be another
 /// from now on.
-pub(super) async fn touch_users(
+pub(super) async fn append_dependent_changes(
     transaction: &mut Transaction<'static, Backend>,
     capability: i64,
     at: i64,

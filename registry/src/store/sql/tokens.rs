@@ -1,25 +1,25 @@
 //! Tokens, in SQL that every engine reads alike.
 
-use a2s::api::Action;
-use a2s::{Digest, Subject};
+use a2s::api::RegistryAction;
+use a2s::{Digest, TokenSubject};
 use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::Engine;
-use super::life::insert_event;
+use super::lifecycle::insert_event;
 use crate::store::Error;
-use crate::store::life::{Actor, Deed};
+use crate::store::lifecycle::{AuditActor, AuditDetail};
 use crate::store::row_mapping::to_token;
-use crate::store::tokens::{MOST_TOKENS, Made, TokenRow, TokenStore};
+use crate::store::tokens::{MAX_TOKENS, TokenResult, TokenRow, TokenStore};
 
 #[async_trait]
 impl TokenStore for Engine {
-    async fn make_token(
+    async fn insert_token(
         &self,
         token: &TokenRow,
         digest: Digest,
-        by: &Actor,
-    ) -> Result<Made, Error> {
+        by: &AuditActor,
+    ) -> Result<TokenResult, Error> {
         let mut transaction = self.begin().await?;
         let (all, same): (i64, i64) =
             sqlx::query_as("SELECT count(*), count(CASE WHEN name = $1 THEN 1 END) FROM token")
@@ -27,10 +27,10 @@ impl TokenStore for Engine {
                 .fetch_one(&mut *transaction)
                 .await?;
         if same > 0 {
-            return Ok(Made::NameTaken);
+            return Ok(TokenResult::NameTaken);
         }
-        if all >= i64::from(MOST_TOKENS) {
-            return Ok(Made::TooMany);
+        if all >= i64::from(MAX_TOKENS) {
+            return Ok(TokenResult::TooMany);
         }
         sqlx::query(
             "INSERT INTO token (name, digest, scopes, created_at, expires_at) \
@@ -43,15 +43,15 @@ impl TokenStore for Engine {
         .bind(token.expires_at.map(Timestamp::as_millisecond))
         .execute(&mut *transaction)
         .await?;
-        let (action, detail) = (Action::CreateToken, Some(token.detail()));
+        let (action, detail) = (RegistryAction::CreateToken, Some(token.detail()));
         let subject = Some(&token.name);
-        let deed = Deed { action, name: None, release: None, subject, detail };
-        insert_event(&mut transaction, by, deed).await?;
+        let entry = AuditDetail { action, name: None, release: None, subject, detail };
+        insert_event(&mut transaction, by, entry).await?;
         transaction.commit().await?;
-        Ok(Made::New)
+        Ok(TokenResult::Created)
     }
 
-    async fn revoke_token(&self, name: &Subject, by: &Actor) -> Result<bool, Error> {
+    async fn revoke_token(&self, name: &TokenSubject, by: &AuditActor) -> Result<bool, Error> {
         let mut transaction = self.begin().await?;
         let deleted = sqlx::query("DELETE FROM token WHERE name = $1")
             .bind(name.as_str())
@@ -61,14 +61,14 @@ impl TokenStore for Engine {
         if deleted == 0 {
             return Ok(false);
         }
-        let (action, subject) = (Action::RevokeToken, Some(name));
-        let deed = Deed { action, name: None, release: None, subject, detail: None };
-        insert_event(&mut transaction, by, deed).await?;
+        let (action, subject) = (RegistryAction::RevokeToken, Some(name));
+        let entry = AuditDetail { action, name: None, release: None, subject, detail: None };
+        insert_event(&mut transaction, by, entry).await?;
         transaction.commit().await?;
         Ok(true)
     }
 
-    async fn token(&self, digest: Digest) -> Result<Option<TokenRow>, Error> {
+    async fn find_token(&self, digest: Digest) -> Result<Option<TokenRow>, Error> {
         let row = sqlx::query("SELECT * FROM token WHERE digest = $1")
             .bind(digest.as_bytes().as_slice())
             .fetch_optional(self.readers())
@@ -76,7 +76,7 @@ impl TokenStore for Engine {
         row.as_ref().map(to_token).transpose()
     }
 
-    async fn tokens(&self) -> Result<Vec<TokenRow>, Error> {
+    async fn list_tokens(&self) -> Result<Vec<TokenRow>, Error> {
         let rows =
             sqlx::query("SELECT * FROM token ORDER BY name").fetch_all(self.readers()).await?;
         rows.iter().map(to_token).collect()

@@ -6,13 +6,13 @@ use a2s::Digest;
 use async_trait::async_trait;
 use sqlx::Row as _;
 
-use super::{Error, Sqlite};
+use super::{Error, SqliteStore};
 use crate::embed::Embedding;
-use crate::store::embeddings::{EmbeddingStore, MOST_EMBEDDINGS, pack, unpack};
+use crate::store::embeddings::{EmbeddingStore, MAX_EMBEDDINGS, pack, unpack};
 
 #[async_trait]
-impl EmbeddingStore for Sqlite {
-    async fn embeddings(&self, keys: &[Digest]) -> Result<BTreeMap<Digest, Embedding>, Error> {
+impl EmbeddingStore for SqliteStore {
+    async fn load_embeddings(&self, keys: &[Digest]) -> Result<BTreeMap<Digest, Embedding>, Error> {
         let keys = keys.iter().map(Digest::to_hex).collect::<Vec<_>>();
         let rows = sqlx::query(
             "SELECT lower(hex(key)) AS key, vector FROM embedding \
@@ -32,7 +32,7 @@ impl EmbeddingStore for Sqlite {
         Ok(found)
     }
 
-    async fn remember_embeddings(&self, new: &[(Digest, Embedding)]) -> Result<(), Error> {
+    async fn save_embeddings(&self, new: &[(Digest, Embedding)]) -> Result<(), Error> {
         let mut transaction = self.begin().await?;
         for (key, vector) in new {
             sqlx::query(
@@ -45,7 +45,7 @@ impl EmbeddingStore for Sqlite {
             .await?;
         }
         sqlx::query("DELETE FROM embedding WHERE id <= (SELECT max(id) FROM embedding) - ?")
-            .bind(MOST_EMBEDDINGS)
+            .bind(MAX_EMBEDDINGS)
             .execute(&mut *transaction)
             .await?;
         transaction.commit().await?;

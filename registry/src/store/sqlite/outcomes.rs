@@ -5,14 +5,14 @@ use a2s::api::{FailureClass, FaultAttribution};
 use jiff::Timestamp;
 use sqlx::{Row as _, Sqlite as Backend, Transaction};
 
-use super::Sqlite;
-use crate::latency_histogram::Histogram;
-use crate::outcome_weighting::Weight;
+use super::SqliteStore;
+use crate::latency_histogram::LatencyHistogram;
+use crate::outcome_weighting::RunWeight;
 use crate::store::row_mapping::{self, parse, to_failure, to_json};
-use crate::store::{Error, MOST_REMEMBERED, Outcome, Record, Recorded, VersionId};
+use crate::store::{Error, MAX_REMEMBERED_RUNS, RecordResult, RunDetails, RunOutcome, VersionId};
 
-impl Sqlite {
-    pub(super) async fn record(&self, outcome: &Outcome) -> Result<Recorded, Error> {
+impl SqliteStore {
+    pub(super) async fn record_outcome(&self, outcome: &RunOutcome) -> Result<RecordResult, Error> {
         let mut transaction = self.begin().await?;
         let row = sqlx::query(
             "SELECT version.id, digest FROM version JOIN capability ON capability.id = capability \
@@ -22,21 +22,21 @@ impl Sqlite {
         .bind(outcome.version.to_string())
         .fetch_optional(&mut *transaction)
         .await?;
-        let Some(row) = row else { return Ok(Recorded::Unknown) };
+        let Some(row) = row else { return Ok(RecordResult::Unknown) };
         let (version, digest): (i64, String) = (row.try_get("id")?, row.try_get("digest")?);
         let digest: Digest = digest.parse().map_err(Error::unavailable)?;
         if digest != outcome.digest {
-            return Ok(Recorded::OtherDigest(digest));
+            return Ok(RecordResult::OtherDigest(digest));
         }
-        if !remember(&mut transaction, version, outcome).await? {
-            return Ok(Recorded::Again);
+        if !remember_run(&mut transaction, version, outcome).await? {
+            return Ok(RecordResult::Duplicate);
         }
         if outcome.success {
             count_latency(&mut transaction, version, outcome).await?;
         } else {
             count_failure(&mut transaction, version, outcome).await?;
         }
-        let weight = weigh(&mut transaction, version, outcome).await?;
+        let weight = update_weights(&mut transaction, version, outcome).await?;
         sqlx::query(
             "UPDATE version SET runs = runs + 1, successes = successes + ?, faults = faults + ?, \
              good = ?, bad = ?, used = ?, weighed_at = ?, last_run = max(coalesce(last_run, 0), ?) \
@@ -53,10 +53,10 @@ impl Sqlite {
         .execute(&mut *transaction)
         .await?;
         transaction.commit().await?;
-        Ok(Recorded::New)
+        Ok(RecordResult::New)
     }
 
-    pub(super) async fn record_of(&self, id: VersionId) -> Result<Record, Error> {
+    pub(super) async fn load_run_details(&self, id: VersionId) -> Result<RunDetails, Error> {
         // One transaction: the parts must be of one moment.
         let mut transaction = self.readers.begin().await?;
         let row = sqlx::query(
@@ -75,9 +75,9 @@ impl Sqlite {
         .fetch_all(&mut *transaction)
         .await?;
         let histogram: Option<String> = row.try_get("histogram")?;
-        let histogram: Option<Histogram> = histogram.as_deref().map(parse).transpose()?;
+        let histogram: Option<LatencyHistogram> = histogram.as_deref().map(parse).transpose()?;
         let last_run: Option<i64> = row.try_get("last_run")?;
-        Ok(Record {
+        Ok(RunDetails {
             failures: failures.iter().map(to_failure).collect::<Result<_, _>>()?,
             latency: histogram.unwrap_or_default(),
             reporters: row.try_get::<i64, _>("reporters")?.unsigned_abs(),
@@ -90,10 +90,10 @@ impl Sqlite {
 }
 
 /// Remembers that a run was reported, and forgets the oldest ones. False when it was before.
-async fn remember(
+async fn remember_run(
     transaction: &mut Transaction<'static, Backend>,
     version: i64,
-    outcome: &Outcome,
+    outcome: &RunOutcome,
 ) -> Result<bool, Error> {
     let inserted = sqlx::query(
         "INSERT INTO outcome (run, version, at) VALUES (?, ?, ?) ON CONFLICT (run) DO NOTHING",
@@ -112,29 +112,29 @@ async fn remember(
          AND (at < ? OR seq <= ?)",
     )
     .bind(outcome.forget_before.as_millisecond())
-    .bind(inserted.last_insert_rowid() - MOST_REMEMBERED)
+    .bind(inserted.last_insert_rowid() - MAX_REMEMBERED_RUNS)
     .execute(&mut **transaction)
     .await?;
     Ok(true)
 }
 
 /// Adds the run to what its executor has told, and gives what all of them tell now.
-async fn weigh(
+async fn update_weights(
     transaction: &mut Transaction<'static, Backend>,
     version: i64,
-    outcome: &Outcome,
-) -> Result<Weight, Error> {
+    outcome: &RunOutcome,
+) -> Result<RunWeight, Error> {
     let rows = sqlx::query("SELECT reporter, sessions, at FROM reporter WHERE version = ?")
         .bind(version)
         .fetch_all(&mut **transaction)
         .await?;
-    let (own, weight) = row_mapping::weigh(&rows, outcome)?;
+    let (own, weight) = row_mapping::add_run(&rows, outcome)?;
     sqlx::query(
         "INSERT INTO reporter (version, reporter, sessions, at) VALUES (?, ?, ?, ?) \
          ON CONFLICT DO UPDATE SET sessions = excluded.sessions, at = excluded.at",
     )
     .bind(version)
-    .bind(i64::from(outcome.voice.reporter))
+    .bind(i64::from(outcome.reporter_key.reporter))
     .bind(to_json(&own.sessions)?)
     .bind(own.at)
     .execute(&mut **transaction)
@@ -145,7 +145,7 @@ async fn weigh(
 async fn count_failure(
     transaction: &mut Transaction<'static, Backend>,
     version: i64,
-    outcome: &Outcome,
+    outcome: &RunOutcome,
 ) -> Result<(), Error> {
     sqlx::query(
         "INSERT INTO failure (version, code, class, blame, count) VALUES (?, ?, ?, ?, 1) \
@@ -163,15 +163,16 @@ async fn count_failure(
 async fn count_latency(
     transaction: &mut Transaction<'static, Backend>,
     version: i64,
-    outcome: &Outcome,
+    outcome: &RunOutcome,
 ) -> Result<(), Error> {
     let stored: Option<String> =
         sqlx::query_scalar("SELECT histogram FROM latency WHERE version = ?")
             .bind(version)
             .fetch_optional(&mut **transaction)
             .await?;
-    let mut histogram: Histogram = stored.as_deref().map(parse).transpose()?.unwrap_or_default();
-    histogram.count(outcome.duration_ms);
+    let mut histogram: LatencyHistogram =
+        stored.as_deref().map(parse).transpose()?.unwrap_or_default();
+    histogram.record(outcome.duration_ms);
     sqlx::query(
         "INSERT INTO latency (version, histogram) VALUES (?, ?) \
          ON CONFLICT DO UPDATE SET histogram = excluded.histogram",

@@ -3,11 +3,13 @@
 use qdrant_edge::{EdgeShard, FacetRequest, FacetValue, JsonPath, PayloadSchemaType};
 use serde_json::{Value, json};
 
-use super::super::filter::{Demand, Kind, MOST_VALUES, Passes, demands};
-use super::{Error, Filter, failed, guard};
+use super::super::filter::{
+    FieldCondition, FieldTest, MAX_VALUES, PayloadType, to_field_conditions,
+};
+use super::{Error, PointFilter, failed, guard};
 
 /// A filter, as the engine takes it.
-pub(super) enum Conditions {
+pub(super) enum EngineFilter {
     /// Every point will do.
     None,
     /// Those that match.
@@ -17,11 +19,11 @@ pub(super) enum Conditions {
 }
 
 /// A type of a field in the words of the engine.
-pub(super) fn to_type(kind: Kind) -> PayloadSchemaType {
+pub(super) fn to_type(kind: PayloadType) -> PayloadSchemaType {
     match kind {
-        Kind::Keyword => PayloadSchemaType::Keyword,
-        Kind::Bool => PayloadSchemaType::Bool,
-        Kind::Integer => PayloadSchemaType::Integer,
+        PayloadType::Keyword => PayloadSchemaType::Keyword,
+        PayloadType::Bool => PayloadSchemaType::Bool,
+        PayloadType::Integer => PayloadSchemaType::Integer,
     }
 }
 
@@ -29,33 +31,40 @@ pub(super) fn to_type(kind: Kind) -> PayloadSchemaType {
 ///
 /// # Errors
 /// When the engine fails.
-pub(super) fn to_conditions(shard: &EdgeShard, filter: &Filter) -> Result<Conditions, Error> {
+pub(super) fn to_engine_filter(
+    shard: &EdgeShard,
+    filter: &PointFilter,
+) -> Result<EngineFilter, Error> {
     let mut must: Vec<Value> = Vec::new();
-    for demand in demands(filter) {
+    for demand in to_field_conditions(filter) {
         must.push(match demand {
-            Demand::AnyOf(field, values) => json!({"key": field, "match": {"any": values}}),
-            Demand::Is(field, value) => json!({"key": field, "match": {"value": value}}),
-            Demand::AtMost(field, most) => json!({"key": field, "range": {"lte": most}}),
-            Demand::Passing(field, passes) => {
-                let values = values(shard, field, &passes)?;
+            FieldCondition::AnyOf(field, values) => json!({"key": field, "match": {"any": values}}),
+            FieldCondition::Is(field, value) => json!({"key": field, "match": {"value": value}}),
+            FieldCondition::AtMost(field, most) => json!({"key": field, "range": {"lte": most}}),
+            FieldCondition::Matching(field, passes) => {
+                let values = matching_values(shard, field, &passes)?;
                 if values.is_empty() {
-                    return Ok(Conditions::Never);
+                    return Ok(EngineFilter::Never);
                 }
                 json!({"key": field, "match": {"any": values}})
             }
         });
     }
     if must.is_empty() {
-        return Ok(Conditions::None);
+        return Ok(EngineFilter::None);
     }
-    serde_json::from_value(json!({"must": must})).map(Conditions::Must).map_err(failed)
+    serde_json::from_value(json!({"must": must})).map(EngineFilter::Must).map_err(failed)
 }
 
 /// The values that points have in a field, those that pass.
-fn values(shard: &EdgeShard, field: &str, passes: &Passes<'_>) -> Result<Vec<String>, Error> {
+fn matching_values(
+    shard: &EdgeShard,
+    field: &str,
+    passes: &FieldTest<'_>,
+) -> Result<Vec<String>, Error> {
     let request = FacetRequest {
         key: field.parse::<JsonPath>().map_err(|()| failed("malformed field"))?,
-        limit: MOST_VALUES,
+        limit: MAX_VALUES,
         filter: None,
         exact: false,
     };

@@ -9,94 +9,108 @@ use std::time::{Duration, Instant};
 
 use qdrant_edge::{EdgeOptimizersConfig, EdgeShard};
 
-use super::{Current, Error, Generation, guard};
+use super::{CurrentGeneration, Error, IndexGeneration, guard};
 
 /// How long a graph in the making is waited for at the end.
-const END_ATTEMPTS: u32 = 500;
-const END_PAUSE: Duration = Duration::from_millis(10);
+const CLOSE_ATTEMPTS: u32 = 500;
+const CLOSE_PAUSE: Duration = Duration::from_millis(10);
 
 /// When a graph is made.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Habits {
+pub(super) struct GraphPolicy {
     /// With fewer points than this, comparing all is as quick.
-    pub(super) from: usize,
+    pub(super) min_points: usize,
     /// It is made when so many changes are not in it, and no other comes for a while …
-    pub(super) few: usize,
+    pub(super) min_changes: usize,
     /// … which is so long,
-    pub(super) rest: Duration,
+    pub(super) idle_time: Duration,
     /// or when there are as many as one for so many points.
-    pub(super) share: usize,
+    pub(super) points_per_change: usize,
 }
 
-impl Default for Habits {
+impl Default for GraphPolicy {
     fn default() -> Self {
         // Two thousand are compared in about the time that the graph takes for all the others.
-        Self { from: 10_000, few: 2_000, rest: Duration::from_secs(5), share: 4 }
+        Self {
+            min_points: 10_000,
+            min_changes: 2_000,
+            idle_time: Duration::from_secs(5),
+            points_per_change: 4,
+        }
     }
 }
 
-impl Habits {
+impl GraphPolicy {
     /// Whether a graph is called for that has not so many changes of the points.
-    fn call(&self, points: usize, fresh: usize, rest: Duration) -> bool {
-        let are_many = fresh >= points / self.share;
-        points >= self.from && fresh >= self.few && (rest >= self.rest || are_many)
+    fn is_due(&self, points: usize, fresh: usize, rest: Duration) -> bool {
+        let are_many = fresh >= points / self.points_per_change;
+        points >= self.min_points
+            && fresh >= self.min_changes
+            && (rest >= self.idle_time || are_many)
     }
 }
 
 /// The graph of the current generation.
 #[derive(Debug)]
-pub(super) struct Graph {
-    habits: Habits,
+pub(super) struct HnswGraph {
+    policy: GraphPolicy,
     /// Changes that are not in it.
     fresh: usize,
     changed_at: Instant,
     /// Who makes it anew, with so many changes.
-    maker: Option<(JoinHandle<()>, usize)>,
+    rebuild_thread: Option<(JoinHandle<()>, usize)>,
 }
 
-impl Graph {
-    pub(super) fn new(habits: Habits) -> Self {
-        Self { habits, fresh: 0, changed_at: Instant::now(), maker: None }
+impl HnswGraph {
+    pub(super) fn new(habits: GraphPolicy) -> Self {
+        Self { policy: habits, fresh: 0, changed_at: Instant::now(), rebuild_thread: None }
     }
 
     /// Another generation is the current one.
-    pub(super) fn look(&mut self, shard: &EdgeShard) {
+    pub(super) fn reset(&mut self, shard: &EdgeShard) {
         let info = shard.info();
         // The engine counts a point twice, for its dense vector and its sparse one.
         self.fresh = info.points_count.saturating_sub(info.indexed_vectors_count / 2);
     }
 
-    pub(super) fn changed(&mut self, changes: usize) {
+    pub(super) fn add_changes(&mut self, changes: usize) {
         self.fresh += changes;
         self.changed_at = Instant::now();
     }
 
     /// How many changes are not in it, those of one in the making included.
     pub(super) fn fresh(&self) -> usize {
-        self.fresh + self.in_the_making().unwrap_or_default()
+        self.fresh + self.rebuilding_changes().unwrap_or_default()
     }
 
-    pub(super) fn is_in_the_making(&self) -> bool {
-        self.in_the_making().is_some()
+    pub(super) fn is_rebuilding(&self) -> bool {
+        self.rebuilding_changes().is_some()
     }
 
-    fn in_the_making(&self) -> Option<usize> {
-        self.maker.as_ref().filter(|(thread, _)| !thread.is_finished()).map(|(_, fresh)| *fresh)
+    fn rebuilding_changes(&self) -> Option<usize> {
+        self.rebuild_thread
+            .as_ref()
+            .filter(|(thread, _)| !thread.is_finished())
+            .map(|(_, fresh)| *fresh)
     }
 
     /// After so long, [`Self::tend`] wants to be called, even when nothing happens.
-    pub(super) fn look_again(&self) -> Duration {
-        self.habits.rest
+    pub(super) fn check_interval(&self) -> Duration {
+        self.policy.idle_time
     }
 
     /// Begins to make it anew where that is called for and the disk has room for a generation.
-    pub(super) fn tend(&mut self, current: &Current, has_room: impl FnOnce(u64) -> bool) {
-        if self.fresh < self.habits.few || self.is_in_the_making() {
+    pub(super) fn rebuild_if_due(
+        &mut self,
+        current: &CurrentGeneration,
+        has_room: impl FnOnce(u64) -> bool,
+    ) {
+        if self.fresh < self.policy.min_changes || self.is_rebuilding() {
             return;
         }
         let Some(generation) = current.get() else { return };
         let points = generation.shard.info().points_count;
-        if !self.habits.call(points, self.fresh, self.changed_at.elapsed()) {
+        if !self.policy.is_due(points, self.fresh, self.changed_at.elapsed()) {
             return;
         }
         if !has_room(generation.number) {
@@ -114,7 +128,7 @@ impl Graph {
             }
         };
         let maker = std::thread::Builder::new().name("search-graph".to_owned()).spawn(make);
-        self.maker = maker
+        self.rebuild_thread = maker
             .map(|thread| (thread, fresh))
             .inspect_err(|error| tracing::warn!(%error, "the graph of the index has no thread"))
             .ok();
@@ -122,17 +136,17 @@ impl Graph {
 
     /// Waits for a graph in the making, but not for long: it is made again at the next start.
     pub(super) fn wait(&self) {
-        for _ in 0..END_ATTEMPTS {
-            if !self.is_in_the_making() {
+        for _ in 0..CLOSE_ATTEMPTS {
+            if !self.is_rebuilding() {
                 return;
             }
-            std::thread::sleep(END_PAUSE);
+            std::thread::sleep(CLOSE_PAUSE);
         }
     }
 }
 
 /// Has the engine make the graph anew with so many points that are not in it.
-fn optimize(generation: &Generation, fresh: usize) -> Result<(), Error> {
+fn optimize(generation: &IndexGeneration, fresh: usize) -> Result<(), Error> {
     // It goes on until less than this is left. What comes meanwhile has to be less, or it would not
     // end while somebody publishes.
     let left = fresh / 2 * generation.identity.dimensions * size_of::<f32>() / 1024;
@@ -160,7 +174,7 @@ mod tests {
             (100_000, 1_999, rest, false),
             (100_000, 2_000, Duration::from_secs(4), false),
         ] {
-            let called_for = Habits::default().call(points, fresh, since);
+            let called_for = GraphPolicy::default().is_due(points, fresh, since);
             assert_eq!(called_for, is_called_for, "{fresh} of {points} after {since:?}");
         }
     }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::super::FORMAT;
-use super::{Error, Identity};
-use crate::store::Seq;
+use super::{Error, IndexIdentity};
+use crate::store::ChangeSeq;
 
 const LOCK: &str = "lock";
 const MANIFEST: &str = "manifest.json";
@@ -23,10 +23,10 @@ const LOCK_ATTEMPTS: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(super) struct IndexDir {
     path: PathBuf,
     /// The generation that the manifest names, when it can be of use: it is of this store and format.
-    pub(super) current: Option<(u64, Identity)>,
+    pub(super) current: Option<(u64, IndexIdentity)>,
     /// The largest number that any generation ever had here.
     newest: u64,
     /// Held as long as the folder is used.
@@ -34,13 +34,13 @@ pub(super) struct Folder {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Manifest {
+struct IndexManifest {
     generation: u64,
     #[serde(flatten)]
-    identity: Identity,
+    identity: IndexIdentity,
 }
 
-impl Folder {
+impl IndexDir {
     /// Makes the folder, locks it, and finds out what of it can be used.
     pub(super) fn open(path: &Path, store: &str) -> Result<Self, Error> {
         let folder_error = |source| Error::Folder { path: path.display().to_string(), source };
@@ -48,14 +48,14 @@ impl Folder {
         let lock = lock(&path.join(LOCK))?;
         let manifest = fs::read(path.join(MANIFEST))
             .ok()
-            .and_then(|bytes| serde_json::from_slice::<Manifest>(&bytes).ok());
+            .and_then(|bytes| serde_json::from_slice::<IndexManifest>(&bytes).ok());
         let current = match manifest {
-            Some(Manifest { generation, identity })
+            Some(IndexManifest { generation, identity })
                 if identity.store == store && identity.format == FORMAT =>
             {
                 Some((generation, identity))
             }
-            Some(Manifest { identity, .. }) => {
+            Some(IndexManifest { identity, .. }) => {
                 tracing::info!(found = ?identity, store, format = FORMAT, "the search index was made of other stuff");
                 None
             }
@@ -91,8 +91,12 @@ impl Folder {
     }
 
     /// Makes a generation, which is complete on disk, the current one.
-    pub(super) fn commit(&mut self, generation: u64, identity: &Identity) -> Result<(), Error> {
-        let manifest = Manifest { generation, identity: identity.clone() };
+    pub(super) fn commit(
+        &mut self,
+        generation: u64,
+        identity: &IndexIdentity,
+    ) -> Result<(), Error> {
+        let manifest = IndexManifest { generation, identity: identity.clone() };
         let (path, draft) = (self.path.join(MANIFEST), self.path.join("manifest.json.new"));
         let write = || -> std::io::Result<()> {
             let mut file = File::create(&draft)?;
@@ -108,13 +112,13 @@ impl Folder {
     }
 
     /// The last change of the store that the current generation knew of when it was last brought to disk.
-    pub(super) fn as_of(&self) -> Seq {
+    pub(super) fn as_of(&self) -> ChangeSeq {
         let text = fs::read_to_string(self.path.join(AS_OF)).unwrap_or_default();
-        text.trim().parse().map(Seq).unwrap_or_default()
+        text.trim().parse().map(ChangeSeq).unwrap_or_default()
     }
 
     /// Notes that change: a store that does not have it has lost something.
-    pub(super) fn note_as_of(&self, as_of: Seq) -> Result<(), Error> {
+    pub(super) fn note_as_of(&self, as_of: ChangeSeq) -> Result<(), Error> {
         if self.as_of() == as_of {
             return Ok(());
         }
@@ -132,7 +136,7 @@ impl Folder {
 }
 
 /// The store that the index in a folder was made from, when there is one.
-pub(in crate::vectors) fn store_of(path: &Path) -> Option<String> {
+pub(in crate::vectors) fn read_store_identity(path: &Path) -> Option<String> {
     let manifest: serde_json::Value =
         serde_json::from_slice(&fs::read(path.join(MANIFEST)).ok()?).ok()?;
     Some(manifest.get("store")?.as_str()?.to_owned())

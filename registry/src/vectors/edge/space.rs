@@ -24,13 +24,13 @@ const LOADING: u64 = 16 * MEBIBYTE;
 
 /// The disk that an index is on.
 #[derive(Debug, Clone)]
-pub(super) struct Disk {
+pub(super) struct IndexDisk {
     path: PathBuf,
     reserve: u64,
 }
 
-impl Disk {
-    pub(super) fn of(path: &Path) -> Self {
+impl IndexDisk {
+    pub(super) fn for_path(path: &Path) -> Self {
         Self { path: path.to_owned(), reserve: RESERVE }
     }
 
@@ -45,7 +45,7 @@ impl Disk {
     /// [`Error::Full`] when there is too little space.
     pub(super) fn prepare(&self, folder: &Path) -> Result<(), Error> {
         self.allocate(folder)?;
-        self.demand(LOADING)
+        self.require_space(LOADING)
     }
 
     /// Checks that the disk takes so many bytes and keeps the reserve.
@@ -53,16 +53,16 @@ impl Disk {
     /// # Errors
     /// [`Error::Full`] when it does not.
     pub(super) fn check(&self, wanted: u64) -> Result<(), Error> {
-        self.demand(self.reserve.saturating_add(wanted))
+        self.require_space(self.reserve.saturating_add(wanted))
     }
 
-    fn demand(&self, needed: u64) -> Result<(), Error> {
+    fn require_space(&self, needed: u64) -> Result<(), Error> {
         let free = fs4::available_space(&self.path).map_err(failed)?;
         if free >= needed {
             return Ok(());
         }
         let (free, needed) = (free / MEBIBYTE, needed / MEBIBYTE);
-        Err(Error::Full(format!(
+        Err(Error::DiskFull(format!(
             "the disk of the search index has {free} MiB free, and {needed} MiB are needed"
         )))
     }
@@ -81,19 +81,19 @@ impl Disk {
         for entry in entries {
             let entry = entry.map_err(failed)?;
             match self.allocate_entry(&entry) {
-                Err(Failure::Io(error)) if error.kind() == ErrorKind::NotFound => {}
-                Err(Failure::Io(error)) => return Err(self.judge(failed(error))),
-                Err(Failure::Nested(error)) => return Err(error),
+                Err(AllocateError::Io(error)) if error.kind() == ErrorKind::NotFound => {}
+                Err(AllocateError::Io(error)) => return Err(self.classify_error(failed(error))),
+                Err(AllocateError::Nested(error)) => return Err(error),
                 Ok(()) => {}
             }
         }
         Ok(())
     }
 
-    fn allocate_entry(&self, entry: &fs::DirEntry) -> Result<(), Failure> {
+    fn allocate_entry(&self, entry: &fs::DirEntry) -> Result<(), AllocateError> {
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            return self.allocate(&entry.path()).map_err(Failure::Nested);
+            return self.allocate(&entry.path()).map_err(AllocateError::Nested);
         }
         let length = entry.metadata()?.len();
         if !kind.is_file() || length == 0 {
@@ -111,7 +111,7 @@ impl Disk {
     }
 
     /// The same error, or [`Error::Full`] when the disk is the likely cause.
-    pub(super) fn judge(&self, error: Error) -> Error {
+    pub(super) fn classify_error(&self, error: Error) -> Error {
         match error {
             Error::Failed(_) | Error::Folder { .. } => self.check(0).err().unwrap_or(error),
             other => other,
@@ -135,12 +135,12 @@ pub(super) fn size_of(folder: &Path) -> u64 {
     entries.filter_map(|entry| size(entry.ok()?)).sum()
 }
 
-enum Failure {
+enum AllocateError {
     Io(std::io::Error),
     Nested(Error),
 }
 
-impl From<std::io::Error> for Failure {
+impl From<std::io::Error> for AllocateError {
     fn from(error: std::io::Error) -> Self {
         Self::Io(error)
     }
@@ -158,7 +158,7 @@ mod tests {
         let file = File::create(inner.join("page")).unwrap();
         file.set_len(MEBIBYTE).unwrap();
         assert!(file.allocated_size().unwrap() < MEBIBYTE);
-        Disk::of(folder.path()).allocate(folder.path()).unwrap();
+        IndexDisk::for_path(folder.path()).allocate(folder.path()).unwrap();
         assert!(file.allocated_size().unwrap() >= MEBIBYTE);
         assert_eq!((file.metadata().unwrap().len(), size_of(folder.path())), (MEBIBYTE, MEBIBYTE));
     }
@@ -166,11 +166,11 @@ mod tests {
     #[test]
     fn the_reserve_stays_free() {
         let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::of(folder.path());
+        let disk = IndexDisk::for_path(folder.path());
         disk.clone().with_reserve(0).check(0).unwrap();
         let refused = disk.clone().with_reserve(u64::MAX / 2).check(0).unwrap_err();
-        assert!(matches!(refused, Error::Full(_)), "{refused}");
+        assert!(matches!(refused, Error::DiskFull(_)), "{refused}");
         let refused = disk.with_reserve(0).check(u64::MAX / 2).unwrap_err();
-        assert!(matches!(refused, Error::Full(_)), "{refused}");
+        assert!(matches!(refused, Error::DiskFull(_)), "{refused}");
     }
 }

@@ -6,7 +6,7 @@ use semver::Version;
 
 use super::*;
 use crate::embed::BuiltIn;
-use crate::store::Seq;
+use crate::store::ChangeSeq;
 use crate::store::indexes::IndexId;
 use crate::tests::endpoint::SOON;
 use crate::tests::world::copy_files;
@@ -15,10 +15,15 @@ use crate::vectors::FORMAT;
 const DIMENSIONS: usize = 8;
 
 /// A graph is made again and again, whatever there is.
-const RESTLESS: Habits = Habits { from: 1, few: 1, rest: Duration::from_millis(1), share: 1 };
+const RESTLESS: GraphPolicy = GraphPolicy {
+    min_points: 1,
+    min_changes: 1,
+    idle_time: Duration::from_millis(1),
+    points_per_change: 1,
+};
 
-fn identity() -> Identity {
-    Identity {
+fn identity() -> IndexIdentity {
+    IndexIdentity {
         id: IndexId("test".to_owned()),
         store: "test".to_owned(),
         embedder: "test".to_owned(),
@@ -29,12 +34,12 @@ fn identity() -> Identity {
 }
 
 /// A point that no other is like.
-fn point(id: i64, round: u32) -> Point {
+fn point(id: i64, round: u32) -> IndexPoint {
     let mut dense: Vec<f32> =
         (0..DIMENSIONS).map(|place| ((id * 31 + place as i64 * 17) % 97) as f32 + 1.0).collect();
     let length = dense.iter().map(|number| number * number).sum::<f32>().sqrt();
     dense.iter_mut().for_each(|number| *number /= length);
-    Point {
+    IndexPoint {
         capability: CapabilityId(id),
         dense: Some(dense),
         sparse: SparseVector { indices: vec![u32::try_from(id).unwrap()], values: vec![1.0] },
@@ -49,18 +54,18 @@ fn point(id: i64, round: u32) -> Point {
     }
 }
 
-async fn open(folder: &Path, habits: Habits) -> Edge {
-    let disk = Disk::of(folder).with_reserve(0);
-    Edge::open_with(folder.to_owned(), "test".to_owned(), habits, disk).await.unwrap()
+async fn open(folder: &Path, habits: GraphPolicy) -> EdgeIndex {
+    let disk = IndexDisk::for_path(folder).with_reserve(0);
+    EdgeIndex::open_with(folder.to_owned(), "test".to_owned(), habits, disk).await.unwrap()
 }
 
 /// Everything that is in the index, by its cards.
-async fn everything(edge: &Edge) -> BTreeMap<CapabilityId, String> {
-    let index = edge.answering().unwrap();
+async fn everything(edge: &EdgeIndex) -> BTreeMap<CapabilityId, String> {
+    let index = edge.current_reader().unwrap();
     let dense = Some(point(1, 0).dense.unwrap());
     let probe =
         SearchQuery { dense, sparse: SparseVector { indices: Vec::new(), values: Vec::new() } };
-    let answers = index.query(vec![probe], Filter::default(), 10_000).await.unwrap();
+    let answers = index.query(vec![probe], PointFilter::default(), 10_000).await.unwrap();
     let ids: Vec<_> = answers.found[0].iter().map(|found| found.capability).collect();
     let cards = index.cards(ids.clone()).await.unwrap();
     assert_eq!((ids.len(), edge.status().await.unwrap().points), (cards.len(), Some(cards.len())));
@@ -68,7 +73,7 @@ async fn everything(edge: &Edge) -> BTreeMap<CapabilityId, String> {
 }
 
 /// Waits until every change is in the graph and on disk.
-async fn settle(edge: &Edge) {
+async fn settle(edge: &EdgeIndex) {
     while edge.status().await.unwrap().fresh > 0 || !edge.flush().await.unwrap() {
         tokio::task::yield_now().await;
     }
@@ -87,13 +92,13 @@ async fn changes_are_kept_while_the_graph_is_made() {
         let mut changes = Vec::new();
         for point in upserts {
             expected.insert(point.capability, point.card.clone().unwrap());
-            changes.push(Change::Upsert(Box::new(point)));
+            changes.push(IndexChange::Upsert(Box::new(point)));
         }
         for id in removals {
             expected.remove(&id);
-            changes.push(Change::Remove(id));
+            changes.push(IndexChange::Remove(id));
         }
-        edge.apply(changes, Seq::default()).await.unwrap();
+        edge.apply(changes, ChangeSeq::default()).await.unwrap();
         has_waited |= !edge.flush().await.unwrap();
         assert_eq!(everything(&edge).await, expected, "round {round}");
     }
@@ -104,7 +109,7 @@ async fn changes_are_kept_while_the_graph_is_made() {
     copy_files(folder.path(), copy.path());
     edge.close().await;
     for folder in [folder, copy] {
-        let edge = open(folder.path(), Habits::default()).await;
+        let edge = open(folder.path(), GraphPolicy::default()).await;
         assert_eq!(everything(&edge).await, expected);
         edge.close().await;
     }
@@ -113,39 +118,41 @@ async fn changes_are_kept_while_the_graph_is_made() {
 #[tokio::test]
 async fn what_a_crash_left_of_a_graph_is_removed() {
     let folder = tempfile::tempdir().unwrap();
-    let edge = open(folder.path(), Habits::default()).await;
+    let edge = open(folder.path(), GraphPolicy::default()).await;
     edge.begin(identity()).await.unwrap();
     edge.commit().await.unwrap();
     edge.close().await;
     let rubbish = folder.path().join("generation-1/temp_segments/half");
     std::fs::create_dir_all(&rubbish).unwrap();
-    open(folder.path(), Habits::default()).await.close().await;
+    open(folder.path(), GraphPolicy::default()).await.close().await;
     assert!(!rubbish.exists());
 }
 
-async fn open_on(folder: &Path, disk: Disk) -> Edge {
-    Edge::open_with(folder.to_owned(), "test".to_owned(), Habits::default(), disk).await.unwrap()
+async fn open_on(folder: &Path, disk: IndexDisk) -> EdgeIndex {
+    EdgeIndex::open_with(folder.to_owned(), "test".to_owned(), GraphPolicy::default(), disk)
+        .await
+        .unwrap()
 }
 
 #[tokio::test]
 async fn below_the_reserve_nothing_is_written_and_queries_are_answered() {
     let folder = tempfile::tempdir().unwrap();
-    let disk = Disk::of(folder.path());
+    let disk = IndexDisk::for_path(folder.path());
     let full = disk.clone().with_reserve(u64::MAX / 2);
-    let upsert = |id| vec![Change::Upsert(Box::new(point(id, 0)))];
+    let upsert = |id| vec![IndexChange::Upsert(Box::new(point(id, 0)))];
     let edge = open_on(folder.path(), full.clone()).await;
-    assert!(matches!(edge.begin(identity()).await, Err(Error::Full(_))));
+    assert!(matches!(edge.begin(identity()).await, Err(Error::DiskFull(_))));
     edge.close().await;
 
     let edge = open_on(folder.path(), disk.clone().with_reserve(0)).await;
     edge.begin(identity()).await.unwrap();
-    edge.stage(upsert(1), Seq::default()).await.unwrap();
+    edge.stage(upsert(1), ChangeSeq::default()).await.unwrap();
     edge.commit().await.unwrap();
     edge.close().await;
 
     let edge = open_on(folder.path(), full).await;
-    assert!(matches!(edge.apply(upsert(2), Seq::default()).await, Err(Error::Full(_))));
-    assert!(matches!(edge.begin(identity()).await, Err(Error::Full(_))));
+    assert!(matches!(edge.apply(upsert(2), ChangeSeq::default()).await, Err(Error::DiskFull(_))));
+    assert!(matches!(edge.begin(identity()).await, Err(Error::DiskFull(_))));
     assert_eq!(everything(&edge).await.len(), 1);
     edge.close().await;
 }
@@ -153,23 +160,23 @@ async fn below_the_reserve_nothing_is_written_and_queries_are_answered() {
 #[tokio::test]
 async fn an_index_remembers_what_its_store_has_had() {
     let folder = tempfile::tempdir().unwrap();
-    let edge = open(folder.path(), Habits::default()).await;
-    let upsert = |id| vec![Change::Upsert(Box::new(point(id, 0)))];
+    let edge = open(folder.path(), GraphPolicy::default()).await;
+    let upsert = |id| vec![IndexChange::Upsert(Box::new(point(id, 0)))];
     edge.begin(identity()).await.unwrap();
-    edge.stage(upsert(1), Seq(5)).await.unwrap();
+    edge.stage(upsert(1), ChangeSeq(5)).await.unwrap();
     edge.commit().await.unwrap();
-    assert_eq!(edge.status().await.unwrap().as_of, Some(Seq(5)));
-    edge.apply(upsert(2), Seq(7)).await.unwrap();
+    assert_eq!(edge.status().await.unwrap().as_of, Some(ChangeSeq(5)));
+    edge.apply(upsert(2), ChangeSeq(7)).await.unwrap();
     edge.close().await;
-    let edge = open(folder.path(), Habits::default()).await;
-    assert_eq!(edge.status().await.unwrap().as_of, Some(Seq(7)));
+    let edge = open(folder.path(), GraphPolicy::default()).await;
+    assert_eq!(edge.status().await.unwrap().as_of, Some(ChangeSeq(7)));
     // Another one was made from what the store has then.
     edge.begin(identity()).await.unwrap();
-    edge.stage(upsert(1), Seq(3)).await.unwrap();
+    edge.stage(upsert(1), ChangeSeq(3)).await.unwrap();
     edge.commit().await.unwrap();
     edge.close().await;
-    let edge = open(folder.path(), Habits::default()).await;
-    assert_eq!(edge.status().await.unwrap().as_of, Some(Seq(3)));
+    let edge = open(folder.path(), GraphPolicy::default()).await;
+    assert_eq!(edge.status().await.unwrap().as_of, Some(ChangeSeq(3)));
     edge.close().await;
 }
 
@@ -192,11 +199,13 @@ async fn what_the_engine_maps_is_allocated() {
         found
     }
     let folder = tempfile::tempdir().unwrap();
-    let edge = open(folder.path(), Habits::default()).await;
+    let edge = open(folder.path(), GraphPolicy::default()).await;
     edge.begin(identity()).await.unwrap();
     assert_eq!(sparse(&folder.path().join("generation-1/segments")), Vec::<PathBuf>::new());
     edge.commit().await.unwrap();
-    edge.apply(vec![Change::Upsert(Box::new(point(1, 0)))], Seq::default()).await.unwrap();
+    edge.apply(vec![IndexChange::Upsert(Box::new(point(1, 0)))], ChangeSeq::default())
+        .await
+        .unwrap();
     assert_eq!(sparse(&folder.path().join("generation-1/segments")), Vec::<PathBuf>::new());
     edge.close().await;
 }

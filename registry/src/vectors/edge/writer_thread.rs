@@ -17,14 +17,14 @@ use tokio::sync::oneshot;
 
 use super::super::filter::{FIELDS, payload};
 use super::filter::to_type;
-use super::hnsw_rebuild::{Graph, Habits};
-use super::index_dir::Folder;
-use super::space::{Disk, NEW_INDEX, graph_size, size_of};
+use super::hnsw_rebuild::{GraphPolicy, HnswGraph};
+use super::index_dir::IndexDir;
+use super::space::{IndexDisk, NEW_INDEX, graph_size, size_of};
 use super::{
-    Change, Current, DENSE, Error, Generation, Identity, Point, SPARSE, Status, failed, guard,
-    point_id, to_sparse,
+    CurrentGeneration, DENSE, Error, IndexChange, IndexGeneration, IndexIdentity, IndexPoint,
+    IndexState, SPARSE, failed, guard, point_id, to_sparse,
 };
-use crate::store::Seq;
+use crate::store::ChangeSeq;
 
 /// A segment of the engine's log; it is made in full size at once.
 const LOG_SEGMENT: usize = 4 * 1024 * 1024;
@@ -34,7 +34,7 @@ const LOG_ALLOWANCE: u64 = 64 * 1024 * 1024;
 const LOG_ALLOWANCE_PER_POINT: u64 = 16 * 1024;
 
 /// Where the engine keeps what it has not finished.
-const UNFINISHED: &str = "temp_segments";
+const UNFINISHED_DIR: &str = "temp_segments";
 
 /// How long queries that are under way are waited for at the end.
 const READER_ATTEMPTS: u32 = 1000;
@@ -43,31 +43,36 @@ const READER_PAUSE: Duration = Duration::from_millis(5);
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
 /// What the owner can be told to do.
-pub(super) enum Order {
-    Apply(Vec<Change>, Seq, Reply<()>),
+pub(super) enum WriterCommand {
+    Apply(Vec<IndexChange>, ChangeSeq, Reply<()>),
     Flush(Reply<bool>),
-    Begin(Identity, Reply<()>),
-    Stage(Vec<Change>, Seq, Reply<()>),
+    Begin(IndexIdentity, Reply<()>),
+    Stage(Vec<IndexChange>, ChangeSeq, Reply<()>),
     Commit(Reply<()>),
-    Status(Reply<Status>),
+    Status(Reply<IndexState>),
     Close(Reply<()>),
 }
 
 /// The way to the thread. When it is dropped, the thread lets the files go and ends.
 #[derive(Debug)]
-pub(super) struct Owner {
-    orders: Option<mpsc::Sender<Order>>,
+pub(super) struct WriterHandle {
+    commands: Option<mpsc::Sender<WriterCommand>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Owner {
+impl WriterHandle {
     /// Loads what the folder has and starts the thread.
-    pub(super) fn start(folder: Folder, current: Current, habits: Habits, disk: Disk) -> Self {
+    pub(super) fn start(
+        folder: IndexDir,
+        current: CurrentGeneration,
+        habits: GraphPolicy,
+        disk: IndexDisk,
+    ) -> Self {
         let (orders, inbox) = mpsc::channel();
-        let graph = Graph::new(habits);
-        let mut state = State {
+        let graph = HnswGraph::new(habits);
+        let mut state = WriterState {
             as_of: folder.as_of(),
-            next_as_of: Seq::default(),
+            next_as_of: ChangeSeq::default(),
             folder,
             disk,
             current,
@@ -81,21 +86,24 @@ impl Owner {
             .spawn(move || state.run(&inbox))
             .inspect_err(|error| tracing::error!(%error, "the search index has no thread"))
             .ok();
-        Self { orders: Some(orders), thread: Mutex::new(thread) }
+        Self { commands: Some(orders), thread: Mutex::new(thread) }
     }
 
     /// Gives an order and waits until it is carried out.
-    pub(super) async fn tell<T>(&self, order: impl FnOnce(Reply<T>) -> Order) -> Result<T, Error> {
+    pub(super) async fn send<T>(
+        &self,
+        order: impl FnOnce(Reply<T>) -> WriterCommand,
+    ) -> Result<T, Error> {
         let closed = || Error::Failed("the search index is closed".to_owned());
         let (reply, answer) = oneshot::channel();
-        self.orders.as_ref().ok_or_else(closed)?.send(order(reply)).map_err(|_| closed())?;
+        self.commands.as_ref().ok_or_else(closed)?.send(order(reply)).map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?
     }
 }
 
-impl Drop for Owner {
+impl Drop for WriterHandle {
     fn drop(&mut self) {
-        self.orders = None;
+        self.commands = None;
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             // It ends with the last order; its panics were reported where they happened.
@@ -104,62 +112,62 @@ impl Drop for Owner {
     }
 }
 
-struct State {
-    folder: Folder,
-    disk: Disk,
-    current: Current,
+struct WriterState {
+    folder: IndexDir,
+    disk: IndexDisk,
+    current: CurrentGeneration,
     /// The last change of the store that the current generation knows of.
-    as_of: Seq,
+    as_of: ChangeSeq,
     /// The same of the next one.
-    next_as_of: Seq,
+    next_as_of: ChangeSeq,
     /// The generation being built.
-    next: Option<Generation>,
+    next: Option<IndexGeneration>,
     /// Of the current generation.
-    graph: Graph,
+    graph: HnswGraph,
     /// Generations out of use that a query may still hold.
-    retired: Vec<Arc<Generation>>,
+    retired: Vec<Arc<IndexGeneration>>,
 }
 
-impl State {
+impl WriterState {
     /// Takes orders until nobody is left to give any.
-    fn run(mut self, inbox: &mpsc::Receiver<Order>) {
+    fn run(mut self, inbox: &mpsc::Receiver<WriterCommand>) {
         loop {
-            let order = match inbox.recv_timeout(self.graph.look_again()) {
+            let order = match inbox.recv_timeout(self.graph.check_interval()) {
                 Ok(order) => order,
                 Err(RecvTimeoutError::Timeout) => {
-                    self.tend();
+                    self.run_maintenance();
                     continue;
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
             };
             // Nobody waits for an answer whose asker was cancelled.
             match order {
-                Order::Apply(changes, as_of, reply) => {
+                WriterCommand::Apply(changes, as_of, reply) => {
                     drop(reply.send(self.apply(changes, as_of)));
                 }
-                Order::Flush(reply) => drop(reply.send(self.flush())),
-                Order::Begin(identity, reply) => drop(reply.send(self.begin(identity))),
-                Order::Stage(changes, as_of, reply) => {
+                WriterCommand::Flush(reply) => drop(reply.send(self.flush())),
+                WriterCommand::Begin(identity, reply) => drop(reply.send(self.begin(identity))),
+                WriterCommand::Stage(changes, as_of, reply) => {
                     drop(reply.send(self.stage(changes, as_of)));
                 }
-                Order::Commit(reply) => drop(reply.send(self.commit())),
-                Order::Status(reply) => drop(reply.send(self.status())),
-                Order::Close(reply) => {
+                WriterCommand::Commit(reply) => drop(reply.send(self.commit())),
+                WriterCommand::Status(reply) => drop(reply.send(self.status())),
+                WriterCommand::Close(reply) => {
                     let result = self.close();
                     drop(reply.send(result));
                     return;
                 }
             }
-            self.tend();
+            self.run_maintenance();
         }
-        self.let_go();
+        self.release_files();
     }
 
     /// Does what nobody has to wait for.
-    fn tend(&mut self) {
+    fn run_maintenance(&mut self) {
         let (folder, disk) = (&self.folder, &self.disk);
         let has_room = |number| disk.check(graph_size(&folder.generation(number))).is_ok();
-        self.graph.tend(&self.current, has_room);
+        self.graph.rebuild_if_due(&self.current, has_room);
         self.remove_retired();
     }
 
@@ -168,7 +176,7 @@ impl State {
         let Some((number, identity)) = self.folder.current.clone() else { return };
         let path = self.folder.generation(number);
         // What a crash has left of a graph in the making.
-        if let Err(error) = fs::remove_dir_all(path.join(UNFINISHED))
+        if let Err(error) = fs::remove_dir_all(path.join(UNFINISHED_DIR))
             && error.kind() != ErrorKind::NotFound
         {
             tracing::warn!(%error, "rubbish in the search index could not be removed");
@@ -180,41 +188,41 @@ impl State {
         };
         match load() {
             Ok(shard) => {
-                let generation = Generation { number, identity, shard };
-                self.graph.look(&generation.shard);
+                let generation = IndexGeneration { number, identity, shard };
+                self.graph.reset(&generation.shard);
                 drop(self.current.replace(Some(Arc::new(generation))));
             }
             Err(error) => tracing::warn!(%error, "the search index on disk cannot be used"),
         }
     }
 
-    fn apply(&mut self, changes: Vec<Change>, as_of: Seq) -> Result<(), Error> {
+    fn apply(&mut self, changes: Vec<IndexChange>, as_of: ChangeSeq) -> Result<(), Error> {
         let generation = self.current.get().ok_or(Error::NotReady)?;
         let count = changes.len();
         self.change(&generation, changes)?;
-        self.graph.changed(count);
+        self.graph.add_changes(count);
         self.as_of = self.as_of.max(as_of);
         Ok(())
     }
 
     /// Makes changes in a generation, as far as the disk has room.
-    fn change(&self, generation: &Generation, changes: Vec<Change>) -> Result<(), Error> {
+    fn change(&self, generation: &IndexGeneration, changes: Vec<IndexChange>) -> Result<(), Error> {
         let path = self.folder.generation(generation.number);
         // Files that the engine has made since the last change.
         self.disk.allocate(&path)?;
         self.disk.check(0)?;
-        change(&generation.shard, changes).map_err(|error| self.disk.judge(error))?;
+        change(&generation.shard, changes).map_err(|error| self.disk.classify_error(error))?;
         self.disk.allocate(&path)
     }
 
     fn flush(&self) -> Result<bool, Error> {
         match self.current.get() {
             // The engine's graph is being made, and what is flushed meanwhile may be lost.
-            Some(_) if self.graph.is_in_the_making() => Ok(false),
+            Some(_) if self.graph.is_rebuilding() => Ok(false),
             Some(generation) => flush(&generation.shard)
                 .and_then(|()| self.folder.note_as_of(self.as_of))
                 .map(|()| true)
-                .map_err(|error| self.disk.judge(error)),
+                .map_err(|error| self.disk.classify_error(error)),
             None => Ok(true),
         }
     }
@@ -222,13 +230,13 @@ impl State {
     fn close(mut self) -> Result<(), Error> {
         self.graph.wait();
         let result = self.flush();
-        self.let_go();
+        self.release_files();
         result.map(drop)
     }
 
-    fn begin(&mut self, identity: Identity) -> Result<(), Error> {
+    fn begin(&mut self, identity: IndexIdentity) -> Result<(), Error> {
         if let Some(abandoned) = self.next.take() {
-            let_shard_go(abandoned.shard);
+            drop_shard(abandoned.shard);
             self.folder.remove(abandoned.number);
         }
         self.disk.check(NEW_INDEX)?;
@@ -244,12 +252,12 @@ impl State {
             let operation = FieldIndexOperations::CreateIndex(index);
             guard(|| shard.update(UpdateOperation::FieldIndexOperation(operation)))?;
         }
-        self.next = Some(Generation { number, identity, shard });
-        self.next_as_of = Seq::default();
+        self.next = Some(IndexGeneration { number, identity, shard });
+        self.next_as_of = ChangeSeq::default();
         self.disk.allocate(&path)
     }
 
-    fn stage(&mut self, changes: Vec<Change>, as_of: Seq) -> Result<(), Error> {
+    fn stage(&mut self, changes: Vec<IndexChange>, as_of: ChangeSeq) -> Result<(), Error> {
         let next = self.next.as_ref().ok_or_else(|| failed("nothing is being built"))?;
         self.change(next, changes)?;
         self.next_as_of = self.next_as_of.max(as_of);
@@ -260,11 +268,11 @@ impl State {
         let next = self.next.as_ref().ok_or_else(|| failed("nothing is being built"))?;
         let path = self.folder.generation(next.number);
         self.disk.check(graph_size(&path))?;
-        guard(|| next.shard.optimize()).map_err(|error| self.disk.judge(error))?;
-        flush(&next.shard).map_err(|error| self.disk.judge(error))?;
+        guard(|| next.shard.optimize()).map_err(|error| self.disk.classify_error(error))?;
+        flush(&next.shard).map_err(|error| self.disk.classify_error(error))?;
         self.disk.allocate(&path)?;
         let next = self.next.take().ok_or_else(|| failed("nothing is being built"))?;
-        self.graph.look(&next.shard);
+        self.graph.reset(&next.shard);
         self.folder.note_as_of(self.next_as_of)?;
         let before = self.folder.current.as_ref().map(|(number, _)| *number);
         self.folder.commit(next.number, &next.identity)?;
@@ -278,17 +286,17 @@ impl State {
         Ok(())
     }
 
-    fn status(&self) -> Result<Status, Error> {
+    fn status(&self) -> Result<IndexState, Error> {
         let Some(generation) = self.current.get() else {
-            return Ok(Status { points: None, fresh: 0, is_worn: false, as_of: None });
+            return Ok(IndexState { points: None, fresh: 0, needs_rebuild: false, as_of: None });
         };
         let count = CountRequest { filter: None, exact: true };
         let points = guard(|| generation.shard.count(count))?;
         let log = size_of(&self.folder.generation(generation.number).join("wal"));
         let allowed = LOG_ALLOWANCE + LOG_ALLOWANCE_PER_POINT * points as u64;
         let fresh = self.graph.fresh();
-        let as_of = Some(self.as_of).filter(|as_of| *as_of != Seq::default());
-        Ok(Status { points: Some(points), fresh, is_worn: log > allowed, as_of })
+        let as_of = Some(self.as_of).filter(|as_of| *as_of != ChangeSeq::default());
+        Ok(IndexState { points: Some(points), fresh, needs_rebuild: log > allowed, as_of })
     }
 
     /// Deletes generations that no query holds any more.
@@ -296,7 +304,7 @@ impl State {
         for generation in std::mem::take(&mut self.retired) {
             match Arc::try_unwrap(generation) {
                 Ok(generation) => {
-                    let_shard_go(generation.shard);
+                    drop_shard(generation.shard);
                     self.folder.remove(generation.number);
                 }
                 Err(held) => self.retired.push(held),
@@ -304,9 +312,9 @@ impl State {
         }
     }
 
-    fn let_go(&mut self) {
+    fn release_files(&mut self) {
         if let Some(next) = self.next.take() {
-            let_shard_go(next.shard);
+            drop_shard(next.shard);
         }
         self.remove_retired();
         // A query that is still under way holds its generation until it is answered; files must
@@ -315,7 +323,7 @@ impl State {
         for _ in 0..READER_ATTEMPTS {
             match held.map(Arc::try_unwrap) {
                 Some(Err(generation)) => held = Some(generation),
-                Some(Ok(generation)) => return let_shard_go(generation.shard),
+                Some(Ok(generation)) => return drop_shard(generation.shard),
                 None => return,
             }
             std::thread::sleep(READER_PAUSE);
@@ -332,7 +340,7 @@ fn config(dimensions: usize) -> EdgeConfig {
 }
 
 /// Makes changes in their order; points that follow one another go in together.
-fn change(shard: &EdgeShard, changes: Vec<Change>) -> Result<(), Error> {
+fn change(shard: &EdgeShard, changes: Vec<IndexChange>) -> Result<(), Error> {
     let make = |operation| guard(|| shard.update(UpdateOperation::PointOperation(operation)));
     let upsert = |points: &mut Vec<_>| match std::mem::take(points) {
         points if points.is_empty() => Ok(()),
@@ -341,8 +349,8 @@ fn change(shard: &EdgeShard, changes: Vec<Change>) -> Result<(), Error> {
     let mut points = Vec::new();
     for change in changes {
         match change {
-            Change::Upsert(point) => points.push(to_point(*point)?.into()),
-            Change::Remove(capability) => {
+            IndexChange::Upsert(point) => points.push(to_point(*point)?.into()),
+            IndexChange::Remove(capability) => {
                 upsert(&mut points)?;
                 make(PointOperations::DeletePoints { ids: vec![point_id(capability)] })?;
             }
@@ -351,7 +359,7 @@ fn change(shard: &EdgeShard, changes: Vec<Change>) -> Result<(), Error> {
     upsert(&mut points)
 }
 
-fn to_point(point: Point) -> Result<PointStruct, Error> {
+fn to_point(point: IndexPoint) -> Result<PointStruct, Error> {
     let payload = payload(&point);
     let mut vectors: Vec<(String, Vector)> = Vec::new();
     if let Some(dense) = point.dense {
@@ -371,7 +379,7 @@ fn flush(shard: &EdgeShard) -> Result<(), Error> {
 }
 
 /// Dropping a shard flushes it, and that can panic.
-fn let_shard_go(shard: EdgeShard) {
+fn drop_shard(shard: EdgeShard) {
     let result = guard(|| {
         drop(shard);
         Ok(())

@@ -10,12 +10,12 @@ use crate::store::indexes::IndexId;
 
 /// The names of the indexes of one store.
 #[derive(Debug, Clone)]
-pub(super) struct Names {
+pub(super) struct CollectionNames {
     prefix: String,
 }
 
-impl Names {
-    pub(super) fn of(store: &str) -> Self {
+impl CollectionNames {
+    pub(super) fn for_store(store: &str) -> Self {
         Self { prefix: format!("a2s-{store}-{FORMAT}-") }
     }
 
@@ -35,7 +35,7 @@ impl Names {
     }
 
     /// Whether a collection was made for an alias.
-    pub(super) fn is_behind(alias: &str, collection: &str) -> bool {
+    pub(super) fn belongs_to(alias: &str, collection: &str) -> bool {
         collection.strip_prefix(alias).is_some_and(|rest| rest.starts_with('-'))
     }
 
@@ -57,23 +57,23 @@ mod tests {
 
     #[test]
     fn the_wanted_embedder_comes_first_and_other_stores_never() {
-        let names = Names::of("store");
+        let names = CollectionNames::for_store("store");
         let [wanted, built_in, gone] = ["wanted", "built in", "gone"].map(|e| names.alias(e));
-        let foreign = Names::of("other").alias("wanted");
+        let foreign = CollectionNames::for_store("other").alias("wanted");
         let aliases = [foreign, gone.clone(), built_in.clone(), wanted.clone()];
         let at_hand = ["wanted".to_owned(), "built in".to_owned()];
         assert_eq!(names.order(&aliases, &at_hand), [&wanted, &built_in, &gone]);
         assert_eq!(names.order(&aliases[..2], &at_hand), [&gone]);
         // A store whose name begins like another's is not that one.
-        assert_eq!(Names::of("sto").order(&aliases, &at_hand), [""; 0]);
+        assert_eq!(CollectionNames::for_store("sto").order(&aliases, &at_hand), [""; 0]);
     }
 
     #[test]
     fn a_collection_belongs_to_one_alias() {
-        let alias = Names::of("store").alias("e");
-        let collection = Names::collection(&alias, &IndexId("1".to_owned()));
-        assert!(Names::is_behind(&alias, &collection));
-        assert!(!Names::is_behind(&alias[..alias.len() - 1], &collection));
-        assert!(!Names::is_behind(&alias, &alias));
+        let alias = CollectionNames::for_store("store").alias("e");
+        let collection = CollectionNames::collection(&alias, &IndexId("1".to_owned()));
+        assert!(CollectionNames::belongs_to(&alias, &collection));
+        assert!(!CollectionNames::belongs_to(&alias[..alias.len() - 1], &collection));
+        assert!(!CollectionNames::belongs_to(&alias, &alias));
     }
 }

@@ -22,21 +22,21 @@ use super::super::Error;
 
 const KEY_HEADER: &str = "api-key";
 /// The largest answer.
-const LARGEST_ANSWER: usize = 64 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// An idle connection is asked for a sign of life so often, and given up after so long without one.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long what somebody waits for may take.
-pub(super) const FOR_QUERIES: Duration = Duration::from_secs(5);
+pub(super) const QUERY_CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long changes may take.
-pub(super) const FOR_CHANGES: Duration = Duration::from_secs(30);
+pub(super) const CHANGE_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the making, naming and removing of collections may take: a cluster agrees on it.
-pub(super) const FOR_COLLECTIONS: Duration = Duration::from_secs(60);
+pub(super) const COLLECTION_CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The oldest server that keeps what a collection is beside it.
-const OLDEST: Version = Version::new(1, 16, 0);
+const MIN_SERVER_VERSION: Version = Version::new(1, 16, 0);
 
 /// A Qdrant server or cluster that keeps the search index.
 #[derive(Debug, Clone)]
@@ -53,15 +53,15 @@ pub struct QdrantConfig {
 }
 
 /// A service of the server with the key.
-type Keyed = InterceptedService<Channel, Key>;
+type KeyedService = InterceptedService<Channel, ApiKeyInterceptor>;
 /// The service for points.
-pub(super) type Points = PointsClient<Keyed>;
+pub(super) type PointsService = PointsClient<KeyedService>;
 
 /// Puts the key onto requests.
 #[derive(Debug, Clone)]
-pub(super) struct Key(Option<MetadataValue<Ascii>>);
+pub(super) struct ApiKeyInterceptor(Option<MetadataValue<Ascii>>);
 
-impl Interceptor for Key {
+impl Interceptor for ApiKeyInterceptor {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         if let Some(key) = &self.0 {
             request.metadata_mut().insert(KEY_HEADER, key.clone());
@@ -71,12 +71,12 @@ impl Interceptor for Key {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Link {
+pub(super) struct QdrantConnection {
     channel: Channel,
-    key: Key,
+    key: ApiKeyInterceptor,
 }
 
-impl Link {
+impl QdrantConnection {
     /// Nobody is asked yet.
     ///
     /// # Errors
@@ -99,8 +99,10 @@ impl Link {
         let is_tls = url.scheme() == "https";
         let key = match &config.key {
             Some(key) => {
-                let mut key: MetadataValue<Ascii> =
-                    key.reveal().parse().map_err(|_| unusable("its key fits into no header"))?;
+                let mut key: MetadataValue<Ascii> = key
+                    .expose_secret()
+                    .parse()
+                    .map_err(|_| unusable("its key fits into no header"))?;
                 key.set_sensitive(true);
                 if !is_tls && !is_loopback(url) {
                     tracing::warn!(
@@ -125,19 +127,19 @@ impl Link {
                 .tls_config(ClientTlsConfig::new().with_native_roots())
                 .map_err(|error| unusable(&error.to_string()))?;
         }
-        Ok(Self { channel: endpoint.connect_lazy(), key: Key(key) })
+        Ok(Self { channel: endpoint.connect_lazy(), key: ApiKeyInterceptor(key) })
     }
 
-    fn keyed(&self) -> Keyed {
+    fn keyed(&self) -> KeyedService {
         InterceptedService::new(self.channel.clone(), self.key.clone())
     }
 
-    pub(super) fn points(&self) -> Points {
-        PointsClient::new(self.keyed()).max_decoding_message_size(LARGEST_ANSWER)
+    pub(super) fn points(&self) -> PointsService {
+        PointsClient::new(self.keyed()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
-    pub(super) fn collections(&self) -> CollectionsClient<Keyed> {
-        CollectionsClient::new(self.keyed()).max_decoding_message_size(LARGEST_ANSWER)
+    pub(super) fn collections(&self) -> CollectionsClient<KeyedService> {
+        CollectionsClient::new(self.keyed()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     /// Asks the server who it is.
@@ -145,14 +147,17 @@ impl Link {
     /// # Errors
     /// When it does not answer, or is too old.
     pub(super) async fn check(&self) -> Result<(), Error> {
-        let mut client = QdrantClient::new(self.keyed()).max_decoding_message_size(LARGEST_ANSWER);
-        let told = within(FOR_QUERIES, client.health_check(HealthCheckRequest {})).await?;
+        let mut client =
+            QdrantClient::new(self.keyed()).max_decoding_message_size(MAX_RESPONSE_BYTES);
+        let response =
+            call_within(QUERY_CALL_TIMEOUT, client.health_check(HealthCheckRequest {})).await?;
         // One that is built from no release says no version that could be compared.
-        if let Ok(version) = Version::parse(&told.version)
-            && version < OLDEST
+        if let Ok(version) = Version::parse(&response.version)
+            && version < MIN_SERVER_VERSION
         {
-            let why =
-                format!("the Qdrant server is {version}, and {OLDEST} is the oldest that will do");
+            let why = format!(
+                "the Qdrant server is {version}, and {MIN_SERVER_VERSION} is the oldest that will do"
+            );
             return Err(Error::Unusable(why));
         }
         Ok(())
@@ -171,14 +176,16 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 /// What a call gives, as long as it comes in time.
-pub(super) async fn within<T>(
+pub(super) async fn call_within<T>(
     limit: Duration,
     call: impl Future<Output = Result<Response<T>, Status>>,
 ) -> Result<T, Error> {
     match tokio::time::timeout(limit, call).await {
         Ok(Ok(answer)) => Ok(answer.into_inner()),
         Ok(Err(status)) => Err(to_error(&status)),
-        Err(_) => Err(Error::Away(format!("the Qdrant server did not answer within {limit:?}"))),
+        Err(_) => {
+            Err(Error::Unavailable(format!("the Qdrant server did not answer within {limit:?}")))
+        }
     }
 }
 
@@ -200,6 +207,6 @@ fn to_error(status: &Status) -> Error {
         | Code::AlreadyExists
         | Code::FailedPrecondition
         | Code::OutOfRange => Error::Failed(text()),
-        _ => Error::Away(away()),
+        _ => Error::Unavailable(away()),
     }
 }

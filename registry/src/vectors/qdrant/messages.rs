@@ -13,11 +13,11 @@ use qdrant_client::qdrant::{
     VectorParamsMap, Vectors, VectorsConfig,
 };
 
-use super::super::filter::{Kind, payload};
-use super::super::{Error, Identity, Point};
+use super::super::filter::{PayloadType, payload};
+use super::super::{Error, IndexIdentity, IndexPoint};
 use super::QdrantConfig;
 use crate::bm25::SparseVector;
-use crate::store::{CapabilityId, Seq};
+use crate::store::{CapabilityId, ChangeSeq};
 
 pub(super) const DENSE: &str = "dense";
 const SPARSE: &str = "sparse";
@@ -32,7 +32,7 @@ const OVERSAMPLING: f64 = 2.0;
 /// A collection that is to be an index.
 pub(super) fn to_collection(
     name: &str,
-    identity: &Identity,
+    identity: &IndexIdentity,
     config: &QdrantConfig,
 ) -> Result<CreateCollection, Error> {
     let dense = VectorParams {
@@ -49,7 +49,7 @@ pub(super) fn to_collection(
         ..VectorParams::default()
     };
     let sparse = SparseVectorParams { index: None, modifier: Some(Modifier::Idf.into()) };
-    let told = serde_json::to_string(identity).map_err(failed)?;
+    let identity_json = serde_json::to_string(identity).map_err(failed)?;
     Ok(CreateCollection {
         collection_name: name.to_owned(),
         vectors_config: Some(VectorsConfig {
@@ -62,17 +62,17 @@ pub(super) fn to_collection(
         }),
         shard_number: config.shards,
         replication_factor: config.replicas,
-        metadata: [(IDENTITY.to_owned(), Value::from(told))].into(),
+        metadata: [(IDENTITY.to_owned(), Value::from(identity_json))].into(),
         ..CreateCollection::default()
     })
 }
 
 /// What a collection says that it is; nothing when it is no index of this store and format, or is not
 /// made as it should be.
-pub(super) fn to_identity(info: &CollectionInfo, store: &str) -> Option<Identity> {
+pub(super) fn to_identity(info: &CollectionInfo, store: &str) -> Option<IndexIdentity> {
     let config = info.config.as_ref()?;
-    let told = config.metadata.get(IDENTITY)?.as_str()?;
-    let identity: Identity = serde_json::from_str(told).ok()?;
+    let identity_json = config.metadata.get(IDENTITY)?.as_str()?;
+    let identity: IndexIdentity = serde_json::from_str(identity_json).ok()?;
     if identity.store != store || identity.format != super::super::FORMAT {
         return None;
     }
@@ -88,15 +88,15 @@ pub(super) fn to_identity(info: &CollectionInfo, store: &str) -> Option<Identity
     is_sound.then_some(identity)
 }
 
-pub(super) fn to_field_type(kind: Kind) -> FieldType {
+pub(super) fn to_field_type(kind: PayloadType) -> FieldType {
     match kind {
-        Kind::Keyword => FieldType::Keyword,
-        Kind::Bool => FieldType::Bool,
-        Kind::Integer => FieldType::Integer,
+        PayloadType::Keyword => FieldType::Keyword,
+        PayloadType::Bool => FieldType::Bool,
+        PayloadType::Integer => FieldType::Integer,
     }
 }
 
-pub(super) fn to_point(point: Point, as_of: Seq) -> Result<PointStruct, Error> {
+pub(super) fn to_point(point: IndexPoint, as_of: ChangeSeq) -> Result<PointStruct, Error> {
     let mut payload = Payload::try_from(payload(&point)).map_err(failed)?;
     payload.insert(AS_OF, as_of.0);
     let mut vectors: Vec<(String, Vector)> = Vec::new();
@@ -116,7 +116,7 @@ pub(super) fn to_point(point: Point, as_of: Seq) -> Result<PointStruct, Error> {
 }
 
 /// About how long a point is on its way, in bytes.
-pub(super) fn length(point: &Point) -> usize {
+pub(super) fn estimate_bytes(point: &IndexPoint) -> usize {
     let texts = [&point.domains, &point.permissions, &point.authors];
     let texts: usize = texts.into_iter().flatten().map(|text| text.len() + 8).sum();
     point.dense.as_ref().map_or(0, Vec::len) * 4
@@ -127,14 +127,14 @@ pub(super) fn length(point: &Point) -> usize {
 }
 
 /// What knows of no later change.
-pub(super) fn older(as_of: Seq) -> Filter {
+pub(super) fn not_newer_than(as_of: ChangeSeq) -> Filter {
     // A range is of numbers that are exact up to 2^53: there are fewer changes.
     let later = Range { gt: Some(as_of.0 as f64), ..Range::default() };
     Filter::must_not([Condition::range(AS_OF, later)])
 }
 
 /// The point that knows of the last change.
-pub(super) fn last(collection: &str) -> ScrollPoints {
+pub(super) fn newest_point(collection: &str) -> ScrollPoints {
     ScrollPoints {
         collection_name: collection.to_owned(),
         limit: Some(1),

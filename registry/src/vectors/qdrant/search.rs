@@ -9,34 +9,36 @@ use qdrant_client::qdrant::{
     Condition, CountPoints, FacetCounts, GetPoints, QueryBatchPoints, QueryPoints, ScoredPoint,
 };
 
-use super::super::filter::{CARD, Demand, MOST_VALUES, Passes, demands};
-use super::super::{Answering, Answers, Error, Filter, Identity, SearchQuery, merge};
-use super::Live;
-use super::connection::{FOR_QUERIES, Link, Points, within};
+use super::super::filter::{CARD, FieldCondition, FieldTest, MAX_VALUES, to_field_conditions};
+use super::super::{
+    Error, IndexIdentity, IndexReader, PointFilter, QueryResults, SearchQuery, merge_hits,
+};
+use super::LiveCollection;
+use super::connection::{PointsService, QUERY_CALL_TIMEOUT, QdrantConnection, call_within};
 use super::messages::{self, failed, point_id, to_capability};
 use crate::store::CapabilityId;
 
 /// An index as queries meet it.
 #[derive(Debug)]
-pub(super) struct Reader {
-    pub(super) link: Link,
-    pub(super) live: Arc<Live>,
+pub(super) struct QdrantReader {
+    pub(super) connection: QdrantConnection,
+    pub(super) live: Arc<LiveCollection>,
 }
 
 #[async_trait]
-impl Answering for Reader {
-    fn identity(&self) -> &Identity {
+impl IndexReader for QdrantReader {
+    fn identity(&self) -> &IndexIdentity {
         &self.live.identity
     }
 
     async fn query(
         &self,
         probes: Vec<SearchQuery>,
-        filter: Filter,
+        filter: PointFilter,
         limit: usize,
-    ) -> Result<Answers, Error> {
+    ) -> Result<QueryResults, Error> {
         let Some(conditions) = self.conditions(&filter).await? else {
-            return Ok(Answers { found: vec![Vec::new(); probes.len()], among: 0 });
+            return Ok(QueryResults { found: vec![Vec::new(); probes.len()], matching_points: 0 });
         };
         let filter =
             (!conditions.is_empty()).then(|| qdrant_client::qdrant::Filter::must(conditions));
@@ -52,8 +54,9 @@ impl Answering for Reader {
                 queries.push(bounded(messages::best(probe.sparse.clone())));
             }
         }
-        let (lists, among) =
-            futures::future::try_join(self.lists(queries), self.count(filter.clone())).await?;
+        let (lists, matching_points) =
+            futures::future::try_join(self.run_queries(queries), self.count(filter.clone()))
+                .await?;
         let mut lists = lists.into_iter();
         let lists: Vec<_> = probes
             .iter()
@@ -63,12 +66,12 @@ impl Answering for Reader {
                 (nearest, best.unwrap_or_default())
             })
             .collect();
-        let far = self.far(&probes, &lists).await?;
+        let far = self.find_missing_cosines(&probes, &lists).await?;
         let merged = lists.into_iter().zip(far).map(|((nearest, best), far)| {
             let near = nearest.into_iter().chain(far);
-            merge(near.map(to_pair), best.into_iter().map(to_pair))
+            merge_hits(near.map(to_pair), best.into_iter().map(to_pair))
         });
-        Ok(Answers { found: merged.collect::<Result<_, _>>()?, among })
+        Ok(QueryResults { found: merged.collect::<Result<_, _>>()?, matching_points })
     }
 
     async fn cards(
@@ -83,7 +86,7 @@ impl Answering for Reader {
             ..GetPoints::default()
         };
         let found = self
-            .twice(request, |mut client, request| async move { client.get(request).await })
+            .retry_once(request, |mut client, request| async move { client.get(request).await })
             .await?;
         let cards = found.result.into_iter().filter_map(|mut point| {
             let card = point.payload.remove(CARD)?.as_str()?.to_owned();
@@ -93,37 +96,37 @@ impl Answering for Reader {
     }
 }
 
-impl Reader {
+impl QdrantReader {
     /// Asks once more when the connection broke: a server that was started again is found again.
-    async fn twice<Q: Clone, T, F>(
+    async fn retry_once<Q: Clone, T, F>(
         &self,
         request: Q,
-        ask: impl Fn(Points, Q) -> F,
+        ask: impl Fn(PointsService, Q) -> F,
     ) -> Result<T, Error>
     where
         F: Future<Output = Result<tonic::Response<T>, tonic::Status>>,
     {
         let asked = async {
-            match ask(self.link.points(), request.clone()).await {
+            match ask(self.connection.points(), request.clone()).await {
                 Err(status) if status.code() == tonic::Code::Unavailable => {
-                    ask(self.link.points(), request).await
+                    ask(self.connection.points(), request).await
                 }
                 answer => answer,
             }
         };
-        within(FOR_QUERIES, asked).await
+        call_within(QUERY_CALL_TIMEOUT, asked).await
     }
 
     /// A filter in the words of the server; nothing when no point will do.
-    async fn conditions(&self, filter: &Filter) -> Result<Option<Vec<Condition>>, Error> {
+    async fn conditions(&self, filter: &PointFilter) -> Result<Option<Vec<Condition>>, Error> {
         let mut conditions = Vec::new();
-        for demand in demands(filter) {
+        for demand in to_field_conditions(filter) {
             conditions.push(match demand {
-                Demand::AnyOf(field, values) => messages::any_of(field, values),
-                Demand::Is(field, value) => messages::is(field, value),
-                Demand::AtMost(field, most) => messages::at_most(field, most),
-                Demand::Passing(field, passes) => {
-                    let values = self.values(field, &passes).await?;
+                FieldCondition::AnyOf(field, values) => messages::any_of(field, values),
+                FieldCondition::Is(field, value) => messages::is(field, value),
+                FieldCondition::AtMost(field, most) => messages::at_most(field, most),
+                FieldCondition::Matching(field, passes) => {
+                    let values = self.matching_values(field, &passes).await?;
                     if values.is_empty() {
                         return Ok(None);
                     }
@@ -135,16 +138,20 @@ impl Reader {
     }
 
     /// The values that points have in a field, those that pass.
-    async fn values(&self, field: &str, passes: &Passes<'_>) -> Result<Vec<String>, Error> {
+    async fn matching_values(
+        &self,
+        field: &str,
+        passes: &FieldTest<'_>,
+    ) -> Result<Vec<String>, Error> {
         let request = FacetCounts {
             collection_name: self.live.alias.clone(),
             key: field.to_owned(),
-            limit: Some(MOST_VALUES as u64),
+            limit: Some(MAX_VALUES as u64),
             exact: Some(false),
             ..FacetCounts::default()
         };
         let hits = self
-            .twice(request, |mut client, request| async move { client.facet(request).await })
+            .retry_once(request, |mut client, request| async move { client.facet(request).await })
             .await?
             .hits;
         let values = hits.into_iter().filter_map(|hit| match hit.value?.variant? {
@@ -162,14 +169,14 @@ impl Reader {
             ..CountPoints::default()
         };
         let counted = self
-            .twice(request, |mut client, request| async move { client.count(request).await })
+            .retry_once(request, |mut client, request| async move { client.count(request).await })
             .await?;
         let count = counted.result.map_or(0, |result| result.count);
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
     /// What each query found, in one request.
-    async fn lists(&self, queries: Vec<QueryPoints>) -> Result<Vec<Vec<ScoredPoint>>, Error> {
+    async fn run_queries(&self, queries: Vec<QueryPoints>) -> Result<Vec<Vec<ScoredPoint>>, Error> {
         if queries.is_empty() {
             return Ok(Vec::new());
         }
@@ -181,11 +188,13 @@ impl Reader {
         let request = QueryBatchPoints {
             collection_name: collection_name.clone(),
             query_points: query_points.collect(),
-            timeout: Some(FOR_QUERIES.as_secs()),
+            timeout: Some(QUERY_CALL_TIMEOUT.as_secs()),
             ..QueryBatchPoints::default()
         };
-        let answer = self
-            .twice(request, |mut client, request| async move { client.query_batch(request).await })
+        let answer =
+            self.retry_once(request, |mut client, request| async move {
+                client.query_batch(request).await
+            })
             .await?;
         let lists: Vec<_> = answer.result.into_iter().map(|list| list.result).collect();
         if lists.len() != asked {
@@ -195,7 +204,7 @@ impl Reader {
     }
 
     /// Of what each probe found by its words alone, the cosines.
-    async fn far(
+    async fn find_missing_cosines(
         &self,
         probes: &[SearchQuery],
         lists: &[(Vec<ScoredPoint>, Vec<ScoredPoint>)],
@@ -227,7 +236,7 @@ impl Reader {
             }
         }
         let mut far = vec![Vec::new(); probes.len()];
-        for (place, list) in places.into_iter().zip(self.lists(queries).await?) {
+        for (place, list) in places.into_iter().zip(self.run_queries(queries).await?) {
             far[place] = list;
         }
         Ok(far)

@@ -16,7 +16,7 @@ use super::*;
 use crate::Secret;
 use crate::embed::BuiltIn;
 use crate::store::indexes::IndexId;
-use crate::vectors::{FORMAT, Vectors as _};
+use crate::vectors::{FORMAT, VectorIndex as _};
 
 const KEY: &str = "s3cret";
 
@@ -88,8 +88,8 @@ fn config(url: reqwest::Url) -> QdrantConfig {
     QdrantConfig { url, key: Some(Secret::new(KEY)), shards: None, replicas: None }
 }
 
-async fn open(config: QdrantConfig) -> Result<Qdrant, Error> {
-    Qdrant::open(config, "store".to_owned(), vec!["embedder".to_owned()]).await
+async fn open(config: QdrantConfig) -> Result<QdrantIndex, Error> {
+    QdrantIndex::open(config, "store".to_owned(), vec!["embedder".to_owned()]).await
 }
 
 #[tokio::test]
@@ -112,8 +112,8 @@ async fn a_server_that_is_away_may_come_back() {
     let busy = StandIn::says(Code::Unavailable).await;
     for config in [config(url), busy.config()] {
         let qdrant = open(config).await.unwrap();
-        assert!(matches!(qdrant.answering(), Err(Error::Away(_))));
-        assert!(matches!(qdrant.refresh().await, Err(Error::Away(_))));
+        assert!(matches!(qdrant.current_reader(), Err(Error::Unavailable(_))));
+        assert!(matches!(qdrant.refresh().await, Err(Error::Unavailable(_))));
         assert!(!format!("{qdrant:?}").contains(KEY), "{qdrant:?}");
     }
 }
@@ -136,9 +136,10 @@ async fn nothing_is_left_of_an_index_that_was_replaced_or_given_up() {
     };
     let store = uuid::Uuid::new_v4().simple().to_string();
     let config = QdrantConfig { shards: Some(2), ..config };
-    let qdrant = Qdrant::open(config, store.clone(), vec!["embedder".to_owned()]).await.unwrap();
+    let qdrant =
+        QdrantIndex::open(config, store.clone(), vec!["embedder".to_owned()]).await.unwrap();
     for (id, is_wanted) in [("first", true), ("given-up", false), ("last", true)] {
-        let identity = Identity {
+        let identity = IndexIdentity {
             id: IndexId(id.to_owned()),
             store: store.clone(),
             embedder: "embedder".to_owned(),
@@ -149,15 +150,15 @@ async fn nothing_is_left_of_an_index_that_was_replaced_or_given_up() {
         qdrant.begin(identity).await.unwrap();
         if is_wanted {
             qdrant.commit().await.unwrap();
-            assert_eq!(qdrant.answering().unwrap().identity().id.0, id);
+            assert_eq!(qdrant.current_reader().unwrap().identity().id.0, id);
         }
     }
-    let mut client = qdrant.link.collections();
+    let mut client = qdrant.connection.collections();
     let all = client.list(ListCollectionsRequest {}).await.unwrap().into_inner().collections;
     let left: Vec<_> =
         all.into_iter().map(|one| one.name).filter(|name| name.contains(&store)).collect();
     let alias = qdrant.names.alias("embedder");
-    assert_eq!(left, [Names::collection(&alias, &IndexId("last".to_owned()))]);
+    assert_eq!(left, [CollectionNames::collection(&alias, &IndexId("last".to_owned()))]);
     let asked = GetCollectionInfoRequest { collection_name: alias };
     let info = client.get(asked).await.unwrap().into_inner().result.unwrap();
     assert_eq!(info.config.unwrap().params.unwrap().shard_number, 2);
@@ -195,7 +196,7 @@ async fn what_can_never_work_is_refused_before_anybody_is_asked() {
 
 #[test]
 fn a_collection_is_an_index_only_as_it_was_made() {
-    let told = |dimensions, format| Identity {
+    let told = |dimensions, format| IndexIdentity {
         id: IndexId("one".to_owned()),
         store: "store".to_owned(),
         embedder: "embedder".to_owned(),
@@ -205,7 +206,7 @@ fn a_collection_is_an_index_only_as_it_was_made() {
     };
     let config = config("http://127.0.0.1:1".parse().unwrap());
     // One with vectors of a length that says of itself what another one would.
-    let identify = |length, says: &Identity, store| {
+    let identify = |length, says: &IndexIdentity, store| {
         let made = messages::to_collection("name", &told(length, FORMAT), &config).unwrap();
         let metadata = messages::to_collection("name", says, &config).unwrap().metadata;
         let params = CollectionParams {
@@ -227,22 +228,22 @@ fn a_collection_is_an_index_only_as_it_was_made() {
 
 #[test]
 fn requests_are_bounded_and_keep_the_order_of_changes() {
-    let full = |points, removed, bytes| Batch {
+    let full = |points, removed, bytes| ChangeBatch {
         points: vec![PointStruct::default(); points],
         removed: vec![CapabilityId(1); removed],
         bytes,
     };
     // (what is in it, one more point of so many bytes, one more removal)
     for (batch, bytes, takes) in [
-        (full(0, 0, 0), 100 * MOST_BYTES, true),
-        (full(1, 0, 10), MOST_BYTES, false),
-        (full(1, 0, 10), MOST_BYTES - 10, true),
-        (full(MOST_POINTS, 0, 0), 1, false),
+        (full(0, 0, 0), 100 * MAX_BATCH_BYTES, true),
+        (full(1, 0, 10), MAX_BATCH_BYTES, false),
+        (full(1, 0, 10), MAX_BATCH_BYTES - 10, true),
+        (full(MAX_POINTS, 0, 0), 1, false),
         (full(0, 1, 0), 1, false),
     ] {
-        assert_eq!(batch.takes(bytes, false), takes, "{batch:?}");
+        assert_eq!(batch.has_room_for(bytes, false), takes, "{batch:?}");
     }
-    assert!(full(0, 1, 0).takes(0, true));
-    assert!(!full(1, 0, 0).takes(0, true));
-    assert!(!full(0, MOST_POINTS, 0).takes(0, true));
+    assert!(full(0, 1, 0).has_room_for(0, true));
+    assert!(!full(1, 0, 0).has_room_for(0, true));
+    assert!(!full(0, MAX_POINTS, 0).has_room_for(0, true));
 }

@@ -6,7 +6,7 @@ use super::*;
 const NIL: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Events of these members, a second apart.
-fn events(kinds: impl IntoIterator<Item = Value>) -> Vec<Event> {
+fn events(kinds: impl IntoIterator<Item = Value>) -> Vec<RunEvent> {
     let event = |(second, mut kind): (usize, Value)| {
         let at = Timestamp::from_second(second as i64).unwrap();
         let head = json!({"v": 1, "seq": second + 1, "run": NIL, "at": at});
@@ -20,7 +20,7 @@ fn events(kinds: impl IntoIterator<Item = Value>) -> Vec<Event> {
 /// The tree of these events a second behind the last, without colours, with the spinner at rest.
 fn shown_in(width: usize, height: usize, kinds: Vec<Value>) -> Vec<String> {
     let now = Timestamp::from_second(kinds.len() as i64).unwrap();
-    let mut tree = Tree::default();
+    let mut tree = RunTree::default();
     events(kinds).iter().for_each(|event| tree.apply(event));
     let lines = tree.lines(width, height, now);
     let at_rest = |line: &String| strip_str(line).to_string().replace(SPINNER, "⠋");
@@ -151,7 +151,7 @@ fn iterations_are_counted_and_those_under_way_are_shown() {
     assert!(failing[0].contains("30/1000  20 failed"), "{failing:#?}");
     assert_eq!(failing.iter().filter(|line| line.contains("✗ each[")).count(), MAX_FAILED);
     // What is not shown is not kept either.
-    let mut tree = Tree::default();
+    let mut tree = RunTree::default();
     events(looping(1_000, 1_000, 900)).iter().for_each(|event| tree.apply(event));
     assert!(tree.steps.len() < 20, "{}", tree.steps.len());
 }
@@ -182,7 +182,7 @@ fn no_line_is_wider_than_the_terminal_or_does_anything_to_it() {
     let evil = "wide 東京 \u{1b}[2J\u{1b}]0;x\u{7} \u{202e} and\nmore";
     let kinds = vec![started(evil, evil), failed(evil), started(&format!("{evil}/b"), "task")];
     for width in 0..40 {
-        let mut tree = Tree::default();
+        let mut tree = RunTree::default();
         events(kinds.clone()).iter().for_each(|event| tree.apply(event));
         for line in tree.lines(width, 9, Timestamp::UNIX_EPOCH) {
             assert!(console::measure_text_width(&line) <= width, "{width}: {line:?}");

@@ -3,29 +3,32 @@
 
 use serde_json::{Map, Value, json};
 
-use super::success_criteria::{self, Criterion};
-use super::value_scope::Scope;
-use crate::authoring::import::ref_resolver::{Source, shown};
+use super::success_criteria::{self, SuccessCriterion};
+use super::value_scope::WorkflowScope;
+use crate::authoring::import::ref_resolver::{RefResolver, quote_for_message};
 
 /// The most attempts of a request.
 const MAX_ATTEMPTS: u64 = 10;
 /// More statuses than these are cut down to [`USUAL`].
 const MAX_STATUSES: usize = 12;
 /// The statuses after which another attempt is likely to succeed.
-const USUAL: [u16; 7] = [408, 425, 429, 500, 502, 503, 504];
+const DEFAULT_RETRY_STATUSES: [u16; 7] = [408, 425, 429, 500, 502, 503, 504];
 
 /// The `retry` of a step, from its own actions and those of its workflow.
 pub(super) fn retry(
-    source: Source<'_>,
+    source: RefResolver<'_>,
     step: &Value,
     workflow: &Value,
     place: &str,
-    scope: &mut Scope<'_>,
+    scope: &mut WorkflowScope<'_>,
 ) -> Option<Value> {
     for (owner, key) in [(step, "onSuccess"), (workflow, "successActions")] {
         for action in actions(source, owner, key, "successActions") {
             let kind = action.get("type").and_then(Value::as_str).unwrap_or_default();
-            scope.remark(place, format!("`{}` after success is not carried over", shown(kind)));
+            scope.add_warning(
+                place,
+                format!("`{}` after success is not carried over", quote_for_message(kind)),
+            );
         }
     }
     let mut retry = None;
@@ -36,18 +39,20 @@ pub(super) fn retry(
                 // A step that failed ends the run.
                 "end" => {}
                 "retry" if !elsewhere && retry.is_none() => {
-                    retry = Some(read(action, place, scope));
+                    retry = Some(read_retry_action(action, place, scope));
                 }
                 "retry" if !elsewhere => {
-                    scope
-                        .remark(place, "a step has one `retry`; further ones are not carried over");
+                    scope.add_warning(
+                        place,
+                        "a step has one `retry`; further ones are not carried over",
+                    );
                 }
                 kind => {
-                    let told = format!(
+                    let message = format!(
                         "`{}` to another step after failure is not carried over",
-                        shown(kind)
+                        quote_for_message(kind)
                     );
-                    scope.remark(place, told);
+                    scope.add_warning(place, message);
                 }
             }
         }
@@ -55,7 +60,12 @@ pub(super) fn retry(
     retry
 }
 
-fn actions<'v>(source: Source<'v>, owner: &'v Value, key: &str, component: &str) -> Vec<&'v Value> {
+fn actions<'v>(
+    source: RefResolver<'v>,
+    owner: &'v Value,
+    key: &str,
+    component: &str,
+) -> Vec<&'v Value> {
     let actions = owner.get(key).and_then(Value::as_array);
     let resolve = |action: &'v Value| match action.get("reference").and_then(Value::as_str) {
         Some(reference) => {
@@ -67,11 +77,11 @@ fn actions<'v>(source: Source<'v>, owner: &'v Value, key: &str, component: &str)
     actions.into_iter().flatten().filter_map(resolve).collect()
 }
 
-fn read(action: &Value, place: &str, scope: &mut Scope<'_>) -> Value {
+fn read_retry_action(action: &Value, place: &str, scope: &mut WorkflowScope<'_>) -> Value {
     let limit = action.get("retryLimit").and_then(Value::as_u64).unwrap_or(1);
     let attempts = limit.saturating_add(1);
     if attempts > MAX_ATTEMPTS {
-        scope.remark(
+        scope.add_warning(
             place,
             format!("a request has at most {MAX_ATTEMPTS} attempts, not {attempts}"),
         );
@@ -95,30 +105,30 @@ fn read(action: &Value, place: &str, scope: &mut Scope<'_>) -> Value {
         match success_criteria::read(criterion, |_| {
             Err("it looks at more than the status".to_owned())
         }) {
-            Criterion::Status(met) => {
+            SuccessCriterion::Status(met) => {
                 let known = statuses.get_or_insert_with(|| met.clone());
                 known.retain(|status| met.contains(status));
             }
-            Criterion::Condition(_) | Criterion::Other(_) => {
+            SuccessCriterion::Condition(_) | SuccessCriterion::Other(_) => {
                 let condition = criterion.get("condition").and_then(Value::as_str);
-                let told = format!(
+                let message = format!(
                     "that `retry` asks for `{}` is not carried over",
-                    shown(condition.unwrap_or_default())
+                    quote_for_message(condition.unwrap_or_default())
                 );
-                scope.remark(place, told);
+                scope.add_warning(place, message);
             }
         }
     }
     if let Some(mut statuses) = statuses {
         statuses.retain(|status| *status >= 400);
         if statuses.len() > MAX_STATUSES {
-            statuses.retain(|status| USUAL.contains(status));
-            let told: Vec<String> = statuses.iter().map(u16::to_string).collect();
-            scope.remark(
+            statuses.retain(|status| DEFAULT_RETRY_STATUSES.contains(status));
+            let listed: Vec<String> = statuses.iter().map(u16::to_string).collect();
+            scope.add_warning(
                 place,
                 format!(
                     "of the statuses that `retry` asks for, {} are carried over",
-                    told.join(", ")
+                    listed.join(", ")
                 ),
             );
         }

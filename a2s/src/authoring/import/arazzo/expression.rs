@@ -2,7 +2,7 @@
 
 /// A runtime expression (Arazzo 1.0.1, "Runtime Expressions").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Expression<'t> {
+pub(super) enum RuntimeExpression<'t> {
     /// `$inputs.`, with the text after it.
     Input(&'t str),
     /// `$steps.ID.outputs.`, with the text after it.
@@ -20,13 +20,13 @@ pub(super) enum Expression<'t> {
 
 /// A part of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Piece<'t> {
+pub(super) enum ExpressionPart<'t> {
     Text(&'t str),
     /// The text between `{` and `}`; it begins with `$`.
     Expression(&'t str),
 }
 
-impl<'t> Expression<'t> {
+impl<'t> RuntimeExpression<'t> {
     /// Reads an expression; none when the text is none that can be carried over.
     pub(super) fn parse(text: &'t str) -> Option<Self> {
         let text = text.trim();
@@ -69,26 +69,26 @@ impl<'t> Expression<'t> {
 }
 
 /// The parts of a text with embedded expressions: `Bearer {$inputs.token}`.
-pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
+pub(super) fn split_expressions(text: &str) -> Vec<ExpressionPart<'_>> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find("{$") {
         let Some(length) = rest[at..].find('}') else { break };
         if at > 0 {
-            pieces.push(Piece::Text(&rest[..at]));
+            pieces.push(ExpressionPart::Text(&rest[..at]));
         }
-        pieces.push(Piece::Expression(&rest[at + 1..at + length]));
+        pieces.push(ExpressionPart::Expression(&rest[at + 1..at + length]));
         rest = &rest[at + length + 1..];
     }
     if !rest.is_empty() {
-        pieces.push(Piece::Text(rest));
+        pieces.push(ExpressionPart::Text(rest));
     }
     pieces
 }
 
 /// The path after a name, in the syntax of references: `.a[0].b`, or `#/a/0/b`. None when a reference
 /// cannot contain a part of it.
-pub(super) fn way(text: &str) -> Option<String> {
+pub(super) fn reference_path(text: &str) -> Option<String> {
     if let Some(pointer) = text.strip_prefix('#') {
         let mut way = String::new();
         for token in pointer.strip_prefix('/').into_iter().flat_map(|rest| rest.split('/')) {
@@ -103,7 +103,7 @@ pub(super) fn way(text: &str) -> Option<String> {
         return Some(way);
     }
     let reference = format!("x{text}");
-    crate::template::Reference::parse(&reference).is_ok().then(|| text.to_owned())
+    crate::template::VariableReference::parse(&reference).is_ok().then(|| text.to_owned())
 }
 
 #[cfg(test)]
@@ -112,15 +112,15 @@ mod tests {
 
     #[test]
     fn expressions_are_told_apart() {
-        let parse = Expression::parse_output;
-        assert_eq!(parse("$statusCode"), Some(Expression::Status));
-        assert_eq!(parse("$inputs.a.b"), Some(Expression::Input("a.b")));
-        let output = Expression::StepOutput { step: "a-b", rest: "c[0].d" };
+        let parse = RuntimeExpression::parse_output;
+        assert_eq!(parse("$statusCode"), Some(RuntimeExpression::Status));
+        assert_eq!(parse("$inputs.a.b"), Some(RuntimeExpression::Input("a.b")));
+        let output = RuntimeExpression::StepOutput { step: "a-b", rest: "c[0].d" };
         assert_eq!(parse("$steps.a-b.outputs.c[0].d"), Some(output));
-        assert_eq!(parse("$response.body#/a/0"), Some(Expression::Body("/a/0")));
-        assert_eq!(parse("$response.body"), Some(Expression::Body("")));
-        assert_eq!(parse("$response.header.X-Y"), Some(Expression::Header("X-Y")));
-        assert_eq!(parse("$workflows.w.outputs.o"), Some(Expression::WorkflowOutput("o")));
+        assert_eq!(parse("$response.body#/a/0"), Some(RuntimeExpression::Body("/a/0")));
+        assert_eq!(parse("$response.body"), Some(RuntimeExpression::Body("")));
+        assert_eq!(parse("$response.header.X-Y"), Some(RuntimeExpression::Header("X-Y")));
+        assert_eq!(parse("$workflows.w.outputs.o"), Some(RuntimeExpression::WorkflowOutput("o")));
         for other in ["$url", "$request.body", "$response.bodyx", "text", "$steps.a", ""] {
             assert_eq!(parse(other), None, "{other}");
         }
@@ -130,20 +130,20 @@ mod tests {
     fn texts_are_split_at_their_expressions() {
         let text = "a {$inputs.b}{c} {$steps.d.outputs.e";
         assert_eq!(
-            pieces(text),
+            split_expressions(text),
             [
-                Piece::Text("a "),
-                Piece::Expression("$inputs.b"),
-                Piece::Text("{c} {$steps.d.outputs.e")
+                ExpressionPart::Text("a "),
+                ExpressionPart::Expression("$inputs.b"),
+                ExpressionPart::Text("{c} {$steps.d.outputs.e")
             ]
         );
     }
 
     #[test]
     fn ways_are_written_as_references_write_them() {
-        assert_eq!(way(".a[0].b").as_deref(), Some(".a[0].b"));
-        assert_eq!(way("#/a/0/b").as_deref(), Some(".a[0].b"));
-        assert_eq!(way("").as_deref(), Some(""));
-        assert_eq!(way(".a (of b)"), None);
+        assert_eq!(reference_path(".a[0].b").as_deref(), Some(".a[0].b"));
+        assert_eq!(reference_path("#/a/0/b").as_deref(), Some(".a[0].b"));
+        assert_eq!(reference_path("").as_deref(), Some(""));
+        assert_eq!(reference_path(".a (of b)"), None);
     }
 }

@@ -2,16 +2,16 @@
 
 use serde_json::{Map, Value, json};
 
-use super::value_scope::Scope;
-use crate::authoring::import::openapi::Cut;
-use crate::authoring::import::ref_resolver::{Source, shown};
-use crate::authoring::import::variable::Variable;
+use super::value_scope::WorkflowScope;
+use crate::authoring::import::openapi::ExtractedOperation;
+use crate::authoring::import::ref_resolver::{RefResolver, quote_for_message};
+use crate::authoring::import::variable::DocumentParameter;
 use crate::authoring::naming;
 use crate::document::ValueType;
 
 /// Name, place and value of the parameters of a step and of its workflow; those of the step win.
 pub(super) fn parameters_of<'v>(
-    source: Source<'v>,
+    source: RefResolver<'v>,
     workflow: &'v Value,
     step: &'v Value,
 ) -> Vec<(&'v str, Option<&'v str>, &'v Value)> {
@@ -42,36 +42,41 @@ pub(super) fn parameters_of<'v>(
 
 /// The `input_mapping` of a task.
 pub(super) fn task_inputs<'a>(
-    cut: &Cut<'a>,
+    cut: &ExtractedOperation<'a>,
     parameters: &[(&str, Option<&str>, &Value)],
     raw: &Value,
     id: &str,
     at: &str,
-    scope: &mut Scope<'a>,
+    scope: &mut WorkflowScope<'a>,
 ) -> Map<String, Value> {
     let mut inputs = Map::new();
     let mut given = Vec::new();
     for (name, place, value) in parameters {
         let declared = cut.parameters().iter().find(|parameter| {
-            parameter.is_called(name) && place.is_none_or(|place| parameter.place.word() == place)
+            parameter.is_called(name)
+                && place.is_none_or(|place| parameter.location.as_str() == place)
         });
         let Some(parameter) = declared else {
-            scope.remark(
+            scope.add_warning(
                 at,
-                format!("the operation takes no parameter `{}`; it is not sent", shown(name)),
+                format!(
+                    "the operation takes no parameter `{}`; it is not sent",
+                    quote_for_message(name)
+                ),
             );
             continue;
         };
         let wanted = parameter.variable(cut.source(), naming::variable_name(name));
         let fallback = format!("{id}_{}", wanted.name);
         let value = scope.value(value, Some(&wanted), &fallback, at);
-        let group = inputs.entry(parameter.place.group()).or_insert_with(|| json!({}));
+        let group = inputs.entry(parameter.location.mapping_group()).or_insert_with(|| json!({}));
         group[parameter.name.as_str()] = value;
-        given.push((parameter.place, parameter.name.clone()));
+        given.push((parameter.location, parameter.name.clone()));
     }
     for parameter in cut.parameters() {
-        let is_given =
-            given.iter().any(|(place, name)| *place == parameter.place && *name == parameter.name);
+        let is_given = given
+            .iter()
+            .any(|(place, name)| *place == parameter.location && *name == parameter.name);
         if is_given || !parameter.required {
             continue;
         }
@@ -81,11 +86,11 @@ pub(super) fn task_inputs<'a>(
                 let plain = naming::variable_name(&parameter.name);
                 let names = [plain.clone(), format!("{id}_{plain}")];
                 let name = scope.add_input(&names, |name| parameter.variable(cut.source(), name));
-                scope.remark(at, format!("the operation needs `{}`, which the step does not give; it became an input", shown(&parameter.name)));
+                scope.add_warning(at, format!("the operation needs `{}`, which the step does not give; it became an input", quote_for_message(&parameter.name)));
                 json!(format!("${{{name}}}"))
             }
         };
-        let group = inputs.entry(parameter.place.group()).or_insert_with(|| json!({}));
+        let group = inputs.entry(parameter.location.mapping_group()).or_insert_with(|| json!({}));
         group[parameter.name.as_str()] = value;
     }
     if let Some(body) = body_input(cut, raw, id, at, scope) {
@@ -95,29 +100,29 @@ pub(super) fn task_inputs<'a>(
 }
 
 fn body_input<'a>(
-    cut: &Cut<'a>,
+    cut: &ExtractedOperation<'a>,
     raw: &Value,
     id: &str,
     at: &str,
-    scope: &mut Scope<'a>,
+    scope: &mut WorkflowScope<'a>,
 ) -> Option<Value> {
     let given = raw.get("requestBody");
     let Some(body) = cut.body() else {
         if given.is_some() {
-            scope.remark(at, "the operation takes no body; none is sent");
+            scope.add_warning(at, "the operation takes no body; none is sent");
         }
         return None;
     };
     let payload = given.and_then(|given| given.get("payload"));
-    let (variables, _) = body.plan(cut.source(), 0, &mut naming::Taken::default());
+    let (variables, _) = body.plan(cut.source(), 0, &mut naming::UsedNames::default());
     let whole = variables.into_iter().next()?;
     let Some(payload) = payload else {
         if !body.is_required() {
             return None;
         }
         let names = ["body".to_owned(), format!("{id}_body")];
-        let name = scope.add_input(&names, |name| Variable { name, ..whole.clone() });
-        scope.remark(
+        let name = scope.add_input(&names, |name| DocumentParameter { name, ..whole.clone() });
+        scope.add_warning(
             at,
             "the operation needs a body, which the step does not give; it became an input",
         );
@@ -137,9 +142,10 @@ fn body_input<'a>(
     if let (Some(written), Some(wanted)) = (written, whole.kind)
         && written != wanted
     {
-        let input = scope.add_input(&[fallback], |name| Variable { name, ..whole.clone() });
+        let input =
+            scope.add_input(&[fallback], |name| DocumentParameter { name, ..whole.clone() });
         let (written, wanted) = (written.describe(), wanted.describe());
-        scope.remark(at, format!("the payload is {written}, and the operation takes {wanted}; `{input}` became an input instead"));
+        scope.add_warning(at, format!("the payload is {written}, and the operation takes {wanted}; `{input}` became an input instead"));
         return Some(json!(format!("${{{input}}}")));
     }
     let Value::Object(members) = &payload else {
@@ -149,7 +155,10 @@ fn body_input<'a>(
     for (name, value) in members {
         let wanted = body.property(cut.source(), name);
         if wanted.is_none() && body.forbids(cut.source(), name) {
-            scope.remark(at, format!("the body takes no member `{}`; it is not sent", shown(name)));
+            scope.add_warning(
+                at,
+                format!("the body takes no member `{}`; it is not sent", quote_for_message(name)),
+            );
             continue;
         }
         let fallback = format!("{id}_{}", naming::variable_name(name));
@@ -161,12 +170,12 @@ fn body_input<'a>(
         }
         let plain = naming::variable_name(name);
         let names = [plain.clone(), format!("{id}_{plain}")];
-        let input = scope.add_input(&names, |name| Variable { name, ..wanted.clone() });
-        scope.remark(
+        let input = scope.add_input(&names, |name| DocumentParameter { name, ..wanted.clone() });
+        scope.add_warning(
             at,
             format!(
                 "the body needs `{}`, which the step does not give; it became an input",
-                shown(name)
+                quote_for_message(name)
             ),
         );
         filled.insert(name.to_owned(), json!(format!("${{{input}}}")));
@@ -175,7 +184,7 @@ fn body_input<'a>(
 }
 
 /// Puts the replacements of a request body into its payload.
-fn replace(payload: &mut Value, body: Option<&Value>, at: &str, scope: &mut Scope<'_>) {
+fn replace(payload: &mut Value, body: Option<&Value>, at: &str, scope: &mut WorkflowScope<'_>) {
     let list = body.and_then(|body| body.get("replacements")).and_then(Value::as_array);
     for replacement in list.into_iter().flatten() {
         let target = replacement.get("target").and_then(Value::as_str).unwrap_or_default();
@@ -191,7 +200,10 @@ fn replace(payload: &mut Value, body: Option<&Value>, at: &str, scope: &mut Scop
             Some((members, name)) => {
                 members.insert(name.replace("~1", "/").replace("~0", "~"), value);
             }
-            None => scope.remark(at, format!("the payload has no place `{}`", shown(target))),
+            None => scope.add_warning(
+                at,
+                format!("the payload has no place `{}`", quote_for_message(target)),
+            ),
         }
     }
 }

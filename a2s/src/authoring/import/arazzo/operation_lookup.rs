@@ -1,21 +1,22 @@
 //! The operations that steps name.
 
-use super::Importer;
-use crate::authoring::import::Refusal;
-use crate::authoring::import::openapi::Operation;
-use crate::authoring::import::ref_resolver::shown;
+use super::ArazzoImporter;
+use crate::authoring::import::ImportRejection;
+use crate::authoring::import::openapi::SpecOperation;
+use crate::authoring::import::ref_resolver::quote_for_message;
 
 /// An operation, and where its description was read from; else why it is none, if that is known.
-pub(super) type Found<'a> = Result<(Operation<'a>, Option<&'a url::Url>), Option<Refusal>>;
+pub(super) type LookupResult<'a> =
+    Result<(SpecOperation<'a>, Option<&'a url::Url>), Option<ImportRejection>>;
 
-pub(super) fn by_id<'a>(importer: &Importer<'a>, id: &str) -> Found<'a> {
+pub(super) fn find_by_id<'a>(importer: &ArazzoImporter<'a>, id: &str) -> LookupResult<'a> {
     // `$sourceDescriptions.NAME.ID`, or the id alone.
     let qualified = id.strip_prefix("$sourceDescriptions.").and_then(|rest| rest.split_once('.'));
     let (source, id) = qualified.map_or((None, id), |(source, id)| (Some(source), id));
     find(importer, source, |operation| operation.id() == Some(id), |_| false)
 }
 
-pub(super) fn by_path<'a>(importer: &Importer<'a>, path: &str) -> Found<'a> {
+pub(super) fn find_by_path<'a>(importer: &ArazzoImporter<'a>, path: &str) -> LookupResult<'a> {
     let (source, pointer) = path.split_once('#').ok_or(None)?;
     let named = source.trim_start_matches("{$sourceDescriptions.").trim_end_matches(".url}");
     let known = importer.services.contains_key(named).then_some(named);
@@ -23,7 +24,7 @@ pub(super) fn by_path<'a>(importer: &Importer<'a>, path: &str) -> Found<'a> {
         pointer.strip_prefix("/paths/").and_then(|rest| rest.rsplit_once('/')).ok_or(None)?;
     let decoded = percent_encoding(path).replace("~1", "/").replace("~0", "~");
     let plain = path.replace("~1", "/").replace("~0", "~");
-    let label = format!("{} {}", method.to_ascii_uppercase(), shown(&plain));
+    let label = format!("{} {}", method.to_ascii_uppercase(), quote_for_message(&plain));
     find(
         importer,
         known,
@@ -41,11 +42,11 @@ fn percent_encoding(path: &str) -> String {
 }
 
 fn find<'a>(
-    importer: &Importer<'a>,
+    importer: &ArazzoImporter<'a>,
     source: Option<&str>,
-    is_meant: impl Fn(&Operation<'_>) -> bool,
-    is_refused: impl Fn(&Refusal) -> bool,
-) -> Found<'a> {
+    is_meant: impl Fn(&SpecOperation<'_>) -> bool,
+    is_refused: impl Fn(&ImportRejection) -> bool,
+) -> LookupResult<'a> {
     let mut reason = None;
     for (name, service) in &importer.services {
         if source.is_some_and(|source| source != *name) {
@@ -54,7 +55,7 @@ fn find<'a>(
         if let Some(operation) = service.operations.iter().find(|known| is_meant(known)) {
             return Ok((*operation, service.base));
         }
-        let refused = || service.refused.iter().find(|refusal| is_refused(refusal)).cloned();
+        let refused = || service.rejections.iter().find(|refusal| is_refused(refusal)).cloned();
         reason = reason.or_else(refused);
     }
     Err(reason)

@@ -4,59 +4,59 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::expression::Expression;
+use super::expression::RuntimeExpression;
 use super::inputs::{parameters_of, task_inputs};
-use super::operation_lookup::{by_id, by_path};
-use super::success_criteria::{self, Criterion};
-use super::value_scope::{Outputs, Scope};
-use super::{Importer, actions};
-use crate::authoring::import::openapi::{Cut, Flaw};
-use crate::authoring::import::ref_resolver::shown;
-use crate::authoring::import::{Refusal, jsonpath};
+use super::operation_lookup::{find_by_id, find_by_path};
+use super::success_criteria::{self, SuccessCriterion};
+use super::value_scope::{StepOutputs, WorkflowScope};
+use super::{ArazzoImporter, actions};
+use crate::authoring::import::openapi::{ExtractError, ExtractedOperation};
+use crate::authoring::import::ref_resolver::quote_for_message;
+use crate::authoring::import::{ImportRejection, jsonpath};
 use crate::authoring::naming;
 
 /// A step of a document, before its task is written.
-pub(super) struct Step<'a> {
+pub(super) struct DraftStep<'a> {
     /// Its id in the document, which is also the variable that holds its outputs.
     pub(super) id: String,
     /// Its id in the workflow.
     own_id: &'a str,
-    pub(super) action: Action<'a>,
+    pub(super) action: StepCall<'a>,
     pub(super) inputs: Map<String, Value>,
     /// The outputs, by name: how each is taken, and whether it can be missing.
-    outputs: Vec<(String, Taken)>,
+    outputs: Vec<(String, OutputOrigin)>,
     pub(super) retry: Option<Value>,
     /// The condition for the next step to run, and the id of the step that checks it.
     pub(super) condition: Option<(String, String)>,
 }
 
-pub(super) enum Action<'a> {
-    Task(Box<Cut<'a>>),
+pub(super) enum StepCall<'a> {
+    Task(Box<ExtractedOperation<'a>>),
     Capability { name: String, dependency: Value, domains: Vec<String> },
 }
 
 /// The source of an output in the response.
-enum Taken {
+enum OutputOrigin {
     Body(String),
     Header(String),
     Status,
 }
 
-impl<'a> Step<'a> {
+impl<'a> DraftStep<'a> {
     pub(super) fn read(
-        importer: &Importer<'a>,
+        importer: &ArazzoImporter<'a>,
         workflow: &'a Value,
         raw: &'a Value,
-        scope: &mut Scope<'a>,
-    ) -> Result<Self, Flaw> {
+        scope: &mut WorkflowScope<'a>,
+    ) -> Result<Self, ExtractError> {
         let own_id = raw.get("stepId").and_then(Value::as_str).unwrap_or_default();
-        let place = format!("steps.{}", shown(own_id));
+        let place = format!("steps.{}", quote_for_message(own_id));
         let plain = naming::variable_name(if own_id.is_empty() { "step" } else { own_id });
-        let id = scope.taken.take_one_of(&[plain.clone(), format!("step_{plain}")]);
+        let id = scope.used_names.reserve_one_of(&[plain.clone(), format!("step_{plain}")]);
         let mut step = Self {
             id,
             own_id,
-            action: Action::find(importer, raw, &place)?,
+            action: StepCall::find(importer, raw, &place)?,
             inputs: Map::new(),
             outputs: Vec::new(),
             retry: None,
@@ -64,17 +64,18 @@ impl<'a> Step<'a> {
         };
         let parameters = parameters_of(importer.source, workflow, raw);
         match &step.action {
-            Action::Task(cut) => {
+            StepCall::Task(cut) => {
                 step.inputs = task_inputs(cut, &parameters, raw, &step.id, &place, scope);
                 step.retry = actions::retry(importer.source, raw, workflow, &place, scope);
             }
-            Action::Capability { .. } => {
+            StepCall::Capability { .. } => {
                 let used = raw.get("workflowId").and_then(Value::as_str).unwrap_or_default();
-                let known = importer.used(used).map(|used| &used.inputs);
+                let known = importer.find_imported(used).map(|used| &used.inputs);
                 for (name, _, value) in &parameters {
                     let Some(input) = known.and_then(|known| known.get(*name)) else {
-                        let told = format!("the workflow takes no input `{}`", shown(name));
-                        scope.remark(&place, told);
+                        let message =
+                            format!("the workflow takes no input `{}`", quote_for_message(name));
+                        scope.add_warning(&place, message);
                         continue;
                     };
                     let value =
@@ -90,38 +91,46 @@ impl<'a> Step<'a> {
 
     fn read_outputs(
         &mut self,
-        importer: &Importer<'a>,
+        importer: &ArazzoImporter<'a>,
         raw: &'a Value,
         place: &str,
-        scope: &mut Scope<'a>,
+        scope: &mut WorkflowScope<'a>,
     ) {
-        let mut known = Outputs::default();
-        let mut taken = naming::Taken::default();
+        let mut known = StepOutputs::default();
+        let mut taken = naming::UsedNames::default();
         let declared = raw.get("outputs").and_then(Value::as_object);
         for (name, text) in declared.into_iter().flatten() {
             let text = text.as_str().unwrap_or_default();
-            let expression = Expression::parse_output(text);
-            if let Some(Expression::Input(_) | Expression::StepOutput { .. }) = expression {
+            let expression = RuntimeExpression::parse_output(text);
+            if let Some(RuntimeExpression::Input(_) | RuntimeExpression::StepOutput { .. }) =
+                expression
+            {
                 // Another name of something that is known already.
                 match scope.reference(text, None, place) {
                     Ok(reference) => {
                         known.read.insert(name.clone(), reference);
                     }
-                    Err(reason) => scope.remark(place, format!("`{}` {reason}", shown(text))),
+                    Err(reason) => {
+                        scope.add_warning(place, format!("`{}` {reason}", quote_for_message(text)))
+                    }
                 }
                 continue;
             }
             let Some(how) = self.output(expression, importer, raw, place, scope) else {
-                let told = format!(
+                let message = format!(
                     "the output `{}` is `{}`, which cannot be carried over",
-                    shown(name),
-                    shown(text)
+                    quote_for_message(name),
+                    quote_for_message(text)
                 );
-                scope.remark(place, told);
+                scope.add_warning(place, message);
                 continue;
             };
             let kind = match (&self.action, expression, &how) {
-                (Action::Task(cut), Some(Expression::Body(pointer)), Taken::Body(_)) => {
+                (
+                    StepCall::Task(cut),
+                    Some(RuntimeExpression::Body(pointer)),
+                    OutputOrigin::Body(_),
+                ) => {
                     let tokens = pointer.strip_prefix('/').map(|rest| rest.split('/'));
                     let tokens: Vec<&str> = tokens.into_iter().flatten().collect();
                     cut.kind_at(&tokens)
@@ -129,21 +138,23 @@ impl<'a> Step<'a> {
                 _ => None,
             };
             known.kinds.extend(kind.map(|kind| (name.clone(), kind)));
-            let member = taken.take(&naming::variable_name(name));
+            let member = taken.reserve(&naming::variable_name(name));
             known.read.insert(name.clone(), format!("{}.{member}", self.id));
             self.outputs.push((member, how));
         }
         // Outputs of a used workflow may be read without being declared again.
-        if let Action::Capability { .. } = self.action {
+        if let StepCall::Capability { .. } = self.action {
             let used = raw.get("workflowId").and_then(Value::as_str).unwrap_or_default();
-            for (name, member) in importer.used(used).into_iter().flat_map(|used| &used.outputs) {
+            for (name, member) in
+                importer.find_imported(used).into_iter().flat_map(|used| &used.outputs)
+            {
                 if known.read.contains_key(name) {
                     continue;
                 }
-                let own = taken.take(&naming::variable_name(name));
+                let own = taken.reserve(&naming::variable_name(name));
                 known.read.insert(name.clone(), format!("{}.{own}", self.id));
                 let query = jsonpath::of_member(member).unwrap_or_else(|| "$".to_owned());
-                self.outputs.push((own, Taken::Body(query)));
+                self.outputs.push((own, OutputOrigin::Body(query)));
             }
         }
         scope.add_step(self.own_id, known);
@@ -151,52 +162,58 @@ impl<'a> Step<'a> {
 
     fn output(
         &self,
-        expression: Option<Expression<'_>>,
-        importer: &Importer<'a>,
+        expression: Option<RuntimeExpression<'_>>,
+        importer: &ArazzoImporter<'a>,
         raw: &'a Value,
         place: &str,
-        scope: &mut Scope<'a>,
-    ) -> Option<Taken> {
+        scope: &mut WorkflowScope<'a>,
+    ) -> Option<OutputOrigin> {
         match (&self.action, expression?) {
-            (Action::Task(cut), Expression::Body(pointer)) => {
-                query(cut, pointer, place, scope).map(Taken::Body)
+            (StepCall::Task(cut), RuntimeExpression::Body(pointer)) => {
+                pointer_to_query(cut, pointer, place, scope).map(OutputOrigin::Body)
             }
-            (Action::Task(_), Expression::Header(name)) => {
+            (StepCall::Task(_), RuntimeExpression::Header(name)) => {
                 let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
                 let fits = name.len() <= 100 && name.chars().all(token);
-                fits.then(|| Taken::Header(name.to_owned()))
+                fits.then(|| OutputOrigin::Header(name.to_owned()))
             }
-            (Action::Task(_), Expression::Status) => Some(Taken::Status),
-            (Action::Capability { .. }, Expression::WorkflowOutput(name)) => {
+            (StepCall::Task(_), RuntimeExpression::Status) => Some(OutputOrigin::Status),
+            (StepCall::Capability { .. }, RuntimeExpression::WorkflowOutput(name)) => {
                 let used = raw.get("workflowId").and_then(Value::as_str).unwrap_or_default();
-                let member = importer.used(used)?.outputs.get(name)?;
-                jsonpath::of_member(member).map(Taken::Body)
+                let member = importer.find_imported(used)?.outputs.get(name)?;
+                jsonpath::of_member(member).map(OutputOrigin::Body)
             }
             _ => None,
         }
     }
 
     /// Reads the success criteria. What they look at in the answer becomes outputs of the step.
-    fn read_criteria(&mut self, raw: &'a Value, place: &str, scope: &mut Scope<'a>) {
+    fn read_criteria(&mut self, raw: &'a Value, place: &str, scope: &mut WorkflowScope<'a>) {
         let mut conditions = Vec::new();
         let criteria = raw.get("successCriteria").and_then(Value::as_array);
         for raw in criteria.into_iter().flatten() {
-            let mut looked_at: Vec<(String, Taken)> = Vec::new();
+            let mut looked_at: Vec<(String, OutputOrigin)> = Vec::new();
             let criterion = success_criteria::read(raw, |text| {
-                let how = match (&self.action, Expression::parse_output(text)) {
-                    (Action::Task(cut), Some(Expression::Body(pointer))) => {
-                        query(cut, pointer, place, scope).map(Taken::Body)
+                let how = match (&self.action, RuntimeExpression::parse_output(text)) {
+                    (StepCall::Task(cut), Some(RuntimeExpression::Body(pointer))) => {
+                        pointer_to_query(cut, pointer, place, scope).map(OutputOrigin::Body)
                     }
-                    (Action::Task(_), Some(Expression::Header(name))) => {
-                        Some(Taken::Header(name.to_owned()))
+                    (StepCall::Task(_), Some(RuntimeExpression::Header(name))) => {
+                        Some(OutputOrigin::Header(name.to_owned()))
                     }
-                    (Action::Task(_), Some(Expression::Status)) => Some(Taken::Status),
-                    (_, Some(Expression::Input(_) | Expression::StepOutput { .. })) => {
+                    (StepCall::Task(_), Some(RuntimeExpression::Status)) => {
+                        Some(OutputOrigin::Status)
+                    }
+                    (
+                        _,
+                        Some(RuntimeExpression::Input(_) | RuntimeExpression::StepOutput { .. }),
+                    ) => {
                         return scope.reference(text, None, place);
                     }
                     _ => None,
                 };
-                let how = how.ok_or_else(|| format!("`{}` is not known there", shown(text)))?;
+                let how =
+                    how.ok_or_else(|| format!("`{}` is not known there", quote_for_message(text)))?;
                 let member = format!("criterion{}", self.outputs.len() + looked_at.len() + 1);
                 let reference = format!("{}.{member}", self.id);
                 looked_at.push((member, how));
@@ -204,25 +221,25 @@ impl<'a> Step<'a> {
             });
             match criterion {
                 // A step fails by any other status than success.
-                Criterion::Status(met) if met.iter().any(|status| *status < 300) => {}
-                Criterion::Status(_) => {
-                    scope.remark(
+                SuccessCriterion::Status(met) if met.iter().any(|status| *status < 300) => {}
+                SuccessCriterion::Status(_) => {
+                    scope.add_warning(
                         place,
                         "a step succeeds with a status of 2xx only; its criterion asks for another",
                     );
                 }
-                Criterion::Condition(condition) => {
+                SuccessCriterion::Condition(condition) => {
                     self.outputs.extend(looked_at);
                     conditions.push(condition);
                 }
-                Criterion::Other(reason) => {
+                SuccessCriterion::Other(reason) => {
                     let condition =
                         raw.get("condition").and_then(Value::as_str).unwrap_or_default();
-                    let told = format!(
+                    let message = format!(
                         "the criterion `{}` is not carried over: {reason}",
-                        shown(condition)
+                        quote_for_message(condition)
                     );
-                    scope.remark(place, told);
+                    scope.add_warning(place, message);
                 }
             }
         }
@@ -231,12 +248,16 @@ impl<'a> Step<'a> {
             1 => conditions.remove(0),
             _ => conditions.iter().map(|c| format!("({c})")).collect::<Vec<_>>().join(" && "),
         };
-        self.condition = Some((condition, scope.taken.take(&format!("{}-met", self.id))));
+        self.condition = Some((condition, scope.used_names.reserve(&format!("{}-met", self.id))));
     }
 
     /// The outputs as the document has them. Those that no later step reads may be missing; when
     /// the workflow has outputs of its own, those that nothing reads are left out.
-    pub(super) fn output_mapping(&self, scope: &Scope<'_>, has_output: bool) -> Map<String, Value> {
+    pub(super) fn output_mapping(
+        &self,
+        scope: &WorkflowScope<'_>,
+        has_output: bool,
+    ) -> Map<String, Value> {
         let known = scope.outputs_of(self.own_id);
         let is_among = |names: &BTreeSet<String>, member: &str| {
             let reference = format!("{}.{member}", self.id);
@@ -244,7 +265,7 @@ impl<'a> Step<'a> {
             read.any(|read| *read == reference)
         };
         let is_needed = |member: &str| known.is_some_and(|known| is_among(&known.needed, member));
-        let is_kept = |(member, _): &&(String, Taken)| {
+        let is_kept = |(member, _): &&(String, OutputOrigin)| {
             let is_used = known.is_some_and(|known| is_among(&known.used, member));
             let in_condition = self.condition.as_ref();
             let is_checked = in_condition.is_some_and(|(condition, _)| {
@@ -252,12 +273,14 @@ impl<'a> Step<'a> {
             });
             !has_output || is_used || is_checked
         };
-        let output = |(member, how): &(String, Taken)| {
+        let output = |(member, how): &(String, OutputOrigin)| {
             let value = match how {
-                Taken::Body(query) if query == "$" || is_needed(member) => json!(query),
-                Taken::Body(query) => json!({ "path": query, "optional": true }),
-                Taken::Header(name) => json!({ "from": "header", "path": name, "optional": true }),
-                Taken::Status => json!({ "from": "status" }),
+                OutputOrigin::Body(query) if query == "$" || is_needed(member) => json!(query),
+                OutputOrigin::Body(query) => json!({ "path": query, "optional": true }),
+                OutputOrigin::Header(name) => {
+                    json!({ "from": "header", "path": name, "optional": true })
+                }
+                OutputOrigin::Status => json!({ "from": "status" }),
             };
             (format!("{}.{member}", self.id), value)
         };
@@ -265,13 +288,20 @@ impl<'a> Step<'a> {
     }
 }
 
-impl<'a> Action<'a> {
-    fn find(importer: &Importer<'a>, raw: &'a Value, place: &str) -> Result<Self, Flaw> {
+impl<'a> StepCall<'a> {
+    fn find(
+        importer: &ArazzoImporter<'a>,
+        raw: &'a Value,
+        place: &str,
+    ) -> Result<Self, ExtractError> {
         let text = |key: &str| raw.get(key).and_then(Value::as_str);
         if let Some(id) = text("workflowId") {
-            let Some(used) = importer.used(id) else {
-                let reason = format!("it uses the workflow `{}`, which is not imported", shown(id));
-                return Err(Flaw::new(place, reason));
+            let Some(used) = importer.find_imported(id) else {
+                let reason = format!(
+                    "it uses the workflow `{}`, which is not imported",
+                    quote_for_message(id)
+                );
+                return Err(ExtractError::new(place, reason));
             };
             let name = used.document.name.clone();
             let checksum = used.document.checksum;
@@ -280,35 +310,47 @@ impl<'a> Action<'a> {
             return Ok(Self::Capability { name, dependency, domains: used.domains.clone() });
         }
         let (operation, base) = match (text("operationId"), text("operationPath")) {
-            (Some(id), _) => by_id(importer, id),
-            (None, Some(path)) => by_path(importer, path),
-            (None, None) => return Err(Flaw::new(place, "it names no operation and no workflow")),
+            (Some(id), _) => find_by_id(importer, id),
+            (None, Some(path)) => find_by_path(importer, path),
+            (None, None) => {
+                return Err(ExtractError::new(place, "it names no operation and no workflow"));
+            }
         }
-        .map_err(|refused: Option<Refusal>| {
+        .map_err(|refused: Option<ImportRejection>| {
             let named = text("operationId").or_else(|| text("operationPath")).unwrap_or_default();
             let none = "no description that could be read has the operation";
-            let none = || (format!("{none} `{}`", shown(named)), None);
+            let none = || (format!("{none} `{}`", quote_for_message(named)), None);
             let (reason, hint) = refused.map_or_else(none, |r| (r.reason, r.hint));
-            Flaw { hint, ..Flaw::new(place, reason) }
+            ExtractError { hint, ..ExtractError::new(place, reason) }
         })?;
         let body = raw.get("requestBody");
         let media_type = body.and_then(|body| body.get("contentType")).and_then(Value::as_str);
         let server = importer.options.server.as_ref();
-        let cut = Cut::of(operation, server, base, media_type)
-            .map_err(|flaw| Flaw { place: format!("{place}: {}", flaw.place), ..flaw })?;
+        let cut =
+            ExtractedOperation::extract(operation, server, base, media_type).map_err(|flaw| {
+                ExtractError { location: format!("{place}: {}", flaw.location), ..flaw }
+            })?;
         Ok(Self::Task(Box::new(cut)))
     }
 }
 
 /// The JSONPath for a pointer into the response.
-fn query<'a>(cut: &Cut<'a>, pointer: &str, at: &str, scope: &mut Scope<'a>) -> Option<String> {
+fn pointer_to_query<'a>(
+    cut: &ExtractedOperation<'a>,
+    pointer: &str,
+    at: &str,
+    scope: &mut WorkflowScope<'a>,
+) -> Option<String> {
     let token = pointer.strip_prefix('/').unwrap_or(pointer);
     let looks_like_path = token.contains(['.', '[']) && !token.contains('/');
-    if looks_like_path && !cut.answers_with(token) {
+    if looks_like_path && !cut.has_response_member(token) {
         // `#/a.b` names one member `a.b`; nearly always, the way `a`, then `b` is meant.
         let path = format!("$.{}", token.replace("[]", "[*]"));
-        if crate::query::Query::parse(&path).is_ok() {
-            scope.remark(at, format!("`#{}` is read as the path `{path}`", shown(pointer)));
+        if crate::query::JsonPathQuery::parse(&path).is_ok() {
+            scope.add_warning(
+                at,
+                format!("`#{}` is read as the path `{path}`", quote_for_message(pointer)),
+            );
             return Some(path);
         }
     }

@@ -6,7 +6,7 @@ use crate::condition::Condition;
 
 /// A criterion of a step or an action.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Criterion {
+pub(super) enum SuccessCriterion {
     /// It looks at nothing but the status: the statuses that meet it.
     Status(Vec<u16>),
     /// It looks at other values: a condition in CEL.
@@ -19,7 +19,7 @@ pub(super) enum Criterion {
 pub(super) fn read(
     raw: &Value,
     mut reference: impl FnMut(&str) -> Result<String, String>,
-) -> Criterion {
+) -> SuccessCriterion {
     let text = |key: &str| raw.get(key).and_then(Value::as_str).unwrap_or_default();
     let kind = match raw.get("type") {
         Some(Value::String(kind)) => kind.as_str(),
@@ -29,17 +29,17 @@ pub(super) fn read(
     let condition = text("condition").trim();
     if kind == "regex" && text("context") == "$statusCode" {
         let cel = format!("string(${{status}}).matches({})", quoted(condition));
-        return by_status(&cel).map_or_else(
-            || Criterion::Other("its pattern is not read".to_owned()),
-            Criterion::Status,
+        return statuses_of_condition(&cel).map_or_else(
+            || SuccessCriterion::Other("its pattern is not read".to_owned()),
+            SuccessCriterion::Status,
         );
     }
-    if kind == "simple" && only_status(condition) {
+    if kind == "simple" && reads_only_status(condition) {
         let cel = to_cel(condition, |_| Ok("status".to_owned()));
-        let statuses = cel.ok().and_then(|cel| by_status(&cel));
+        let statuses = cel.ok().and_then(|cel| statuses_of_condition(&cel));
         return match statuses {
-            Some(statuses) => Criterion::Status(statuses),
-            None => Criterion::Other("it is no condition".to_owned()),
+            Some(statuses) => SuccessCriterion::Status(statuses),
+            None => SuccessCriterion::Other("it is no condition".to_owned()),
         };
     }
     let cel = match kind {
@@ -49,19 +49,19 @@ pub(super) fn read(
         other => Err(format!("conditions of the type `{other}` are not carried over")),
     };
     match cel.and_then(|cel| Condition::parse(&cel).map(|_| cel)) {
-        Ok(cel) => Criterion::Condition(cel),
-        Err(reason) => Criterion::Other(reason),
+        Ok(cel) => SuccessCriterion::Condition(cel),
+        Err(reason) => SuccessCriterion::Other(reason),
     }
 }
 
 /// Returns true when a condition depends only on the status.
-fn only_status(condition: &str) -> bool {
+fn reads_only_status(condition: &str) -> bool {
     condition.contains("$statusCode") && !condition.replace("$statusCode", "").contains('$')
 }
 
 /// The statuses of 200 to 599 that meet a condition over `${status}`.
-fn by_status(cel: &str) -> Option<Vec<u16>> {
-    if let Some(statuses) = by_comparison(cel) {
+fn statuses_of_condition(cel: &str) -> Option<Vec<u16>> {
+    if let Some(statuses) = statuses_of_comparison(cel) {
         return Some(statuses);
     }
     let condition = Condition::parse(cel).ok()?;
@@ -77,7 +77,7 @@ fn by_status(cel: &str) -> Option<Vec<u16>> {
 }
 
 /// The same for one comparison with a number, as most are.
-fn by_comparison(cel: &str) -> Option<Vec<u16>> {
+fn statuses_of_comparison(cel: &str) -> Option<Vec<u16>> {
     let rest = cel.strip_prefix("${status}")?.trim_start();
     let (operator, number) = rest.split_at(rest.find(|c: char| !"=<>!".contains(c))?);
     let number: u16 = number.trim().parse().ok()?;
@@ -109,7 +109,8 @@ fn to_cel(
             cel.extend(["${", &inner, "}"]);
             rest = after;
         } else if first == '\'' || first == '"' {
-            let (text, after) = string(&rest[1..], first).ok_or("a text in it is not closed")?;
+            let (text, after) =
+                parse_string(&rest[1..], first).ok_or("a text in it is not closed")?;
             cel += &quoted(&text);
             rest = after;
         } else if first.is_ascii_alphabetic() {
@@ -131,7 +132,7 @@ fn to_cel(
 }
 
 /// The text before its closing quote, and the rest after it. A doubled quote is a quote inside the text.
-fn string(text: &str, quote: char) -> Option<(String, &str)> {
+fn parse_string(text: &str, quote: char) -> Option<(String, &str)> {
     let mut inside = String::new();
     let mut rest = text;
     loop {
@@ -168,7 +169,7 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn read(condition: &str) -> Criterion {
+    fn read(condition: &str) -> SuccessCriterion {
         super::read(&json!({ "condition": condition }), |text| match text {
             "$response.body#/state" => Ok("a.state".to_owned()),
             other => Err(format!("{other} is unknown")),
@@ -177,18 +178,18 @@ mod tests {
 
     #[test]
     fn statuses_are_counted_out() {
-        assert_eq!(read("$statusCode == 200"), Criterion::Status(vec![200]));
-        assert_eq!(read("$statusCode >= 598"), Criterion::Status(vec![598, 599]));
+        assert_eq!(read("$statusCode == 200"), SuccessCriterion::Status(vec![200]));
+        assert_eq!(read("$statusCode >= 598"), SuccessCriterion::Status(vec![598, 599]));
         let either = read("($statusCode == 201) || $statusCode==204");
-        assert_eq!(either, Criterion::Status(vec![201, 204]));
+        assert_eq!(either, SuccessCriterion::Status(vec![201, 204]));
         let regex = json!({"context": "$statusCode", "type": "regex", "condition": "^42.$"});
         let statuses = super::read(&regex, |_| Err(String::new()));
-        assert_eq!(statuses, Criterion::Status((420..430).collect()));
+        assert_eq!(statuses, SuccessCriterion::Status((420..430).collect()));
     }
 
     #[test]
     fn other_values_become_conditions() {
-        let condition = |text: &str| Criterion::Condition(text.to_owned());
+        let condition = |text: &str| SuccessCriterion::Condition(text.to_owned());
         assert_eq!(
             read("$response.body#/state == 'it''s $ok' && true"),
             condition("${a.state} == 'it\\'s \\u0024ok' && true")
@@ -199,7 +200,7 @@ mod tests {
             "len($response.body#/state)",
             "'open",
         ] {
-            assert!(matches!(read(other), Criterion::Other(_)), "{other}");
+            assert!(matches!(read(other), SuccessCriterion::Other(_)), "{other}");
         }
     }
 }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::Imported;
+use super::super::ImportResult;
 use super::super::mutate::{mangle, mistakes};
 use super::*;
 use crate::compile_with_checksum;
@@ -50,7 +50,7 @@ fn service() -> Value {
     })
 }
 
-fn import(workflows: &Value, components: &Value) -> Imported {
+fn import(workflows: &Value, components: &Value) -> ImportResult {
     let document = json!({
         "arazzo": "1.0.1",
         "info": {"title": "Flows", "version": "1.0.0"},

@@ -5,37 +5,37 @@ use std::collections::{BTreeMap, BTreeSet};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
-use super::expression::{Expression, Piece, pieces, way};
-use crate::authoring::import::Remark;
-use crate::authoring::import::ref_resolver::{Source, shown};
-use crate::authoring::import::variable::{Variable, names_a_secret};
+use super::expression::{ExpressionPart, RuntimeExpression, reference_path, split_expressions};
+use crate::authoring::import::ImportWarning;
+use crate::authoring::import::ref_resolver::{RefResolver, quote_for_message};
+use crate::authoring::import::variable::{DocumentParameter, is_secret_name};
 use crate::authoring::naming;
 use crate::document::ValueType;
 
 /// The values that are available to the steps of a workflow.
-pub(super) struct Scope<'a> {
-    source: Source<'a>,
+pub(super) struct WorkflowScope<'a> {
+    source: RefResolver<'a>,
     /// The declared inputs, by name.
     declared: Option<&'a Map<String, Value>>,
-    demanded: BTreeSet<&'a str>,
+    required: BTreeSet<&'a str>,
     /// The inputs that are used, by name: the parameters of the document.
-    inputs: IndexMap<String, Input>,
-    steps: BTreeMap<String, Outputs>,
-    pub(super) taken: naming::Taken,
-    pub(super) remarks: Vec<Remark>,
+    inputs: IndexMap<String, WorkflowInput>,
+    steps: BTreeMap<String, StepOutputs>,
+    pub(super) used_names: naming::UsedNames,
+    pub(super) warnings: Vec<ImportWarning>,
     /// Set when all steps are read: values that are read from now on may be missing.
-    closed: bool,
+    all_steps_read: bool,
 }
 
-struct Input {
-    variable: Variable,
+struct WorkflowInput {
+    variable: DocumentParameter,
     /// Set when an operation has determined its type.
-    settled: bool,
+    type_is_known: bool,
 }
 
 /// The outputs of a step.
 #[derive(Debug, Default)]
-pub(super) struct Outputs {
+pub(super) struct StepOutputs {
     /// The text by which a reference reads each output, by name.
     pub(super) read: BTreeMap<String, String>,
     /// The types that are known, by name.
@@ -46,50 +46,50 @@ pub(super) struct Outputs {
     pub(super) used: BTreeSet<String>,
 }
 
-impl<'a> Scope<'a> {
-    pub(super) fn new(source: Source<'a>, workflow: &'a Value) -> Self {
+impl<'a> WorkflowScope<'a> {
+    pub(super) fn new(source: RefResolver<'a>, workflow: &'a Value) -> Self {
         let schema = workflow.get("inputs").and_then(|inputs| source.resolve(inputs).ok());
         let demanded = schema.and_then(|schema| schema.get("required")).and_then(Value::as_array);
         Self {
             source,
             declared: schema.and_then(|s| s.get("properties")).and_then(Value::as_object),
-            demanded: demanded.into_iter().flatten().filter_map(Value::as_str).collect(),
+            required: demanded.into_iter().flatten().filter_map(Value::as_str).collect(),
             inputs: IndexMap::new(),
             steps: BTreeMap::new(),
-            taken: naming::Taken::default(),
-            remarks: Vec::new(),
-            closed: false,
+            used_names: naming::UsedNames::default(),
+            warnings: Vec::new(),
+            all_steps_read: false,
         }
     }
 
     /// Says that all steps were read.
     pub(super) fn close(&mut self) {
-        self.closed = true;
+        self.all_steps_read = true;
     }
 
     /// The parameters of the document: those that a caller must give first.
-    pub(super) fn into_parameters(self) -> (Vec<Variable>, Vec<Remark>) {
-        let mut variables: Vec<Variable> =
+    pub(super) fn into_parameters(self) -> (Vec<DocumentParameter>, Vec<ImportWarning>) {
+        let mut variables: Vec<DocumentParameter> =
             self.inputs.into_values().map(|input| input.variable).collect();
         variables.sort_by_key(|variable| !variable.required || variable.default.is_some());
-        (variables, self.remarks)
+        (variables, self.warnings)
     }
 
     /// The parameters of the document by the names of the workflow's inputs.
-    pub(super) fn inputs_by_name(&self) -> BTreeMap<String, Variable> {
+    pub(super) fn inputs_by_name(&self) -> BTreeMap<String, DocumentParameter> {
         let own = self.inputs.iter().filter(|(name, _)| !name.starts_with(' '));
         own.map(|(name, input)| (name.clone(), input.variable.clone())).collect()
     }
 
-    pub(super) fn remark(&mut self, place: &str, reason: impl Into<String>) {
-        self.remarks.push(Remark::new(place, reason));
+    pub(super) fn add_warning(&mut self, place: &str, reason: impl Into<String>) {
+        self.warnings.push(ImportWarning::new(place, reason));
     }
 
-    pub(super) fn add_step(&mut self, id: &str, outputs: Outputs) {
+    pub(super) fn add_step(&mut self, id: &str, outputs: StepOutputs) {
         self.steps.insert(id.to_owned(), outputs);
     }
 
-    pub(super) fn outputs_of(&self, step: &str) -> Option<&Outputs> {
+    pub(super) fn outputs_of(&self, step: &str) -> Option<&StepOutputs> {
         self.steps.get(step)
     }
 
@@ -97,12 +97,12 @@ impl<'a> Scope<'a> {
     pub(super) fn add_input(
         &mut self,
         names: &[String],
-        make: impl Fn(String) -> Variable,
+        make: impl Fn(String) -> DocumentParameter,
     ) -> String {
-        let name = self.taken.take_one_of(names);
+        let name = self.used_names.reserve_one_of(names);
         let variable = make(name.clone());
         // No declared input begins with a space: the two kinds do not meet.
-        self.inputs.insert(format!(" {name}"), Input { variable, settled: true });
+        self.inputs.insert(format!(" {name}"), WorkflowInput { variable, type_is_known: true });
         name
     }
 
@@ -111,7 +111,7 @@ impl<'a> Scope<'a> {
     pub(super) fn value(
         &mut self,
         value: &Value,
-        wanted: Option<&Variable>,
+        wanted: Option<&DocumentParameter>,
         name: &str,
         place: &str,
     ) -> Value {
@@ -131,21 +131,29 @@ impl<'a> Scope<'a> {
         }
     }
 
-    fn text(&mut self, text: &str, wanted: Option<&Variable>, name: &str, place: &str) -> String {
+    fn text(
+        &mut self,
+        text: &str,
+        wanted: Option<&DocumentParameter>,
+        name: &str,
+        place: &str,
+    ) -> String {
         if text.starts_with('$') && !text.starts_with("$$") && !text.contains(['{', '\n']) {
             return match self.reference(text, wanted, place) {
                 Ok(reference) => format!("${{{reference}}}"),
-                Err(reason) => self.instead(text, &reason, wanted, name, place),
+                Err(reason) => self.replacement_input(text, &reason, wanted, name, place),
             };
         }
         let mut template = String::new();
-        for piece in pieces(text) {
+        for piece in split_expressions(text) {
             match piece {
-                Piece::Text(text) => template += &text.replace("${", "$${"),
-                Piece::Expression(expression) => {
+                ExpressionPart::Text(text) => template += &text.replace("${", "$${"),
+                ExpressionPart::Expression(expression) => {
                     let inner = match self.reference(expression, None, place) {
                         Ok(reference) => format!("${{{reference}}}"),
-                        Err(reason) => self.instead(expression, &reason, None, name, place),
+                        Err(reason) => {
+                            self.replacement_input(expression, &reason, None, name, place)
+                        }
                     };
                     template.push_str(&inner);
                 }
@@ -155,21 +163,23 @@ impl<'a> Scope<'a> {
     }
 
     /// An input in place of an expression that cannot be carried over.
-    fn instead(
+    fn replacement_input(
         &mut self,
         expression: &str,
         reason: &str,
-        wanted: Option<&Variable>,
+        wanted: Option<&DocumentParameter>,
         name: &str,
         place: &str,
     ) -> String {
         let variable = self.add_input(&[naming::variable_name(name)], |name| match wanted {
-            Some(wanted) => Variable { name, ..wanted.clone() },
-            None => Variable::new(name, None, true),
+            Some(wanted) => DocumentParameter { name, ..wanted.clone() },
+            None => DocumentParameter::new(name, None, true),
         });
-        let told =
-            format!("`{}` {reason}; `{variable}` became an input instead", shown(expression));
-        self.remark(place, told);
+        let message = format!(
+            "`{}` {reason}; `{variable}` became an input instead",
+            quote_for_message(expression)
+        );
+        self.add_warning(place, message);
         format!("${{{variable}}}")
     }
 
@@ -178,12 +188,12 @@ impl<'a> Scope<'a> {
     pub(super) fn reference(
         &mut self,
         text: &str,
-        wanted: Option<&Variable>,
+        wanted: Option<&DocumentParameter>,
         place: &str,
     ) -> Result<String, String> {
-        match Expression::parse(text) {
-            Some(Expression::Input(rest)) => self.input(rest, wanted, place),
-            Some(Expression::StepOutput { step, rest }) => self.output(step, rest, wanted),
+        match RuntimeExpression::parse(text) {
+            Some(RuntimeExpression::Input(rest)) => self.input(rest, wanted, place),
+            Some(RuntimeExpression::StepOutput { step, rest }) => self.output(step, rest, wanted),
             Some(_) | None => Err("is not known where it stands".to_owned()),
         }
     }
@@ -192,17 +202,17 @@ impl<'a> Scope<'a> {
         &mut self,
         step: &str,
         rest: &str,
-        wanted: Option<&Variable>,
+        wanted: Option<&DocumentParameter>,
     ) -> Result<String, String> {
         let Some(outputs) = self.steps.get_mut(step) else {
             return Err(format!(
                 "speaks of the step `{}`, which does not stand before",
-                shown(step)
+                quote_for_message(step)
             ));
         };
-        let (name, rest) = longest(outputs.read.keys().map(String::as_str), rest)
+        let (name, rest) = longest_prefix(outputs.read.keys().map(String::as_str), rest)
             .ok_or("speaks of an output that the step does not have")?;
-        let rest = way(rest).ok_or("goes a way that no reference can write")?;
+        let rest = reference_path(rest).ok_or("goes a way that no reference can write")?;
         let name = name.to_owned();
         if let Some(kind) = outputs.kinds.get(&name).copied() {
             let nests = |kind| matches!(kind, ValueType::Object | ValueType::Array);
@@ -218,7 +228,7 @@ impl<'a> Scope<'a> {
             }
         }
         let reference = format!("{}{rest}", outputs.read[&name]);
-        if !self.closed {
+        if !self.all_steps_read {
             outputs.needed.insert(name.clone());
         }
         outputs.used.insert(name);
@@ -228,56 +238,59 @@ impl<'a> Scope<'a> {
     fn input(
         &mut self,
         rest: &str,
-        wanted: Option<&Variable>,
+        wanted: Option<&DocumentParameter>,
         place: &str,
     ) -> Result<String, String> {
         let declared = self.declared.into_iter().flat_map(|declared| declared.keys());
-        let (name, rest) = longest(declared.map(String::as_str), rest)
+        let (name, rest) = longest_prefix(declared.map(String::as_str), rest)
             .unwrap_or_else(|| rest.split_at(rest.find(['.', '[', '#']).unwrap_or(rest.len())));
-        let rest = way(rest).ok_or("goes a way that no reference can write")?;
+        let rest = reference_path(rest).ok_or("goes a way that no reference can write")?;
         if !self.inputs.contains_key(name) {
             let schema = self.declared.and_then(|declared| declared.get(name));
             let plain = naming::variable_name(name);
-            let own = self.taken.take_one_of(&[plain.clone(), format!("input_{plain}")]);
-            let required = self.demanded.contains(name) || schema.is_none();
-            let mut variable = Variable::new(own, None, required);
-            variable.secret = names_a_secret(name, None);
+            let own = self.used_names.reserve_one_of(&[plain.clone(), format!("input_{plain}")]);
+            let required = self.required.contains(name) || schema.is_none();
+            let mut variable = DocumentParameter::new(own, None, required);
+            variable.secret = is_secret_name(name, None);
             if let Some(schema) = schema {
                 variable = variable.with_schema(self.source, schema);
             } else {
-                self.remark(
+                self.add_warning(
                     place,
-                    format!("the workflow does not declare the input `{}`", shown(name)),
+                    format!(
+                        "the workflow does not declare the input `{}`",
+                        quote_for_message(name)
+                    ),
                 );
             }
-            self.inputs.insert(name.to_owned(), Input { variable, settled: false });
+            self.inputs.insert(name.to_owned(), WorkflowInput { variable, type_is_known: false });
         }
         let input = &mut self.inputs[name];
         if let Some(wanted) = wanted.filter(|_| rest.is_empty()) {
             let before = input.variable.kind;
-            input.settle(wanted);
+            input.set_type(wanted);
             if let (Some(before), after) = (before, input.variable.kind)
                 && after != Some(before)
             {
-                let told = match after {
+                let message = match after {
                     Some(after) => format!(
                         "where `{}` is used, it is {}, not {}",
-                        shown(name),
+                        quote_for_message(name),
                         after.describe(),
                         before.describe()
                     ),
-                    None => format!("`{}` is used with different types", shown(name)),
+                    None => format!("`{}` is used with different types", quote_for_message(name)),
                 };
-                self.remarks.push(Remark::new(place, told));
+                self.warnings.push(ImportWarning::new(place, message));
             }
         }
         Ok(format!("{}{rest}", self.inputs[name].variable.name))
     }
 }
 
-impl Input {
+impl WorkflowInput {
     /// Takes over what an operation says about the value that it is used as.
-    fn settle(&mut self, wanted: &Variable) {
+    fn set_type(&mut self, wanted: &DocumentParameter) {
         let variable = &mut self.variable;
         let narrow = |one, other| match (one, other) {
             (None, known) | (known, None) => known,
@@ -285,16 +298,16 @@ impl Input {
             (Some(one), Some(other)) if one == other => Some(one),
             (Some(_), Some(_)) => None,
         };
-        variable.kind = if self.settled {
+        variable.kind = if self.type_is_known {
             narrow(variable.kind, wanted.kind)
         } else {
             wanted.kind.or(variable.kind)
         };
-        self.settled = true;
+        self.type_is_known = true;
         variable.description = variable.description.take().or_else(|| wanted.description.clone());
         variable.secret |= wanted.secret;
         let kind = variable.kind;
-        let fits = |value: &Value| kind.is_none_or(|kind| kind.admits(value));
+        let fits = |value: &Value| kind.is_none_or(|kind| kind.accepts(value));
         if !variable.choices.iter().all(fits) {
             variable.choices.clear();
         }
@@ -305,7 +318,7 @@ impl Input {
 }
 
 /// The longest of `names` that is a prefix of `text`, and the rest after it.
-fn longest<'n, 't>(
+fn longest_prefix<'n, 't>(
     names: impl Iterator<Item = &'n str>,
     text: &'t str,
 ) -> Option<(&'t str, &'t str)> {

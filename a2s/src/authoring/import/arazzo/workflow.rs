@@ -4,60 +4,60 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::step::{Action, Step};
-use super::value_scope::Scope;
-use super::{Importer, id_of};
-use crate::authoring::import::draft::{self, Author, Header};
-use crate::authoring::import::openapi::Flaw;
-use crate::authoring::import::ref_resolver::shown;
-use crate::authoring::import::schema::Detail;
-use crate::authoring::import::variable::Variable;
-use crate::authoring::import::{ImportedDocument, Refusal, Remark};
+use super::step::{DraftStep, StepCall};
+use super::value_scope::WorkflowScope;
+use super::{ArazzoImporter, workflow_id};
+use crate::authoring::import::draft::{self, DocumentHeader, DraftAuthor};
+use crate::authoring::import::openapi::ExtractError;
+use crate::authoring::import::ref_resolver::quote_for_message;
+use crate::authoring::import::schema::SchemaDetail;
+use crate::authoring::import::variable::DocumentParameter;
+use crate::authoring::import::{ImportRejection, ImportWarning, ImportedDocument};
 use crate::authoring::{naming, sanitize};
 use crate::decode::MAX_STEPS;
 
 /// A workflow that was imported.
-pub(super) struct Workflow {
+pub(super) struct ImportedWorkflow {
     pub(super) document: ImportedDocument,
     pub(super) domains: Vec<String>,
     /// The parameters of the document, by the names of the workflow's inputs.
-    pub(super) inputs: BTreeMap<String, Variable>,
+    pub(super) inputs: BTreeMap<String, DocumentParameter>,
     /// The members of the document's result, by the names of the workflow's outputs.
     pub(super) outputs: BTreeMap<String, String>,
 }
 
 pub(super) fn import(
-    importer: &Importer<'_>,
+    importer: &ArazzoImporter<'_>,
     index: usize,
     label: &str,
-) -> Result<Workflow, Refusal> {
+) -> Result<ImportedWorkflow, ImportRejection> {
     let raw = importer.raw[index];
-    let refuse = |Flaw { place, reason, hint }: Flaw| {
-        let refusal = Refusal::new(label, &place, reason);
+    let refuse = |ExtractError { location: place, reason, hint }: ExtractError| {
+        let refusal = ImportRejection::new(label, &place, reason);
         match hint {
             Some(hint) => refusal.with_hint(hint),
             None => refusal,
         }
     };
-    let mut scope = Scope::new(importer.source, raw);
+    let mut scope = WorkflowScope::new(importer.source, raw);
     let mut steps = Vec::new();
     let listed = raw.get("steps").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     if listed.len() > MAX_STEPS {
         let reason = format!("a document has at most {MAX_STEPS} steps, not {}", listed.len());
-        return Err(Refusal::new(label, "steps", reason));
+        return Err(ImportRejection::new(label, "steps", reason));
     }
     for step in listed {
-        steps.push(Step::read(importer, raw, step, &mut scope).map_err(refuse)?);
+        steps.push(DraftStep::read(importer, raw, step, &mut scope).map_err(refuse)?);
     }
     if steps.is_empty() {
-        return Err(Refusal::new(label, "steps", "it has no steps"));
+        return Err(ImportRejection::new(label, "steps", "it has no steps"));
     }
     if raw.get("dependsOn").is_some() {
-        scope.remark("dependsOn", "the order of workflows is not carried over");
+        scope.add_warning("dependsOn", "the order of workflows is not carried over");
     }
     scope.close();
     let (output, outputs) = output_of(raw, &mut scope);
-    remark_conditions(&steps, &mut scope);
+    warn_about_conditions(&steps, &mut scope);
     let mappings: Vec<Map<String, Value>> =
         steps.iter().map(|step| step.output_mapping(&scope, output.is_some())).collect();
     let inputs = scope.inputs_by_name();
@@ -67,8 +67,8 @@ pub(super) fn import(
     let mut dependencies: Vec<Value> = Vec::new();
     for step in &steps {
         match &step.action {
-            Action::Task(cut) => domains.push(cut.domain().to_owned()),
-            Action::Capability { dependency, domains: more, .. } => {
+            StepCall::Task(cut) => domains.push(cut.domain().to_owned()),
+            StepCall::Capability { dependency, domains: more, .. } => {
                 domains.extend(more.iter().cloned());
                 if !dependencies.contains(dependency) {
                     dependencies.push(dependency.clone());
@@ -79,75 +79,78 @@ pub(super) fn import(
     let mut seen = std::collections::BTreeSet::new();
     domains.retain(|domain| seen.insert(domain.clone()));
     let info = importer.source.get("info");
-    let told = |key: &str| raw.get(key).and_then(Value::as_str);
-    let otherwise = format!("Workflow {}", shown(id_of(raw)));
-    let header = Header {
+    let text_of = |key: &str| raw.get(key).and_then(Value::as_str);
+    let otherwise = format!("Workflow {}", quote_for_message(workflow_id(raw)));
+    let header = DocumentHeader {
         name: importer.names[index].clone(),
-        description: draft::describe(told("summary"), told("description"), &otherwise),
+        description: draft::describe(text_of("summary"), text_of("description"), &otherwise),
         domains: domains.clone(),
-        author: Author::of(importer.options.author.as_deref(), info, "Imported"),
+        author: DraftAuthor::of(importer.options.author.as_deref(), info, "Imported"),
         parameters,
         dependencies,
     };
     let title = info.and_then(|info| info.get("title")).and_then(Value::as_str);
     let comment = match title {
-        Some(title) => format!("Imported from {}: {label}", sanitize::line(title, 80)),
+        Some(title) => format!("Imported from {}: {label}", sanitize::clean_line(title, 80)),
         None => format!("Imported: {label}"),
     };
     let newer = mappings.iter().flat_map(Map::values).any(Value::is_object)
         || steps.iter().any(|step| step.retry.is_some());
-    let document = draft::finish(label, &comment, &header.examples(), |detail, told| {
-        told.extend(remarks.iter().cloned());
-        let execution = execution(&steps, &mappings, detail, told);
+    let document = draft::finish(label, &comment, &header.examples(), |detail, warnings| {
+        warnings.extend(remarks.iter().cloned());
+        let execution = build_execution(&steps, &mappings, detail, warnings);
         header.document(execution, output.clone(), newer)
     })?;
-    Ok(Workflow { document, domains, inputs, outputs })
+    Ok(ImportedWorkflow { document, domains, inputs, outputs })
 }
 
 /// The top-level `output`, and the names in it by those of the workflow's outputs.
-fn output_of(raw: &Value, scope: &mut Scope<'_>) -> (Option<Value>, BTreeMap<String, String>) {
+fn output_of(
+    raw: &Value,
+    scope: &mut WorkflowScope<'_>,
+) -> (Option<Value>, BTreeMap<String, String>) {
     let (mut output, mut names) = (Map::new(), BTreeMap::new());
-    let mut taken = naming::Taken::default();
+    let mut taken = naming::UsedNames::default();
     let declared = raw.get("outputs").and_then(Value::as_object);
     for (name, value) in declared.into_iter().flatten() {
-        let place = format!("outputs.{}", shown(name));
+        let place = format!("outputs.{}", quote_for_message(name));
         let value = match value.as_str().filter(|text| text.starts_with('$')) {
             Some(text) => match scope.reference(text, None, &place) {
                 Ok(reference) => json!(format!("${{{reference}}}")),
                 Err(reason) => {
-                    scope.remark(&place, format!("`{}` {reason}", shown(text)));
+                    scope.add_warning(&place, format!("`{}` {reason}", quote_for_message(text)));
                     continue;
                 }
             },
             None => scope.value(value, None, name, &place),
         };
-        let own = taken.take(&naming::variable_name(name));
+        let own = taken.reserve(&naming::variable_name(name));
         output.insert(own.clone(), value);
         names.insert(name.clone(), own);
     }
     ((!output.is_empty()).then(|| Value::Object(output)), names)
 }
 
-fn remark_conditions(steps: &[Step<'_>], scope: &mut Scope<'_>) {
+fn warn_about_conditions(steps: &[DraftStep<'_>], scope: &mut WorkflowScope<'_>) {
     for (index, step) in steps.iter().enumerate() {
         if step.condition.is_none() {
             continue;
         }
-        let told = if index + 1 < steps.len() {
+        let message = if index + 1 < steps.len() {
             "when its criterion is not met, the steps behind it do not run"
         } else {
             "it is the last step; its criterion is not checked"
         };
-        scope.remark(&format!("steps.{}", step.id), told);
+        scope.add_warning(&format!("steps.{}", step.id), message);
     }
 }
 
 /// The steps. The steps after a criterion run only when it is met.
-fn execution(
-    steps: &[Step<'_>],
+fn build_execution(
+    steps: &[DraftStep<'_>],
     mappings: &[Map<String, Value>],
-    detail: Detail,
-    told: &mut Vec<Remark>,
+    detail: SchemaDetail,
+    warnings: &mut Vec<ImportWarning>,
 ) -> Value {
     let mut execution = Map::new();
     execution.insert("type".to_owned(), json!("sequence"));
@@ -173,7 +176,7 @@ fn execution(
                 "if_true": { "steps": rest },
             }));
         }
-        written.push(step_value(step, mapping, detail, told));
+        written.push(step_value(step, mapping, detail, warnings));
     }
     written.reverse();
     execution.insert("steps".to_owned(), json!(written));
@@ -181,20 +184,20 @@ fn execution(
 }
 
 fn step_value(
-    step: &Step<'_>,
+    step: &DraftStep<'_>,
     mapping: &Map<String, Value>,
-    detail: Detail,
-    told: &mut Vec<Remark>,
+    detail: SchemaDetail,
+    warnings: &mut Vec<ImportWarning>,
 ) -> Value {
     let mut value = Map::new();
     value.insert("id".to_owned(), json!(step.id));
     match &step.action {
-        Action::Task(cut) => {
+        StepCall::Task(cut) => {
             value.insert("format".to_owned(), json!("OpenAPI"));
-            told.extend(cut.remarks().iter().cloned());
-            value.insert("task".to_owned(), cut.task(detail, told));
+            warnings.extend(cut.remarks().iter().cloned());
+            value.insert("task".to_owned(), cut.task(detail, warnings));
         }
-        Action::Capability { name, .. } => {
+        StepCall::Capability { name, .. } => {
             value.insert("type".to_owned(), json!("capability"));
             value.insert("use".to_owned(), json!(name));
         }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::ImportError;
-use crate::authoring::import::ref_resolver::shown;
+use crate::authoring::import::ref_resolver::quote_for_message;
 
 /// How deep lists and non-null types may wrap one another.
 const MAX_WRAPPED: usize = 20;
@@ -97,7 +97,13 @@ fn write_type(kind: &Value, name: &str, sdl: &mut String) -> Result<(), Malforme
             let fields = arguments(kind, "inputFields", name)?;
             line(sdl, format_args!("input {name} {{\n{}\n}}", fields.join("\n")));
         }
-        other => return Err(format!("`{}`: it has no kind `{}`", shown(name), shown(other))),
+        other => {
+            return Err(format!(
+                "`{}`: it has no kind `{}`",
+                quote_for_message(name),
+                quote_for_message(other)
+            ));
+        }
     }
     Ok(())
 }
@@ -139,7 +145,7 @@ fn type_of(kind: Option<&Value>, at: &str) -> Result<String, Malformed> {
             }
         }
     }
-    Err(format!("`{}`: it has no type", shown(at)))
+    Err(format!("`{}`: it has no type", quote_for_message(at)))
 }
 
 /// A name; a text that is none could be anything in the schema language.
@@ -147,7 +153,11 @@ fn name<'v>(value: &'v Value, at: &str) -> Result<&'v str, Malformed> {
     let name = value.get("name").and_then(Value::as_str).unwrap_or_default();
     let shaped = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    if shaped { Ok(name) } else { Err(format!("`{}`: `{}` is no name", shown(at), shown(name))) }
+    if shaped {
+        Ok(name)
+    } else {
+        Err(format!("`{}`: `{}` is no name", quote_for_message(at), quote_for_message(name)))
+    }
 }
 
 fn items<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {

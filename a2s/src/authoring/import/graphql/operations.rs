@@ -21,7 +21,7 @@ const PAGES: [&str; 5] = ["edges", "nodes", "items", "results", "data"];
 /// variables.
 pub(super) fn write_operations(schema: &Valid<Schema>) -> String {
     let mut text = String::new();
-    let mut taken = naming::Taken::default();
+    let mut taken = naming::UsedNames::default();
     let roots = [
         ("query", schema.schema_definition.query.as_ref()),
         ("mutation", schema.schema_definition.mutation.as_ref()),
@@ -30,7 +30,7 @@ pub(super) fn write_operations(schema: &Valid<Schema>) -> String {
         let Some(root) = root.and_then(|root| schema.get_object(root)) else { continue };
         for (name, field) in &root.fields {
             let plain = naming::capability_name(name).unwrap_or_else(|| "Operation".to_owned());
-            let operation = taken.take(&plain);
+            let operation = taken.reserve(&plain);
             write_operation(schema, word, &operation, name, field, &mut text);
         }
     }

@@ -5,13 +5,15 @@ use std::collections::BTreeSet;
 use indexmap::{IndexMap, IndexSet};
 use serde_json::{Map, Value, json};
 
-use super::extract_operation::Flaw;
-use super::operation::Operation;
+use super::extract_operation::ExtractError;
+use super::operation::SpecOperation;
 use super::response::is_json;
-use crate::authoring::import::Remark;
-use crate::authoring::import::ref_resolver::{Source, flag, shown, told_flag};
-use crate::authoring::import::schema::Schemas;
-use crate::authoring::import::variable::{Variable, names_a_secret};
+use crate::authoring::import::ImportWarning;
+use crate::authoring::import::ref_resolver::{
+    RefResolver, bool_member, quote_for_message, read_flag,
+};
+use crate::authoring::import::schema::SchemaImporter;
+use crate::authoring::import::variable::{DocumentParameter, is_secret_name};
 use crate::authoring::naming;
 use crate::document::ValueType;
 use crate::task::{BodyFormat, MediaType};
@@ -23,7 +25,7 @@ const MAX_COMBINED: usize = 8;
 
 /// A request body of one media type.
 #[derive(Debug, Clone)]
-pub(in crate::authoring::import) struct Body<'a> {
+pub(in crate::authoring::import) struct OperationBody<'a> {
     required: bool,
     description: Option<&'a str>,
     media_type: String,
@@ -32,44 +34,46 @@ pub(in crate::authoring::import) struct Body<'a> {
 }
 
 /// A property at the top of a body.
-struct Property<'a> {
+struct BodyProperty<'a> {
     name: &'a str,
     schema: &'a Value,
     required: bool,
 }
 
-impl<'a> Body<'a> {
-    pub(super) fn of(
-        operation: Operation<'a>,
+impl<'a> OperationBody<'a> {
+    pub(super) fn choose_media_type(
+        operation: SpecOperation<'a>,
         wanted: Option<&str>,
-        remarks: &mut Vec<Remark>,
-    ) -> Result<Option<Self>, Flaw> {
+        remarks: &mut Vec<ImportWarning>,
+    ) -> Result<Option<Self>, ExtractError> {
         let Some(raw) = operation.raw.get("requestBody") else { return Ok(None) };
-        let place = format!("{}.requestBody", operation.place());
+        let place = format!("{}.requestBody", operation.location());
         let raw = operation.source.resolve(raw);
-        let raw = raw.map_err(|error| Flaw::unresolved(&place, &error))?;
+        let raw = raw.map_err(|error| ExtractError::unresolved(&place, &error))?;
         let content = raw.get("content").and_then(Value::as_object);
         let kinds = content.into_iter().flatten().filter(|(media, _)| media.contains('/'));
-        let rank = |media: &str| (Some(media) != wanted, preference(media));
+        let rank = |media: &str| (Some(media) != wanted, media_type_rank(media));
         let Some((media, kind)) = kinds.min_by_key(|(media, _)| rank(media)) else {
-            remarks.push(Remark::new(&place, "the body has no media type; none is sent"));
+            remarks.push(ImportWarning::new(&place, "the body has no media type; none is sent"));
             return Ok(None);
         };
         let others = content.map_or(0, |content| content.len().saturating_sub(1));
-        if others > 0 && preference(media) > 1 && wanted.is_none() {
-            let reason = format!("of {} media types, `{}` is sent", others + 1, shown(media));
-            remarks.push(Remark::new(&place, reason));
+        if others > 0 && media_type_rank(media) > 1 && wanted.is_none() {
+            let reason =
+                format!("of {} media types, `{}` is sent", others + 1, quote_for_message(media));
+            remarks.push(ImportWarning::new(&place, reason));
         }
         let schema = kind.get("schema").filter(|schema| schema.is_object());
         let media_type = if media.contains('*') {
-            let reason = format!("`{}` leaves the media type open; JSON is sent", shown(media));
-            remarks.push(Remark::new(&place, reason));
+            let reason =
+                format!("`{}` leaves the media type open; JSON is sent", quote_for_message(media));
+            remarks.push(ImportWarning::new(&place, reason));
             "application/json".to_owned()
         } else {
             media.trim().to_owned()
         };
         Ok(Some(Self {
-            required: told_flag(raw, "required", &place, remarks) == Some(true),
+            required: read_flag(raw, "required", &place, remarks) == Some(true),
             description: raw.get("description").and_then(Value::as_str),
             media_type,
             schema,
@@ -80,15 +84,15 @@ impl<'a> Body<'a> {
     /// The parameters of the document that fill it, at most `room`, and the template.
     pub(in crate::authoring::import) fn plan(
         &self,
-        source: Source<'a>,
+        source: RefResolver<'a>,
         room: usize,
-        taken: &mut naming::Taken,
-    ) -> (Vec<Variable>, Value) {
+        taken: &mut naming::UsedNames,
+    ) -> (Vec<DocumentParameter>, Value) {
         let most = room.min(MAX_PROPERTIES);
         let properties = self.properties(source).filter(|properties| properties.len() <= most);
         let Some(properties) = properties else {
-            let name = taken.take_one_of(&["body".to_owned(), "request_body".to_owned()]);
-            let mut variable = Variable::new(name, self.description, self.required);
+            let name = taken.reserve_one_of(&["body".to_owned(), "request_body".to_owned()]);
+            let mut variable = DocumentParameter::new(name, self.description, self.required);
             if let Some(schema) = self.schema {
                 variable = variable.with_schema(source, schema);
             }
@@ -99,7 +103,7 @@ impl<'a> Body<'a> {
                 Some(BodyFormat::Form | BodyFormat::Multipart | BodyFormat::Other) | None => false,
             };
             if !is_exact {
-                variable = variable.open();
+                variable = variable.without_restrictions();
             }
             let template = variable.template();
             return (vec![variable], template);
@@ -107,10 +111,10 @@ impl<'a> Body<'a> {
         let (mut variables, mut members) = (Vec::new(), Map::new());
         for property in properties {
             let plain = naming::variable_name(property.name);
-            let name = taken.take_one_of(&[plain.clone(), format!("body_{plain}")]);
-            let mut variable = Variable { name, ..property.variable(source) };
+            let name = taken.reserve_one_of(&[plain.clone(), format!("body_{plain}")]);
+            let mut variable = DocumentParameter { name, ..property.variable(source) };
             if self.format() == Some(BodyFormat::Multipart) && property.is_binary(source) {
-                variable = variable.open();
+                variable = variable.without_restrictions();
             }
             members.insert(property.name.to_owned(), variable.template());
             variables.push(variable);
@@ -120,19 +124,19 @@ impl<'a> Body<'a> {
 
     /// In which form its value is given.
     fn format(&self) -> Option<BodyFormat> {
-        MediaType::parse(&self.media_type).as_ref().map(BodyFormat::of)
+        MediaType::parse(&self.media_type).as_ref().map(BodyFormat::from_media_type)
     }
 
     /// The properties at the top, when the body is surely an object with nothing but those.
-    fn properties(&self, source: Source<'a>) -> Option<Vec<Property<'a>>> {
+    fn properties(&self, source: RefResolver<'a>) -> Option<Vec<BodyProperty<'a>>> {
         let is_form = self.media_type.starts_with("application/x-www-form-urlencoded")
             || self.media_type.starts_with("multipart/");
         if !is_form && !is_json(&self.media_type) {
             return None;
         }
-        let mut found = Found::default();
+        let mut found = PropertySet::default();
         found.gather(source, self.schema?, 0)?;
-        let Found { mut properties, required, read_only, .. } = found;
+        let PropertySet { mut properties, required, read_only, .. } = found;
         for property in properties.values_mut() {
             property.required = required.contains(property.name);
         }
@@ -142,7 +146,7 @@ impl<'a> Body<'a> {
         // Some descriptions demand what they do not describe.
         for name in required {
             if !properties.contains_key(name) && !read_only.contains(name) {
-                let property = Property { name, schema: &Value::Null, required: true };
+                let property = BodyProperty { name, schema: &Value::Null, required: true };
                 properties.insert(name, property);
             }
         }
@@ -152,17 +156,21 @@ impl<'a> Body<'a> {
     /// The parameter that a property at the top would be.
     pub(in crate::authoring::import) fn property(
         &self,
-        source: Source<'a>,
+        source: RefResolver<'a>,
         name: &str,
-    ) -> Option<Variable> {
+    ) -> Option<DocumentParameter> {
         let properties = self.properties(source)?;
         properties.iter().find(|property| property.name == name).map(|p| p.variable(source))
     }
 
     /// Whether the body surely takes no property of this name: its members are listed, and others
     /// are forbidden, or the property is in responses alone.
-    pub(in crate::authoring::import) fn forbids(&self, source: Source<'a>, name: &str) -> bool {
-        let mut found = Found::default();
+    pub(in crate::authoring::import) fn forbids(
+        &self,
+        source: RefResolver<'a>,
+        name: &str,
+    ) -> bool {
+        let mut found = PropertySet::default();
         let Some(()) = self.schema.and_then(|schema| found.gather(source, schema, 0)) else {
             return false;
         };
@@ -174,8 +182,8 @@ impl<'a> Body<'a> {
     /// would be.
     pub(in crate::authoring::import) fn required(
         &self,
-        source: Source<'a>,
-    ) -> Vec<(&'a str, Variable)> {
+        source: RefResolver<'a>,
+    ) -> Vec<(&'a str, DocumentParameter)> {
         let properties = self.properties(source).unwrap_or_default();
         let required = properties.iter().filter(|property| property.required);
         required.map(|property| (property.name, property.variable(source))).collect()
@@ -187,10 +195,10 @@ impl<'a> Body<'a> {
     }
 
     /// The body in the task.
-    pub(super) fn value(&self, schemas: &mut Schemas<'a, '_>) -> Value {
+    pub(super) fn value(&self, schemas: &mut SchemaImporter<'a, '_>) -> Value {
         let mut media = Map::new();
         if let Some(schema) = self.schema {
-            media.insert("schema".to_owned(), schemas.carry(schema, "requestBody"));
+            media.insert("schema".to_owned(), schemas.import_schema(schema, "requestBody"));
         }
         if let Some(Value::Object(encoding)) = self.encoding {
             let kept = |(name, raw): (&String, &Value)| {
@@ -199,7 +207,7 @@ impl<'a> Body<'a> {
                     .into_iter()
                     .filter_map(|key| {
                         let value = match key {
-                            "explode" | "allowReserved" => json!(flag(raw, key)?),
+                            "explode" | "allowReserved" => json!(bool_member(raw, key)?),
                             _ => raw.get(key).filter(|value| value.is_string())?.clone(),
                         };
                         Some((key.to_owned(), value))
@@ -221,29 +229,29 @@ impl<'a> Body<'a> {
     }
 }
 
-impl Property<'_> {
+impl BodyProperty<'_> {
     /// Whether its value is a file: `{base64: …}` says as much as a string of its characters.
-    fn is_binary(&self, source: Source<'_>) -> bool {
+    fn is_binary(&self, source: RefResolver<'_>) -> bool {
         let Ok(schema) = source.resolve(self.schema) else { return false };
         schema.get("format").is_some_and(|format| format == "binary")
             || schema.get("contentMediaType").is_some()
     }
 
     /// The parameter that it would be, without its name.
-    fn variable(&self, source: Source<'_>) -> Variable {
-        let mut variable = Variable::new(String::new(), None, self.required);
+    fn variable(&self, source: RefResolver<'_>) -> DocumentParameter {
+        let mut variable = DocumentParameter::new(String::new(), None, self.required);
         let resolved = source.resolve(self.schema).ok();
         let format = resolved.and_then(|schema| schema.get("format"));
         let is_password = format.is_some_and(|format| format == "password");
-        variable.secret = is_password || names_a_secret(self.name, None);
+        variable.secret = is_password || is_secret_name(self.name, None);
         variable.with_schema(source, self.schema)
     }
 }
 
 /// The properties of a schema and of those that it is combined of.
 #[derive(Default)]
-struct Found<'a> {
-    properties: IndexMap<&'a str, Property<'a>>,
+struct PropertySet<'a> {
+    properties: IndexMap<&'a str, BodyProperty<'a>>,
     required: IndexSet<&'a str>,
     /// Those that are in answers alone.
     read_only: BTreeSet<&'a str>,
@@ -251,9 +259,9 @@ struct Found<'a> {
     is_closed: bool,
 }
 
-impl<'a> Found<'a> {
+impl<'a> PropertySet<'a> {
     /// Collects them. None when a value may be something else than an object with those.
-    fn gather(&mut self, source: Source<'a>, schema: &'a Value, depth: usize) -> Option<()> {
+    fn gather(&mut self, source: RefResolver<'a>, schema: &'a Value, depth: usize) -> Option<()> {
         let schema = source.resolve(schema).ok()?;
         // Rules about several properties together hold for a whole body alone.
         let other = [
@@ -284,10 +292,10 @@ impl<'a> Found<'a> {
         let own = schema.get("properties").and_then(Value::as_object);
         for (name, schema) in own.into_iter().flatten() {
             let resolved = source.resolve(schema).unwrap_or(schema);
-            if flag(resolved, "readOnly") == Some(true) {
+            if bool_member(resolved, "readOnly") == Some(true) {
                 self.read_only.insert(name);
             } else {
-                let property = Property { name, schema, required: false };
+                let property = BodyProperty { name, schema, required: false };
                 self.properties.entry(name).or_insert(property);
             }
         }
@@ -299,7 +307,7 @@ impl<'a> Found<'a> {
 }
 
 /// How much a media type is liked; the smallest is sent.
-fn preference(media: &str) -> usize {
+fn media_type_rank(media: &str) -> usize {
     let media = media.to_ascii_lowercase();
     let name = media.split(';').next().unwrap_or_default().trim();
     match name {

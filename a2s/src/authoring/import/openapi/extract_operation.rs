@@ -3,35 +3,35 @@
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::body::Body;
-use super::operation::Operation;
-use super::parameter::{Parameter, Place};
-use super::response::Answer;
-use super::server::Server;
-use crate::authoring::import::Remark;
-use crate::authoring::import::ref_resolver::{Source, Unresolved, shown};
-use crate::authoring::import::schema::{Detail, Schemas};
+use super::body::OperationBody;
+use super::operation::SpecOperation;
+use super::parameter::{ParameterIn, TaskParameter};
+use super::response::OperationResponse;
+use super::server::TaskServer;
+use crate::authoring::import::ImportWarning;
+use crate::authoring::import::ref_resolver::{RefResolver, UnresolvedRef, quote_for_message};
+use crate::authoring::import::schema::{SchemaDetail, SchemaImporter};
 use crate::authoring::{naming, sanitize};
 use crate::document::ValueType;
 
 /// Why an operation cannot be cut out.
 #[derive(Debug, Clone)]
-pub(in crate::authoring::import) struct Flaw {
-    pub(in crate::authoring::import) place: String,
+pub(in crate::authoring::import) struct ExtractError {
+    pub(in crate::authoring::import) location: String,
     pub(in crate::authoring::import) reason: String,
     pub(in crate::authoring::import) hint: Option<String>,
 }
 
-impl Flaw {
+impl ExtractError {
     pub(in crate::authoring::import) fn new(
         place: impl Into<String>,
         reason: impl Into<String>,
     ) -> Self {
-        Self { place: place.into(), reason: reason.into(), hint: None }
+        Self { location: place.into(), reason: reason.into(), hint: None }
     }
 
     /// A `$ref` without which nothing can be sent leads nowhere.
-    pub(super) fn unresolved(place: &str, error: &Unresolved) -> Self {
+    pub(super) fn unresolved(place: &str, error: &UnresolvedRef) -> Self {
         Self::new(place, error.to_string()).with_hint(error.hint())
     }
 
@@ -42,43 +42,53 @@ impl Flaw {
 
 /// An operation with exactly what it needs.
 #[derive(Debug)]
-pub(in crate::authoring::import) struct Cut<'a> {
-    operation: Operation<'a>,
+pub(in crate::authoring::import) struct ExtractedOperation<'a> {
+    operation: SpecOperation<'a>,
     /// The path without what stands behind `?` and `#`.
     path: String,
-    server: Server,
-    parameters: Vec<Parameter<'a>>,
-    body: Option<Body<'a>>,
+    server: TaskServer,
+    parameters: Vec<TaskParameter<'a>>,
+    body: Option<OperationBody<'a>>,
     /// The answer of success, when there is one, is the first.
-    answers: Vec<Answer<'a>>,
+    responses: Vec<OperationResponse<'a>>,
     security: Vec<Value>,
     schemes: Map<String, Value>,
-    remarks: Vec<Remark>,
+    warnings: Vec<ImportWarning>,
 }
 
-impl<'a> Cut<'a> {
+impl<'a> ExtractedOperation<'a> {
     /// Cuts an operation out. `server` stands in place of the description's own, relative
     /// addresses are relative to `base`, and the body is of `media_type` where there is a choice.
-    pub(in crate::authoring::import) fn of(
-        operation: Operation<'a>,
+    pub(in crate::authoring::import) fn extract(
+        operation: SpecOperation<'a>,
         server: Option<&Url>,
         base: Option<&Url>,
         media_type: Option<&str>,
-    ) -> Result<Self, Flaw> {
+    ) -> Result<Self, ExtractError> {
         let mut remarks = Vec::new();
-        let server = Server::of(operation, server, base)?;
-        let mut parameters = Parameter::all_of(operation, &mut remarks)?;
-        let path = fit_path(operation, &mut parameters, &mut remarks)?;
-        let body = Body::of(operation, media_type, &mut remarks)?;
-        let answers = Answer::all_of(operation, &mut remarks);
+        let server = TaskServer::of(operation, server, base)?;
+        let mut parameters = TaskParameter::read_all(operation, &mut remarks)?;
+        let path = adjust_path(operation, &mut parameters, &mut remarks)?;
+        let body = OperationBody::choose_media_type(operation, media_type, &mut remarks)?;
+        let answers = OperationResponse::read_all(operation, &mut remarks);
         let (mut security, mut schemes) = security_of(operation, &mut remarks);
         if security.is_empty() {
             authorize_by_header(operation, &mut security, &mut schemes, &mut remarks);
         }
-        Ok(Self { operation, path, server, parameters, body, answers, security, schemes, remarks })
+        Ok(Self {
+            operation,
+            path,
+            server,
+            parameters,
+            body,
+            responses: answers,
+            security,
+            schemes,
+            warnings: remarks,
+        })
     }
 
-    pub(in crate::authoring::import) fn source(&self) -> Source<'a> {
+    pub(in crate::authoring::import) fn source(&self) -> RefResolver<'a> {
         self.operation.source
     }
 
@@ -87,35 +97,35 @@ impl<'a> Cut<'a> {
         &self.server.domain
     }
 
-    pub(in crate::authoring::import) fn parameters(&self) -> &[Parameter<'a>] {
+    pub(in crate::authoring::import) fn parameters(&self) -> &[TaskParameter<'a>] {
         &self.parameters
     }
 
-    pub(in crate::authoring::import) fn body(&self) -> Option<&Body<'a>> {
+    pub(in crate::authoring::import) fn body(&self) -> Option<&OperationBody<'a>> {
         self.body.as_ref()
     }
 
-    pub(in crate::authoring::import) fn remarks(&self) -> &[Remark] {
-        &self.remarks
+    pub(in crate::authoring::import) fn remarks(&self) -> &[ImportWarning] {
+        &self.warnings
     }
 
     /// Whether the answer of success is declared to have this member at its top.
-    pub(in crate::authoring::import) fn answers_with(&self, name: &str) -> bool {
-        self.answers.iter().take(1).any(|answer| answer.has_member(self.source(), name))
+    pub(in crate::authoring::import) fn has_response_member(&self, name: &str) -> bool {
+        self.responses.iter().take(1).any(|answer| answer.has_member(self.source(), name))
     }
 
     /// The type of what the tokens of a pointer into the answer of success lead to.
     pub(in crate::authoring::import) fn kind_at(&self, tokens: &[&str]) -> Option<ValueType> {
-        self.answers.first()?.kind_at(self.source(), tokens)
+        self.responses.first()?.kind_at(self.source(), tokens)
     }
 
     /// What a capability takes from the answer of success.
     pub(super) fn outputs(
         &self,
-        taken: &mut naming::Taken,
-        remarks: &mut Vec<Remark>,
+        taken: &mut naming::UsedNames,
+        remarks: &mut Vec<ImportWarning>,
     ) -> Map<String, Value> {
-        let answer = &self.answers[0];
+        let answer = &self.responses[0];
         if answer.status().starts_with(['4', '5']) {
             // Nothing says what success looks like.
             return Map::new();
@@ -126,8 +136,8 @@ impl<'a> Cut<'a> {
     /// The task.
     pub(in crate::authoring::import) fn task(
         &self,
-        detail: Detail,
-        remarks: &mut Vec<Remark>,
+        detail: SchemaDetail,
+        remarks: &mut Vec<ImportWarning>,
     ) -> Value {
         let version = self.source().get("openapi");
         let is_newer = match version {
@@ -137,7 +147,7 @@ impl<'a> Cut<'a> {
         };
         let exact = version.and_then(Value::as_str).filter(|v| v.split('.').count() == 3);
         let otherwise = if is_newer { "3.1.0" } else { "3.0.3" };
-        let mut schemas = Schemas::new(self.source(), detail, is_newer, remarks);
+        let mut schemas = SchemaImporter::new(self.source(), detail, is_newer, remarks);
         let operation = self.operation_value(detail, &mut schemas);
 
         let mut components = Map::new();
@@ -166,7 +176,7 @@ impl<'a> Cut<'a> {
         let info = self.source().get("info");
         let field = |key: &str, otherwise: &str| {
             let text = match info.and_then(|info| info.get(key)) {
-                Some(Value::String(text)) => sanitize::line(text, 100),
+                Some(Value::String(text)) => sanitize::clean_line(text, 100),
                 Some(Value::Number(number)) => number.to_string(),
                 _ => String::new(),
             };
@@ -175,10 +185,10 @@ impl<'a> Cut<'a> {
         json!({ "title": field("title", "Untitled"), "version": field("version", "1") })
     }
 
-    fn operation_value(&self, detail: Detail, schemas: &mut Schemas<'a, '_>) -> Value {
+    fn operation_value(&self, detail: SchemaDetail, schemas: &mut SchemaImporter<'a, '_>) -> Value {
         let mut value = Map::new();
         if let Some(id) = self.operation.id() {
-            value.insert("operationId".to_owned(), json!(sanitize::line(id, 200)));
+            value.insert("operationId".to_owned(), json!(sanitize::clean_line(id, 200)));
         }
         let summary = ["summary", "description"].iter().find_map(|key| {
             let text = sanitize::sentence(self.operation.raw.get(*key)?.as_str()?, 200);
@@ -195,7 +205,7 @@ impl<'a> Cut<'a> {
             value.insert("requestBody".to_owned(), body.value(schemas));
         }
         let answers: Map<String, Value> = self
-            .answers
+            .responses
             .iter()
             .map(|answer| (answer.status().to_owned(), answer.value(detail, schemas)))
             .collect();
@@ -209,39 +219,42 @@ impl<'a> Cut<'a> {
 
 /// The path that is requested. What stands behind `?` becomes query parameters with one value;
 /// every `{name}` gets a parameter, and parameters without one go.
-fn fit_path(
-    operation: Operation<'_>,
-    parameters: &mut Vec<Parameter<'_>>,
-    remarks: &mut Vec<Remark>,
-) -> Result<String, Flaw> {
-    let place = format!("paths.{}", shown(operation.path));
+fn adjust_path(
+    operation: SpecOperation<'_>,
+    parameters: &mut Vec<TaskParameter<'_>>,
+    remarks: &mut Vec<ImportWarning>,
+) -> Result<String, ExtractError> {
+    let place = format!("paths.{}", quote_for_message(operation.path));
     let (path, fragment) = match operation.path.split_once('#') {
         Some((path, fragment)) => (path, Some(fragment)),
         None => (operation.path, None),
     };
     if fragment.is_some() {
-        remarks.push(Remark::new(&place, "what stands behind `#` is not sent"));
+        remarks.push(ImportWarning::new(&place, "what stands behind `#` is not sent"));
     }
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
         let only = value.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
         let parameter = match only.filter(|only| !only.is_empty() && !only.contains(['{', '}'])) {
             Some(only) => {
-                let reason = format!("`{{{}}}` behind `?` is taken from the caller", shown(only));
-                remarks.push(Remark::new(&place, reason));
-                filled_by(only, &name, path, parameters)
+                let reason = format!(
+                    "`{{{}}}` behind `?` is taken from the caller",
+                    quote_for_message(only)
+                );
+                remarks.push(ImportWarning::new(&place, reason));
+                set_by_query(only, &name, path, parameters)
             }
             None if name.is_empty() || name.contains('{') || value.contains('{') => {
                 let reason = "behind its `?` is a `{…}` that is no whole value";
-                return Err(Flaw::new(place, reason));
+                return Err(ExtractError::new(place, reason));
             }
-            None => Parameter::text(&name, Place::Query, Some(value.into_owned())),
+            None => TaskParameter::text(&name, ParameterIn::Query, Some(value.into_owned())),
         };
-        parameters.retain(|known| known.place != Place::Query || known.name != name);
+        parameters.retain(|known| known.location != ParameterIn::Query || known.name != name);
         parameters.push(parameter);
     }
     if !path.starts_with('/') || path.chars().any(char::is_control) {
-        return Err(Flaw::new(place, "a path begins with `/`"));
+        return Err(ExtractError::new(place, "a path begins with `/`"));
     }
     let path = path.to_owned();
     let mut named = Vec::new();
@@ -251,10 +264,12 @@ fn fit_path(
             Some((name, _)) if !name.is_empty() && name != "+" => {
                 named.push(name.strip_prefix('+').unwrap_or(name));
             }
-            _ => return Err(Flaw::new(place, "the path has a `{` without a name and `}`")),
+            _ => return Err(ExtractError::new(place, "the path has a `{` without a name and `}`")),
         }
     }
-    for parameter in parameters.iter_mut().filter(|parameter| parameter.place == Place::Path) {
+    for parameter in
+        parameters.iter_mut().filter(|parameter| parameter.location == ParameterIn::Path)
+    {
         let declared = named.contains(&parameter.name.as_str());
         let close = named.iter().find(|name| name.eq_ignore_ascii_case(&parameter.name));
         if let (false, Some(close)) = (declared, close) {
@@ -262,23 +277,26 @@ fn fit_path(
         }
     }
     parameters.retain(|parameter| {
-        let stays = parameter.place != Place::Path || named.contains(&parameter.name.as_str());
+        let stays =
+            parameter.location != ParameterIn::Path || named.contains(&parameter.name.as_str());
         if !stays {
             let reason = format!(
                 "the path has no `{{{}}}`; the parameter is not sent",
-                shown(&parameter.name)
+                quote_for_message(&parameter.name)
             );
-            remarks.push(Remark::new(&place, reason));
+            remarks.push(ImportWarning::new(&place, reason));
         }
         stays
     });
     for name in &named {
-        let known =
-            parameters.iter().any(|known| known.place == Place::Path && known.name == *name);
+        let known = parameters
+            .iter()
+            .any(|known| known.location == ParameterIn::Path && known.name == *name);
         if !known {
-            let reason = format!("`{{{}}}` is not declared; text is taken there", shown(name));
-            remarks.push(Remark::new(&place, reason));
-            parameters.push(Parameter::text(name, Place::Path, None));
+            let reason =
+                format!("`{{{}}}` is not declared; text is taken there", quote_for_message(name));
+            remarks.push(ImportWarning::new(&place, reason));
+            parameters.push(TaskParameter::text(name, ParameterIn::Path, None));
         }
     }
     Ok(path)
@@ -286,30 +304,30 @@ fn fit_path(
 
 /// The query parameter `name` of a path that ends with `?name={only}`: what is declared of it, or
 /// of `only`, which is no parameter of the path then.
-fn filled_by<'a>(
+fn set_by_query<'a>(
     only: &str,
     name: &str,
     path: &str,
-    parameters: &mut Vec<Parameter<'a>>,
-) -> Parameter<'a> {
-    let is_in = |place: Place, name: &str, known: &Parameter<'_>| {
-        known.place == place && known.is_called(name)
+    parameters: &mut Vec<TaskParameter<'a>>,
+) -> TaskParameter<'a> {
+    let is_in = |place: ParameterIn, name: &str, known: &TaskParameter<'_>| {
+        known.location == place && known.is_called(name)
     };
-    let own = parameters.iter().find(|known| is_in(Place::Query, name, known));
-    let other = || parameters.iter().find(|known| is_in(Place::Query, only, known));
-    let above = || parameters.iter().find(|known| is_in(Place::Path, only, known));
+    let own = parameters.iter().find(|known| is_in(ParameterIn::Query, name, known));
+    let other = || parameters.iter().find(|known| is_in(ParameterIn::Query, only, known));
+    let above = || parameters.iter().find(|known| is_in(ParameterIn::Path, only, known));
     let found = own.or_else(other).or_else(above).map(|known| known.in_query(name));
     let stays = path.contains(&format!("{{{only}}}"));
     parameters.retain(|known| {
-        !is_in(Place::Query, only, known) && (stays || !is_in(Place::Path, only, known))
+        !is_in(ParameterIn::Query, only, known) && (stays || !is_in(ParameterIn::Path, only, known))
     });
-    found.unwrap_or_else(|| Parameter::text(name, Place::Query, None))
+    found.unwrap_or_else(|| TaskParameter::text(name, ParameterIn::Query, None))
 }
 
 /// What an operation demands of its caller, and the schemes that it names.
 fn security_of(
-    operation: Operation<'_>,
-    remarks: &mut Vec<Remark>,
+    operation: SpecOperation<'_>,
+    remarks: &mut Vec<ImportWarning>,
 ) -> (Vec<Value>, Map<String, Value>) {
     let source = operation.source;
     let demanded = operation.raw.get("security").or_else(|| source.get("security"));
@@ -329,9 +347,12 @@ fn security_of(
                     merge_scheme(&mut schemes, name, scheme);
                 }
                 None => {
-                    let place = format!("{}.security.{}", operation.place(), shown(name));
-                    remarks
-                        .push(Remark::new(&place, "no security scheme of this name is described"));
+                    let place =
+                        format!("{}.security.{}", operation.location(), quote_for_message(name));
+                    remarks.push(ImportWarning::new(
+                        &place,
+                        "no security scheme of this name is described",
+                    ));
                     whole = false;
                 }
             }
@@ -346,10 +367,10 @@ fn security_of(
 /// Declares a security scheme for a header parameter `Authorization`, which OpenAPI ignores: the
 /// credential comes from the caller.
 fn authorize_by_header(
-    operation: Operation<'_>,
+    operation: SpecOperation<'_>,
     security: &mut Vec<Value>,
     schemes: &mut Map<String, Value>,
-    remarks: &mut Vec<Remark>,
+    remarks: &mut Vec<ImportWarning>,
 ) {
     let levels = [operation.raw, operation.item];
     let listed = levels.into_iter().filter_map(|level| level.get("parameters")?.as_array());
@@ -362,19 +383,19 @@ fn authorize_by_header(
         name.is_some_and(|name| name.eq_ignore_ascii_case("authorization"))
     };
     let Some(raw) = headers.find(is_meant) else { return };
-    let told = raw.to_string().to_ascii_lowercase();
-    let is_basic = told.contains("basic") && !told.contains("bearer");
+    let scheme_text = raw.to_string().to_ascii_lowercase();
+    let is_basic = scheme_text.contains("basic") && !scheme_text.contains("bearer");
     let scheme = if is_basic { "basic" } else { "bearer" };
     schemes.insert("Authorization".to_owned(), json!({ "type": "http", "scheme": scheme }));
     security.push(json!({ "Authorization": [] }));
     if raw.get("required") != Some(&json!(true)) {
         security.push(json!({}));
     }
-    let place = format!("{}.security", operation.place());
+    let place = format!("{}.security", operation.location());
     let reason = format!(
         "the header parameter `Authorization` became a security scheme (HTTP {scheme}); its credential comes from the caller"
     );
-    remarks.push(Remark::new(&place, reason));
+    remarks.push(ImportWarning::new(&place, reason));
 }
 
 /// A security scheme with what a request needs of it, and of its scopes those that are demanded.
@@ -383,7 +404,7 @@ fn scheme(raw: &Value, scopes: &[&str]) -> Option<Value> {
     let mut kept = Map::new();
     for key in ["type", "in", "name", "scheme", "bearerFormat", "openIdConnectUrl"] {
         if let Some(text) = raw.get(key).and_then(Value::as_str) {
-            kept.insert(key.to_owned(), json!(sanitize::line(text, 500)));
+            kept.insert(key.to_owned(), json!(sanitize::clean_line(text, 500)));
         }
     }
     if kind == "oauth2" {
@@ -392,15 +413,17 @@ fn scheme(raw: &Value, scopes: &[&str]) -> Option<Value> {
             let mut one = Map::new();
             for key in ["authorizationUrl", "tokenUrl", "refreshUrl"] {
                 if let Some(url) = flow.get(key).and_then(Value::as_str) {
-                    one.insert(key.to_owned(), json!(sanitize::line(url, 500)));
+                    one.insert(key.to_owned(), json!(sanitize::clean_line(url, 500)));
                 }
             }
-            let told = |scope: &str| {
+            let describe_scope = |scope: &str| {
                 let text = flow.get("scopes").and_then(|scopes| scopes.get(scope));
-                sanitize::line(text.and_then(Value::as_str).unwrap_or_default(), 120)
+                sanitize::clean_line(text.and_then(Value::as_str).unwrap_or_default(), 120)
             };
-            let demanded: Map<String, Value> =
-                scopes.iter().map(|scope| ((*scope).to_owned(), json!(told(scope)))).collect();
+            let demanded: Map<String, Value> = scopes
+                .iter()
+                .map(|scope| ((*scope).to_owned(), json!(describe_scope(scope))))
+                .collect();
             one.insert("scopes".to_owned(), Value::Object(demanded));
             (name.clone(), Value::Object(one))
         });

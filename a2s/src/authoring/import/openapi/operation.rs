@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::authoring::import::Refusal;
-use crate::authoring::import::ref_resolver::{Source, shown};
+use crate::authoring::import::ImportRejection;
+use crate::authoring::import::ref_resolver::{RefResolver, quote_for_message};
 use crate::authoring::naming;
 
 /// The most operations of a description.
@@ -13,8 +13,8 @@ const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "
 
 /// An operation of a description.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::authoring::import) struct Operation<'a> {
-    pub(in crate::authoring::import) source: Source<'a>,
+pub(in crate::authoring::import) struct SpecOperation<'a> {
+    pub(in crate::authoring::import) source: RefResolver<'a>,
     /// The path template, as written.
     pub(in crate::authoring::import) path: &'a str,
     /// The method in lower case.
@@ -25,7 +25,7 @@ pub(in crate::authoring::import) struct Operation<'a> {
     pub(in crate::authoring::import) raw: &'a Value,
 }
 
-impl<'a> Operation<'a> {
+impl<'a> SpecOperation<'a> {
     /// `operationId`, when there is one.
     pub(in crate::authoring::import) fn id(&self) -> Option<&'a str> {
         self.raw.get("operationId").and_then(Value::as_str).filter(|id| !id.is_empty())
@@ -33,7 +33,7 @@ impl<'a> Operation<'a> {
 
     /// `GET /users/{id}`.
     pub(in crate::authoring::import) fn label(&self) -> String {
-        format!("{} {}", self.method.to_ascii_uppercase(), shown(self.path))
+        format!("{} {}", self.method.to_ascii_uppercase(), quote_for_message(self.path))
     }
 
     /// Whether `text` is its method and path: `get /users/{id}`.
@@ -44,8 +44,8 @@ impl<'a> Operation<'a> {
     }
 
     /// Its place in the description.
-    pub(in crate::authoring::import) fn place(&self) -> String {
-        format!("paths.{}.{}", shown(self.path), self.method)
+    pub(in crate::authoring::import) fn location(&self) -> String {
+        format!("paths.{}.{}", quote_for_message(self.path), self.method)
     }
 
     /// A name out of method and path: `GET /users/{id}` is `GetUsersById`.
@@ -61,16 +61,16 @@ impl<'a> Operation<'a> {
 
 /// Every operation in the order of the description, and the paths that cannot be read.
 pub(in crate::authoring::import) fn operations(
-    source: Source<'_>,
-) -> (Vec<Operation<'_>>, Vec<Refusal>) {
+    source: RefResolver<'_>,
+) -> (Vec<SpecOperation<'_>>, Vec<ImportRejection>) {
     let (mut operations, mut refused) = (Vec::new(), Vec::new());
     let paths = source.get("paths").and_then(Value::as_object);
     for (path, item) in paths.into_iter().flatten().filter(|(path, _)| !path.starts_with("x-")) {
-        let place = format!("paths.{}", shown(path));
+        let place = format!("paths.{}", quote_for_message(path));
         let item = match source.resolve(item) {
             Ok(item) => item,
             Err(error) => {
-                let refusal = Refusal::new(path, &place, error.to_string());
+                let refusal = ImportRejection::new(path, &place, error.to_string());
                 refused.push(refusal.with_hint(error.hint()));
                 continue;
             }
@@ -79,16 +79,17 @@ pub(in crate::authoring::import) fn operations(
             let Some(raw) = item.get(method).filter(|raw| raw.is_object()) else { continue };
             if operations.len() == MAX_OPERATIONS {
                 let reason = format!("a description has at most {MAX_OPERATIONS} operations");
-                refused.push(Refusal::new(path, &place, reason).with_hint(
+                refused.push(ImportRejection::new(path, &place, reason).with_hint(
                     "Split the description; what stands behind this place is left out.",
                 ));
                 return (operations, refused);
             }
             match source.resolve(raw) {
-                Ok(raw) => operations.push(Operation { source, path, method, item, raw }),
+                Ok(raw) => operations.push(SpecOperation { source, path, method, item, raw }),
                 Err(error) => {
-                    let label = format!("{} {}", method.to_ascii_uppercase(), shown(path));
-                    let refusal = Refusal::new(&label, &place, error.to_string());
+                    let label =
+                        format!("{} {}", method.to_ascii_uppercase(), quote_for_message(path));
+                    let refusal = ImportRejection::new(&label, &place, error.to_string());
                     refused.push(refusal.with_hint(error.hint()));
                 }
             }

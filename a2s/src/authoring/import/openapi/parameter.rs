@@ -2,19 +2,19 @@
 
 use serde_json::{Map, Value, json};
 
-use super::extract_operation::Flaw;
-use super::operation::Operation;
-use crate::authoring::import::Remark;
-use crate::authoring::import::ref_resolver::{Source, shown, told_flag};
-use crate::authoring::import::schema::Schemas;
-use crate::authoring::import::variable::{Variable, names_a_secret};
+use super::extract_operation::ExtractError;
+use super::operation::SpecOperation;
+use crate::authoring::import::ImportWarning;
+use crate::authoring::import::ref_resolver::{RefResolver, quote_for_message, read_flag};
+use crate::authoring::import::schema::SchemaImporter;
+use crate::authoring::import::variable::{DocumentParameter, is_secret_name};
 use crate::authoring::sanitize;
 use crate::document::ValueType;
 use crate::task::names_idempotency_key;
 
 /// Where a parameter goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::authoring::import) enum Place {
+pub(in crate::authoring::import) enum ParameterIn {
     Path,
     Query,
     Header,
@@ -23,10 +23,10 @@ pub(in crate::authoring::import) enum Place {
 
 /// A parameter as the task has it.
 #[derive(Debug, Clone)]
-pub(in crate::authoring::import) struct Parameter<'a> {
+pub(in crate::authoring::import) struct TaskParameter<'a> {
     /// Its name on the wire.
     pub(in crate::authoring::import) name: String,
-    pub(in crate::authoring::import) place: Place,
+    pub(in crate::authoring::import) location: ParameterIn,
     pub(in crate::authoring::import) required: bool,
     /// The only value that it has; it is written in the step.
     pub(in crate::authoring::import) constant: Option<String>,
@@ -34,11 +34,11 @@ pub(in crate::authoring::import) struct Parameter<'a> {
     style: Option<&'a str>,
     explode: Option<bool>,
     allow_reserved: bool,
-    shape: Shape<'a>,
+    shape: ParameterContent<'a>,
 }
 
 #[derive(Debug, Clone)]
-enum Shape<'a> {
+enum ParameterContent<'a> {
     Schema(&'a Value),
     /// No schema, but perhaps a type.
     Kind(ValueType),
@@ -66,15 +66,15 @@ const OWN_HEADERS: [&str; 15] = [
     "upgrade",
 ];
 
-impl Place {
-    fn of(word: &str) -> Option<Self> {
+impl ParameterIn {
+    fn from_name(word: &str) -> Option<Self> {
         [Self::Path, Self::Query, Self::Header, Self::Cookie]
             .into_iter()
-            .find(|place| place.word() == word)
+            .find(|place| place.as_str() == word)
     }
 
     /// As a description writes it.
-    pub(in crate::authoring::import) fn word(self) -> &'static str {
+    pub(in crate::authoring::import) fn as_str(self) -> &'static str {
         match self {
             Self::Path => "path",
             Self::Query => "query",
@@ -84,7 +84,7 @@ impl Place {
     }
 
     /// The field of `input_mapping`.
-    pub(in crate::authoring::import) fn group(self) -> &'static str {
+    pub(in crate::authoring::import) fn mapping_group(self) -> &'static str {
         match self {
             Self::Path => "pathParameters",
             Self::Query => "queryParameters",
@@ -103,26 +103,26 @@ impl Place {
     }
 }
 
-impl<'a> Parameter<'a> {
+impl<'a> TaskParameter<'a> {
     /// The parameters of path and operation together, those of the operation first.
-    pub(super) fn all_of(
-        operation: Operation<'a>,
-        remarks: &mut Vec<Remark>,
-    ) -> Result<Vec<Self>, Flaw> {
+    pub(super) fn read_all(
+        operation: SpecOperation<'a>,
+        remarks: &mut Vec<ImportWarning>,
+    ) -> Result<Vec<Self>, ExtractError> {
         let mut parameters: Vec<Self> = Vec::new();
         let levels = [
-            (operation.raw, operation.place()),
-            (operation.item, format!("paths.{}", shown(operation.path))),
+            (operation.raw, operation.location()),
+            (operation.item, format!("paths.{}", quote_for_message(operation.path))),
         ];
         for (level, place) in levels {
             let list = level.get("parameters").and_then(Value::as_array);
             for (index, raw) in list.into_iter().flatten().enumerate() {
                 let place = format!("{place}.parameters[{index}]");
                 let raw = operation.source.resolve(raw);
-                let raw = raw.map_err(|error| Flaw::unresolved(&place, &error))?;
+                let raw = raw.map_err(|error| ExtractError::unresolved(&place, &error))?;
                 let Some(parameter) = Self::of(raw, &place, remarks)? else { continue };
                 let known = parameters.iter().any(|known| {
-                    known.place == parameter.place && known.is_called(&parameter.name)
+                    known.location == parameter.location && known.is_called(&parameter.name)
                 });
                 if !known {
                     parameters.push(parameter);
@@ -133,124 +133,135 @@ impl<'a> Parameter<'a> {
     }
 
     /// A parameter; none when requests have their own.
-    fn of(raw: &'a Value, at: &str, remarks: &mut Vec<Remark>) -> Result<Option<Self>, Flaw> {
+    fn of(
+        raw: &'a Value,
+        at: &str,
+        remarks: &mut Vec<ImportWarning>,
+    ) -> Result<Option<Self>, ExtractError> {
         let name = raw.get("name").and_then(Value::as_str).unwrap_or_default();
         if name.is_empty() || name.chars().any(char::is_control) {
-            return Err(Flaw::new(at, "the parameter has no name"));
+            return Err(ExtractError::new(at, "the parameter has no name"));
         }
-        let place = raw.get("in").and_then(Value::as_str).and_then(Place::of);
+        let place = raw.get("in").and_then(Value::as_str).and_then(ParameterIn::from_name);
         let place = place.ok_or_else(|| {
             let found = raw.get("in").and_then(Value::as_str).unwrap_or_default();
-            Flaw::new(
+            ExtractError::new(
                 at,
                 format!(
                     "a parameter is in path, query, header or cookie, not in `{}`",
-                    shown(found)
+                    quote_for_message(found)
                 ),
             )
         })?;
-        if place == Place::Header && OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
+        if place == ParameterIn::Header && OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str())
+        {
             // A security scheme takes its place, with a remark of its own.
             if !name.eq_ignore_ascii_case("authorization") {
                 let reason = format!(
                     "a document may not set the header `{}`: a request has its own",
-                    shown(name)
+                    quote_for_message(name)
                 );
-                remarks.push(Remark::new(at, reason));
+                remarks.push(ImportWarning::new(at, reason));
             }
             return Ok(None);
         }
         let style = raw.get("style").and_then(Value::as_str);
         let fitting = style.filter(|style| place.styles().contains(style));
         if let (Some(style), None) = (style, fitting) {
-            let reason = format!("a parameter in {} has no style `{}`", place.word(), shown(style));
-            remarks.push(Remark::new(at, reason));
+            let reason = format!(
+                "a parameter in {} has no style `{}`",
+                place.as_str(),
+                quote_for_message(style)
+            );
+            remarks.push(ImportWarning::new(at, reason));
         }
         let [required, explode, allow_reserved] =
-            ["required", "explode", "allowReserved"].map(|key| told_flag(raw, key, at, remarks));
-        if place == Place::Path && required != Some(true) {
-            remarks.push(Remark::new(at, "it is in the path, so it is always needed"));
+            ["required", "explode", "allowReserved"].map(|key| read_flag(raw, key, at, remarks));
+        if place == ParameterIn::Path && required != Some(true) {
+            remarks.push(ImportWarning::new(at, "it is in the path, so it is always needed"));
         }
         let content = raw.get("content").and_then(Value::as_object).and_then(|c| c.iter().next());
         let shape = match (raw.get("schema").filter(|s| s.is_object() || s.is_boolean()), content) {
-            (Some(schema), _) => Shape::Schema(schema),
-            (None, Some((media, body))) => Shape::Content(media, body.get("schema")),
+            (Some(schema), _) => ParameterContent::Schema(schema),
+            (None, Some((media, body))) => ParameterContent::Content(media, body.get("schema")),
             (None, None) => {
                 // Older descriptions write the type beside the name.
                 let named = raw.get("type").and_then(Value::as_str);
                 let kind = ValueType::NAMES.iter().find(|(name, _)| Some(*name) == named);
                 let kind = kind.map_or(ValueType::String, |(_, kind)| *kind);
                 let reason = format!("it has no schema; {} is taken there", kind.describe());
-                remarks.push(Remark::new(at, reason));
-                Shape::Kind(kind)
+                remarks.push(ImportWarning::new(at, reason));
+                ParameterContent::Kind(kind)
             }
         };
         Ok(Some(Self {
             name: name.to_owned(),
-            place,
-            required: place == Place::Path || required == Some(true),
+            location: place,
+            required: place == ParameterIn::Path || required == Some(true),
             constant: None,
             description: raw.get("description").and_then(Value::as_str),
             style: fitting,
             explode,
-            allow_reserved: place == Place::Query && allow_reserved == Some(true),
+            allow_reserved: place == ParameterIn::Query && allow_reserved == Some(true),
             shape,
         }))
     }
 
     /// A parameter that is only named: text.
-    pub(super) fn text(name: &str, place: Place, constant: Option<String>) -> Self {
+    pub(super) fn text(name: &str, place: ParameterIn, constant: Option<String>) -> Self {
         Self {
             name: name.to_owned(),
-            place,
+            location: place,
             required: true,
             constant,
             description: None,
             style: None,
             explode: None,
             allow_reserved: false,
-            shape: Shape::Kind(ValueType::String),
+            shape: ParameterContent::Kind(ValueType::String),
         }
     }
 
     /// Whether it is the header by which a service knows a request again.
     pub(super) fn is_idempotency_key(&self) -> bool {
-        self.place == Place::Header && names_idempotency_key(&self.name)
+        self.location == ParameterIn::Header && names_idempotency_key(&self.name)
     }
 
     /// The same in the query, under a name that stands in the path behind `?`.
     pub(super) fn in_query(&self, name: &str) -> Self {
-        let (name, place) = (name.to_owned(), Place::Query);
-        Self { name, place, required: true, style: None, explode: None, ..self.clone() }
+        let (name, place) = (name.to_owned(), ParameterIn::Query);
+        Self { name, location: place, required: true, style: None, explode: None, ..self.clone() }
     }
 
     /// Whether a name means it: names of headers do not tell case apart.
     pub(in crate::authoring::import) fn is_called(&self, name: &str) -> bool {
-        self.name == name || (self.place == Place::Header && self.name.eq_ignore_ascii_case(name))
+        self.name == name
+            || (self.location == ParameterIn::Header && self.name.eq_ignore_ascii_case(name))
     }
 
     /// The parameter of the document that fills it.
     pub(in crate::authoring::import) fn variable(
         &self,
-        source: Source<'_>,
+        source: RefResolver<'_>,
         name: String,
-    ) -> Variable {
-        let mut variable = Variable::new(name, self.description, self.required);
-        variable.secret = self.place != Place::Path && names_a_secret(&self.name, self.description);
+    ) -> DocumentParameter {
+        let mut variable = DocumentParameter::new(name, self.description, self.required);
+        variable.secret =
+            self.location != ParameterIn::Path && is_secret_name(&self.name, self.description);
         match &self.shape {
-            Shape::Schema(schema) | Shape::Content(_, Some(schema)) => {
+            ParameterContent::Schema(schema) | ParameterContent::Content(_, Some(schema)) => {
                 variable.with_schema(source, schema)
             }
-            Shape::Kind(kind) => Variable { kind: Some(*kind), ..variable },
-            Shape::Content(_, None) => variable,
+            ParameterContent::Kind(kind) => DocumentParameter { kind: Some(*kind), ..variable },
+            ParameterContent::Content(_, None) => variable,
         }
     }
 
     /// The parameter in the task.
-    pub(super) fn value(&self, schemas: &mut Schemas<'a, '_>) -> Value {
+    pub(super) fn value(&self, schemas: &mut SchemaImporter<'a, '_>) -> Value {
         let mut value = Map::new();
         value.insert("name".to_owned(), json!(self.name));
-        value.insert("in".to_owned(), json!(self.place.word()));
+        value.insert("in".to_owned(), json!(self.location.as_str()));
         if self.required {
             value.insert("required".to_owned(), json!(true));
         }
@@ -263,19 +274,19 @@ impl<'a> Parameter<'a> {
         if self.allow_reserved {
             value.insert("allowReserved".to_owned(), json!(true));
         }
-        let place = format!("parameters.{}", shown(&self.name));
+        let place = format!("parameters.{}", quote_for_message(&self.name));
         match &self.shape {
-            Shape::Schema(schema) => {
-                value.insert("schema".to_owned(), schemas.carry(schema, &place));
+            ParameterContent::Schema(schema) => {
+                value.insert("schema".to_owned(), schemas.import_schema(schema, &place));
             }
-            Shape::Kind(kind) => {
+            ParameterContent::Kind(kind) => {
                 value.insert("schema".to_owned(), json!({ "type": kind.as_str() }));
             }
-            Shape::Content(media, schema) => {
-                let media = sanitize::line(media, 100);
+            ParameterContent::Content(media, schema) => {
+                let media = sanitize::clean_line(media, 100);
                 let mut content = json!({});
                 if let Some(schema) = schema {
-                    content["schema"] = schemas.carry(schema, &place);
+                    content["schema"] = schemas.import_schema(schema, &place);
                 }
                 value.insert("content".to_owned(), json!({ media: content }));
             }

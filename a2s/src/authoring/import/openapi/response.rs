@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use indexmap::IndexSet;
 use serde_json::{Map, Value, json};
 
-use super::operation::Operation;
-use crate::authoring::import::ref_resolver::{Source, flag, shown};
-use crate::authoring::import::schema::{Detail, Schemas};
+use super::operation::SpecOperation;
+use crate::authoring::import::ref_resolver::{RefResolver, bool_member, quote_for_message};
+use crate::authoring::import::schema::{SchemaDetail, SchemaImporter};
 use crate::authoring::import::variable::kind_at;
-use crate::authoring::import::{Remark, jsonpath};
+use crate::authoring::import::{ImportWarning, jsonpath};
 use crate::authoring::{naming, sanitize};
 use crate::document::ValueType;
 use crate::task::MediaType;
@@ -23,33 +23,36 @@ const MAX_COMBINED: usize = 8;
 
 /// An answer by its status.
 #[derive(Debug, Clone)]
-pub(in crate::authoring::import) struct Answer<'a> {
+pub(in crate::authoring::import) struct OperationResponse<'a> {
     status: String,
     description: String,
     media_type: Option<&'a str>,
     schema: Option<&'a Value>,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> OperationResponse<'a> {
     /// The one answer of success, then those that report errors.
-    pub(super) fn all_of(operation: Operation<'a>, remarks: &mut Vec<Remark>) -> Vec<Self> {
+    pub(super) fn read_all(
+        operation: SpecOperation<'a>,
+        remarks: &mut Vec<ImportWarning>,
+    ) -> Vec<Self> {
         let responses = operation.raw.get("responses").and_then(Value::as_object);
         let mut answers = Vec::new();
         for (status, raw) in responses.into_iter().flatten() {
-            let place = format!("{}.responses.{}", operation.place(), shown(status));
+            let place = format!("{}.responses.{}", operation.location(), quote_for_message(status));
             if status.starts_with("x-") {
                 continue;
             }
-            let Some(status) = well_formed(status) else {
-                remarks.push(Remark::new(&place, "this is no status of an answer"));
+            let Some(status) = normalize_status(status) else {
+                remarks.push(ImportWarning::new(&place, "this is no status of an answer"));
                 continue;
             };
             match operation.source.resolve(raw) {
-                Ok(raw) => answers.push(Self::of(status, raw)),
-                Err(error) => remarks.push(Remark::new(&place, error.to_string())),
+                Ok(raw) => answers.push(Self::from_value(status, raw)),
+                Err(error) => remarks.push(ImportWarning::new(&place, error.to_string())),
             }
         }
-        let success = choose_success(&answers);
+        let success = find_success(&answers);
         let is_error =
             |answer: &Self| answer.status.starts_with(['4', '5']) || answer.status == "default";
         let mut kept: Vec<Self> = success.map(|index| answers[index].clone()).into_iter().collect();
@@ -66,21 +69,25 @@ impl<'a> Answer<'a> {
         kept
     }
 
-    fn of(status: String, raw: &'a Value) -> Self {
+    fn from_value(status: String, raw: &'a Value) -> Self {
         let content = raw.get("content").and_then(Value::as_object);
         let media = content.into_iter().flatten().filter(|(media, _)| media.contains('/'));
         let media = media.min_by_key(|(media, _)| (!is_json(media), media.contains('*')));
         let description = raw.get("description").and_then(Value::as_str).unwrap_or_default();
         Self {
             status,
-            description: sanitize::line(description, MAX_DESCRIPTION),
+            description: sanitize::clean_line(description, MAX_DESCRIPTION),
             media_type: media.map(|(media, _)| media.as_str()),
             schema: media.and_then(|(_, body)| body.get("schema")),
         }
     }
 
     /// The answer in the task.
-    pub(super) fn value(&self, detail: Detail, schemas: &mut Schemas<'a, '_>) -> Value {
+    pub(super) fn value(
+        &self,
+        detail: SchemaDetail,
+        schemas: &mut SchemaImporter<'a, '_>,
+    ) -> Value {
         let mut value = Map::new();
         value.insert("description".to_owned(), json!(self.description));
         if let Some(media_type) = self.media_type {
@@ -88,9 +95,9 @@ impl<'a> Answer<'a> {
             let wanted = detail.errors || !self.status.starts_with(['4', '5']);
             if let Some(schema) = self.schema.filter(|_| wanted) {
                 let place = format!("responses.{}", self.status);
-                media["schema"] = schemas.carry(schema, &place);
+                media["schema"] = schemas.import_schema(schema, &place);
             }
-            let media_type = sanitize::line(media_type, 100);
+            let media_type = sanitize::clean_line(media_type, 100);
             value.insert("content".to_owned(), json!({ media_type: media }));
         }
         Value::Object(value)
@@ -109,13 +116,13 @@ impl<'a> Answer<'a> {
     /// What a capability takes from this answer of `operation`, by name.
     pub(super) fn outputs(
         &self,
-        operation: Operation<'a>,
-        taken: &mut naming::Taken,
-        remarks: &mut Vec<Remark>,
+        operation: SpecOperation<'a>,
+        taken: &mut naming::UsedNames,
+        remarks: &mut Vec<ImportWarning>,
     ) -> Map<String, Value> {
         let mut outputs = Map::new();
         if !self.has_body() || operation.method == "head" {
-            let name = taken.take_one_of(&["status".to_owned(), "answer_status".to_owned()]);
+            let name = taken.reserve_one_of(&["status".to_owned(), "answer_status".to_owned()]);
             outputs.insert(name, json!({ "from": "status" }));
             return outputs;
         }
@@ -123,26 +130,30 @@ impl<'a> Answer<'a> {
         if let Some(media) = self.media_type.filter(|media| !has_members(media))
             && properties.take().is_some()
         {
-            let place = format!("{}.responses.{}", operation.place(), self.status);
-            let media = shown(media);
+            let place = format!("{}.responses.{}", operation.location(), self.status);
+            let media = quote_for_message(media);
             let reason = format!("an answer of `{media}` has no members; it is taken as a whole");
-            remarks.push(Remark::new(&place, reason));
+            remarks.push(ImportWarning::new(&place, reason));
         }
         let properties = properties.filter(|properties| properties.len() <= MAX_OUTPUTS);
         let Some(properties) = properties else {
             let name = self.name_of_whole(operation);
-            outputs.insert(taken.take_one_of(&[name, "result".to_owned()]), json!("$"));
+            outputs.insert(taken.reserve_one_of(&[name, "result".to_owned()]), json!("$"));
             return outputs;
         };
         for (property, required) in properties {
             let Some(query) = jsonpath::of_member(property) else {
-                let place =
-                    format!("{}.responses.{}.{}", operation.place(), self.status, shown(property));
-                remarks.push(Remark::new(&place, "no JSONPath leads to this name"));
+                let place = format!(
+                    "{}.responses.{}.{}",
+                    operation.location(),
+                    self.status,
+                    quote_for_message(property)
+                );
+                remarks.push(ImportWarning::new(&place, "no JSONPath leads to this name"));
                 continue;
             };
             let plain = naming::variable_name(property);
-            let name = taken.take_one_of(&[plain.clone(), format!("result_{plain}")]);
+            let name = taken.reserve_one_of(&[plain.clone(), format!("result_{plain}")]);
             let value =
                 if required { json!(query) } else { json!({ "path": query, "optional": true }) };
             outputs.insert(name, value);
@@ -151,18 +162,18 @@ impl<'a> Answer<'a> {
     }
 
     /// Whether the body is declared to have this member at its top.
-    pub(super) fn has_member(&self, source: Source<'a>, name: &str) -> bool {
+    pub(super) fn has_member(&self, source: RefResolver<'a>, name: &str) -> bool {
         let properties = self.schema.and_then(|schema| properties(source, schema));
         properties.is_some_and(|properties| properties.iter().any(|(known, _)| *known == name))
     }
 
     /// The type of what the tokens of a pointer into the body lead to.
-    pub(super) fn kind_at(&self, source: Source<'a>, tokens: &[&str]) -> Option<ValueType> {
+    pub(super) fn kind_at(&self, source: RefResolver<'a>, tokens: &[&str]) -> Option<ValueType> {
         kind_at(source, self.schema?, tokens)
     }
 
     /// A name for the whole body: a list has that of what the path ends with.
-    fn name_of_whole(&self, operation: Operation<'a>) -> String {
+    fn name_of_whole(&self, operation: SpecOperation<'a>) -> String {
         let schema = self.schema.and_then(|schema| operation.source.resolve(schema).ok());
         let is_list = schema.is_some_and(|schema| schema.get("type").is_some_and(|t| t == "array"));
         if !is_list {
@@ -175,8 +186,8 @@ impl<'a> Answer<'a> {
 }
 
 /// The best answer of success: a 2xx status with JSON, else a 2xx status, a range or `default`.
-fn choose_success(answers: &[Answer<'_>]) -> Option<usize> {
-    let rank = |answer: &Answer<'_>| {
+fn find_success(answers: &[OperationResponse<'_>]) -> Option<usize> {
+    let rank = |answer: &OperationResponse<'_>| {
         let json = answer.media_type.is_some_and(is_json);
         let kind = match answer.status.as_str() {
             "2XX" => 1,
@@ -192,7 +203,7 @@ fn choose_success(answers: &[Answer<'_>]) -> Option<usize> {
 }
 
 /// The status as a document has it.
-fn well_formed(status: &str) -> Option<String> {
+fn normalize_status(status: &str) -> Option<String> {
     if status == "default" {
         return Some(status.to_owned());
     }
@@ -205,7 +216,7 @@ fn well_formed(status: &str) -> Option<String> {
 
 /// The properties at the top of an answer, and whether each is always there. None when it may be
 /// something else than an object with those.
-fn properties<'a>(source: Source<'a>, schema: &'a Value) -> Option<Vec<(&'a str, bool)>> {
+fn properties<'a>(source: RefResolver<'a>, schema: &'a Value) -> Option<Vec<(&'a str, bool)>> {
     let (mut found, mut required) = (IndexSet::new(), BTreeSet::new());
     gather(source, schema, 0, &mut found, &mut required)?;
     (!found.is_empty())
@@ -213,7 +224,7 @@ fn properties<'a>(source: Source<'a>, schema: &'a Value) -> Option<Vec<(&'a str,
 }
 
 fn gather<'a>(
-    source: Source<'a>,
+    source: RefResolver<'a>,
     schema: &'a Value,
     depth: usize,
     found: &mut IndexSet<&'a str>,
@@ -228,7 +239,7 @@ fn gather<'a>(
         Some(Value::String(kind)) if kind == "object" => {}
         Some(_) => return None,
     }
-    if flag(schema, "nullable") == Some(true) && depth == 0 {
+    if bool_member(schema, "nullable") == Some(true) && depth == 0 {
         return None;
     }
     let names = schema.get("required").and_then(Value::as_array);
@@ -236,7 +247,7 @@ fn gather<'a>(
     let own = schema.get("properties").and_then(Value::as_object);
     for (name, property) in own.into_iter().flatten() {
         let property = source.resolve(property).unwrap_or(property);
-        if flag(property, "writeOnly") != Some(true) {
+        if bool_member(property, "writeOnly") != Some(true) {
             found.insert(name);
         }
     }

@@ -3,14 +3,14 @@
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::extract_operation::Flaw;
-use super::operation::Operation;
-use crate::authoring::import::ref_resolver::shown;
+use super::extract_operation::ExtractError;
+use super::operation::SpecOperation;
+use crate::authoring::import::ref_resolver::quote_for_message;
 use crate::name::Domain;
 
 /// The address that a task is sent to.
 #[derive(Debug, Clone)]
-pub(super) struct Server {
+pub(super) struct TaskServer {
     /// As the task has it.
     pub(super) value: Value,
     /// The host for `domains`.
@@ -19,21 +19,24 @@ pub(super) struct Server {
 
 const HINT: &str = "Name the address of the service: `--server https://api.example.com`.";
 
-impl Server {
+impl TaskServer {
     /// The server that was asked for, else the first of the operation, of its path or of the
     /// description that can be addressed.
     pub(super) fn of(
-        operation: Operation<'_>,
+        operation: SpecOperation<'_>,
         asked: Option<&Url>,
         base: Option<&Url>,
-    ) -> Result<Self, Flaw> {
+    ) -> Result<Self, ExtractError> {
         if let Some(url) = asked {
             let server = Self::at(url, json!({ "url": url.as_str() }));
-            return server.map_err(|reason| Flaw::new("servers", reason).with_hint(HINT));
+            return server.map_err(|reason| ExtractError::new("servers", reason).with_hint(HINT));
         }
         let lists = [
-            (operation.raw.get("servers"), format!("{}.servers", operation.place())),
-            (operation.item.get("servers"), format!("paths.{}.servers", shown(operation.path))),
+            (operation.raw.get("servers"), format!("{}.servers", operation.location())),
+            (
+                operation.item.get("servers"),
+                format!("paths.{}.servers", quote_for_message(operation.path)),
+            ),
             (operation.source.get("servers"), "servers".to_owned()),
         ];
         let named = lists.into_iter().find_map(|(servers, place)| {
@@ -44,19 +47,22 @@ impl Server {
             let base = base.and_then(|base| base.join("/").ok());
             let server = base.and_then(|url| Self::at(&url, json!({ "url": url.as_str() })).ok());
             let none = "the description names no address of the service";
-            return server.ok_or_else(|| Flaw::new("servers", none).with_hint(HINT));
+            return server.ok_or_else(|| ExtractError::new("servers", none).with_hint(HINT));
         };
         let mut first = None;
         for (index, server) in servers.iter().enumerate() {
             match Self::named(server, base) {
                 Ok(server) => return Ok(server),
                 Err(reason) => {
-                    let flaw = || Flaw::new(format!("{place}[{index}]"), reason).with_hint(HINT);
+                    let flaw =
+                        || ExtractError::new(format!("{place}[{index}]"), reason).with_hint(HINT);
                     first.get_or_insert_with(flaw);
                 }
             }
         }
-        Err(first.unwrap_or_else(|| Flaw::new(place, "no server can be addressed").with_hint(HINT)))
+        Err(first.unwrap_or_else(|| {
+            ExtractError::new(place, "no server can be addressed").with_hint(HINT)
+        }))
     }
 
     fn named(server: &Value, base: Option<&Url>) -> Result<Self, String> {
@@ -77,8 +83,9 @@ impl Server {
                 _ => None,
             };
             let default = variable.get("default").and_then(text);
-            let default =
-                default.ok_or_else(|| format!("its variable `{}` has no default", shown(name)))?;
+            let default = default.ok_or_else(|| {
+                format!("its variable `{}` has no default", quote_for_message(name))
+            })?;
             filled = filled.replace(&braces, &default);
             let choices = variable.get("enum").and_then(Value::as_array);
             let choices: Vec<String> = choices.into_iter().flatten().filter_map(text).collect();
@@ -89,15 +96,23 @@ impl Server {
             variables.insert(name.clone(), kept);
         }
         if filled.contains(['{', '}']) {
-            return Err(format!("`{}` has a variable that is not described", shown(template)));
+            return Err(format!(
+                "`{}` has a variable that is not described",
+                quote_for_message(template)
+            ));
         }
-        let unknown = || format!("`{}` is no address that can be reached", shown(template));
+        let unknown =
+            || format!("`{}` is no address that can be reached", quote_for_message(template));
         let (url, value) = match Url::parse(&filled) {
             Ok(url) if variables.is_empty() => (url, json!({ "url": template })),
             Ok(url) => (url, json!({ "url": template, "variables": variables })),
             Err(_) => {
-                let relative =
-                    || format!("`{}` is relative, and to what is not known", shown(template));
+                let relative = || {
+                    format!(
+                        "`{}` is relative, and to what is not known",
+                        quote_for_message(template)
+                    )
+                };
                 let url = base.ok_or_else(relative)?.join(&filled).map_err(|_| unknown())?;
                 let value = json!({ "url": url.as_str() });
                 (url, value)
@@ -107,7 +122,7 @@ impl Server {
     }
 
     fn at(url: &Url, value: Value) -> Result<Self, String> {
-        let shown = shown(url.as_str());
+        let shown = quote_for_message(url.as_str());
         if !matches!(url.scheme(), "http" | "https") {
             return Err(format!("`{shown}` does not begin with `https://` or `http://`"));
         }

@@ -1,4 +1,4 @@
-mod mended;
+mod tolerant_reading;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -462,7 +462,7 @@ proptest! {
                 prop_assert!(compiled.is_some(), "{}", document.text);
             }
             let again = import_openapi(&description, &OpenApiOptions::default());
-            let texts = |imported: &Imported| -> Vec<String> {
+            let texts = |imported: &ImportResult| -> Vec<String> {
                 imported.documents.iter().map(|document| document.text.clone()).collect()
             };
             prop_assert_eq!(again.map(|again| texts(&again)), Ok(texts(&imported)));

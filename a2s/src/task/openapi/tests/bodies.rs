@@ -125,12 +125,12 @@ fn schemas_and_encoding_tell_what_the_fields_are() {
     assert_eq!(
         kinds,
         [
-            ("address", FieldKind::Json),
-            ("either", FieldKind::File),
-            ("files", FieldKind::File),
-            ("ids", FieldKind::ByValue),
-            ("photo", FieldKind::File),
-            ("scan", FieldKind::File),
+            ("address", FieldType::Json),
+            ("either", FieldType::File),
+            ("files", FieldType::File),
+            ("ids", FieldType::ByValue),
+            ("photo", FieldType::File),
+            ("scan", FieldType::File),
         ]
     );
     assert_eq!(fields["scan"].content_types, [media("image/png"), media("image/*")]);
@@ -149,7 +149,8 @@ fn schemas_and_encoding_tell_what_the_fields_are() {
     );
     // Styles belong to forms, and since 3.1 to multipart forms.
     assert_eq!(fields["ids"].style, None);
-    let style = ValueStyle { style: Style::PipeDelimited, explode: false, allow_reserved: false };
+    let style =
+        ValueStyle { style: ParameterStyle::PipeDelimited, explode: false, allow_reserved: false };
     assert_eq!(fields_of("3.1.0", "multipart/form-data")["ids"].style, Some(style));
     let form = fields_of("3.0.3", "application/x-www-form-urlencoded");
     assert_eq!(form["ids"].style, Some(style));
@@ -173,7 +174,7 @@ fn a_schema_that_says_nothing_is_binary_since_3_1() {
     task["openapi"] = json!("3.1.0");
     let fields = read(&task).body.unwrap().fields;
     let files: Vec<_> =
-        fields.iter().filter(|(_, f)| f.kind == FieldKind::File).map(|(name, _)| name).collect();
+        fields.iter().filter(|(_, f)| f.kind == FieldType::File).map(|(name, _)| name).collect();
     assert_eq!(files, ["any", "image", "many"]);
-    assert_eq!(fields["nothing"].kind, FieldKind::Json);
+    assert_eq!(fields["nothing"].kind, FieldType::Json);
 }

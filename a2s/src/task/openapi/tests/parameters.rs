@@ -12,9 +12,9 @@ fn parameter(parameter: &Value) -> OperationParameter {
 #[test]
 fn styles_have_the_defaults_of_their_places() {
     for (place, style, explode) in [
-        ("query", Style::Form, true),
-        ("header", Style::Simple, false),
-        ("cookie", Style::Form, true),
+        ("query", ParameterStyle::Form, true),
+        ("header", ParameterStyle::Simple, false),
+        ("cookie", ParameterStyle::Form, true),
     ] {
         let read = parameter(&json!({"name": "p", "in": place, "schema": {}}));
         assert_eq!(read.style, ValueStyle { style, explode, allow_reserved: false });
@@ -22,14 +22,15 @@ fn styles_have_the_defaults_of_their_places() {
     }
     let deep = json!({"name": "p", "in": "query", "style": "deepObject", "schema": {}});
     let read = parameter(&deep);
-    assert_eq!((read.style.style, read.style.explode), (Style::DeepObject, false));
+    assert_eq!((read.style.style, read.style.explode), (ParameterStyle::DeepObject, false));
     let all = json!({
         "name": "p", "in": "query", "required": true, "style": "pipeDelimited", "explode": true,
         "allowReserved": true, "allowEmptyValue": true, "schema": {"type": "array", "items": {}},
         "example": {"schema": 1}, "x-anything": {"required": "yes"},
     });
     let read = parameter(&all);
-    let style = ValueStyle { style: Style::PipeDelimited, explode: true, allow_reserved: true };
+    let style =
+        ValueStyle { style: ParameterStyle::PipeDelimited, explode: true, allow_reserved: true };
     assert_eq!((read.style, read.required, read.allow_empty_value), (style, true, true));
 }
 
@@ -119,14 +120,14 @@ fn the_operation_overrides_its_path_and_a_second_declaration_is_noticed() {
     let found = read(&task).parameters;
     let described: Vec<_> = found
         .iter()
-        .map(|p| (p.name.as_str(), p.place, p.description.as_deref().unwrap()))
+        .map(|p| (p.name.as_str(), p.location, p.description.as_deref().unwrap()))
         .collect();
     assert_eq!(
         described,
         [
-            ("q", ParameterPlace::Query, "Of the operation"),
-            ("X-T", ParameterPlace::Header, "Of the operation"),
-            ("q", ParameterPlace::Cookie, "Of the path"),
+            ("q", ParameterLocation::Query, "Of the operation"),
+            ("X-T", ParameterLocation::Header, "Of the operation"),
+            ("q", ParameterLocation::Cookie, "Of the path"),
         ]
     );
     let twice = json!({"name": "q", "in": "query"});
@@ -148,6 +149,6 @@ fn an_idempotency_key_is_filled_in_by_the_executor_and_need_not_be_mapped() {
     assert_eq!((missing("Idempotency-Keys"), missing("X-Key")), (1, 1));
     let (task, _) = compile_with(&operation("idempotency-key"), &json!({}));
     let place =
-        Task::OpenApi(Box::new(task.unwrap())).idempotency_key().map(|key| key.input_place());
+        Task::OpenApi(Box::new(task.unwrap())).idempotency_key().map(|key| key.input_location());
     assert_eq!(place.unwrap().to_string(), "headerParameters.idempotency-key");
 }

@@ -1,6 +1,6 @@
 //! Security: schemes, scopes, and what is missing.
 
-use crate::task::{ApiKeyPlace, HttpScheme, SecurityRequirement, SecurityScheme};
+use crate::task::{ApiKeyLocation, HttpScheme, SecurityRequirement, SecurityScheme};
 
 use super::*;
 
@@ -34,7 +34,7 @@ fn security_is_read_into_types() {
     // Everybody is let in by the last way, so nothing is missing.
     let security = read(&task).security;
     let scheme = |way: usize, index: usize| security[way][index].scheme.clone().unwrap();
-    let key = SecurityScheme::ApiKey { place: ApiKeyPlace::Cookie, name: "sid".to_owned() };
+    let key = SecurityScheme::ApiKey { place: ApiKeyLocation::Cookie, name: "sid".to_owned() };
     assert_eq!(scheme(0, 0), key);
     assert_eq!(security[0][1].name, "login");
     let http = |scheme, format: Option<&str>| SecurityScheme::Http {
@@ -65,7 +65,10 @@ fn what_is_wrong_with_security_is_a_warning() {
     assert_eq!(read.security[0][0].scheme, None);
     task["components"] = json!({"securitySchemes": {"none": {"type": "apiKey", "name": "x"}}});
     let (severity, message, path) = remark(&task);
-    assert_eq!((severity, path.as_str()), (Severity::Warning, ".components.securitySchemes.none"));
+    assert_eq!(
+        (severity, path.as_str()),
+        (DiagnosticSeverity::Warning, ".components.securitySchemes.none")
+    );
     assert!(message.starts_with("the security scheme `none` is malformed: "), "{message}");
     // An empty list of an operation takes back what holds for the others.
     task["security"] = json!([{"none": []}]);
@@ -99,7 +102,7 @@ fn credentials_that_are_not_sent_are_a_warning() {
     ] {
         task["components"]["securitySchemes"]["a"] = scheme;
         let (severity, message, _) = remark(&task);
-        assert_eq!(severity, Severity::Warning);
+        assert_eq!(severity, DiagnosticSeverity::Warning);
         assert!(message.contains(warning), "{message}");
     }
     for scheme in [
@@ -125,7 +128,7 @@ fn a_host_that_gives_tokens_belongs_to_the_domains() {
     task["components"]["securitySchemes"]["a"] =
         json!({"type": "oauth2", "flows": flow("https://login.example/token")});
     let (severity, message, _) = remark(&task);
-    assert_eq!(severity, Severity::Warning);
+    assert_eq!(severity, DiagnosticSeverity::Warning);
     assert_eq!(message, "tokens are got from `login.example`, which `domains` does not name");
     task["components"]["securitySchemes"]["a"]["flows"] = flow("oauth/token");
     let task = Task::OpenApi(Box::new(read(&task)));

@@ -13,14 +13,14 @@ fn hit(name: &str, similarity: f64) -> SearchHit {
 }
 
 /// Hits of one registry.
-fn hits(names: &[&str]) -> Hits {
+fn hits(names: &[&str]) -> RankedHits {
     names.iter().map(|name| (0, hit(name, 0.9))).collect()
 }
 
 #[track_caller]
 fn check(found: &[&[&str]], expected: &[&[&str]]) {
     let intents = vec!["x".to_owned(); found.len()];
-    let tasks = tasks(&intents, found.iter().map(|names| hits(names)).collect());
+    let tasks = split_tasks(&intents, found.iter().map(|names| hits(names)).collect());
     let names: Vec<Vec<_>> = tasks
         .iter()
         .map(|(_, choices)| choices.iter().map(|choice| choice.pin.name.as_str()).collect())
@@ -54,7 +54,7 @@ fn else_each_part_is_a_task_in_its_order() {
 
 #[test]
 fn what_is_far_behind_the_best_is_not_tried() {
-    let mut hits: Hits = [("One", 0.9), ("Two", 0.55), ("Three", 0.53)]
+    let mut hits: RankedHits = [("One", 0.9), ("Two", 0.55), ("Three", 0.53)]
         .into_iter()
         .map(|(name, similarity)| (0, hit(name, similarity)))
         .collect();
@@ -77,7 +77,7 @@ fn hits_of_several_registries_are_merged_by_rank_and_each_is_there_once() {
         (0, answer(&[("Own", 0.5), ("Both", 0.4)])),
         (1, answer(&[("Other", 0.8), ("Both", 0.4)])),
     ];
-    let (found, nearest) = merge(&["x".to_owned()], answers);
+    let (found, nearest) = merge_responses(&["x".to_owned()], answers);
     let names: Vec<_> = found[0].iter().map(|(source, hit)| (*source, hit.name.as_str())).collect();
     assert_eq!(names, [(1, "Other"), (0, "Own"), (0, "Both")]);
     assert_eq!(nearest.len(), 1);
@@ -85,9 +85,9 @@ fn hits_of_several_registries_are_merged_by_rank_and_each_is_there_once() {
 
 #[test]
 fn what_was_asked_about_is_tried_first() {
-    let mut tasks = tasks(&["x".to_owned()], vec![hits(&["Joke", "Laugh"])]);
-    let asked = pin(&hit("Laugh", 0.9));
-    prefer(&mut tasks, &asked);
+    let mut tasks = split_tasks(&["x".to_owned()], vec![hits(&["Joke", "Laugh"])]);
+    let asked = capability_ref(&hit("Laugh", 0.9));
+    move_to_front(&mut tasks, &asked);
     assert_eq!(tasks[0].1[0].pin, asked);
     assert_eq!(tasks[0].1.len(), 2);
 }

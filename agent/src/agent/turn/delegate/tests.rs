@@ -1,7 +1,7 @@
 use super::*;
 
-fn skill(name: &str, description: &str, tags: &[&str]) -> Skill {
-    Skill {
+fn skill(name: &str, description: &str, tags: &[&str]) -> PeerSkill {
+    PeerSkill {
         id: name.to_owned(),
         name: name.to_owned(),
         description: description.to_owned(),
@@ -16,7 +16,7 @@ fn check(wish: &str, expected: Option<&str>) {
         skill("BookHotels", "Find a room and book it", &["travel"]),
         skill("GetWeather", "Get the weather for a city", &["api.weather.test"]),
     ];
-    assert_eq!(choose(wish, &skills).map(|skill| skill.name.as_str()), expected, "{wish}");
+    assert_eq!(choose_skill(wish, &skills).map(|skill| skill.name.as_str()), expected, "{wish}");
 }
 
 #[test]
@@ -40,9 +40,9 @@ fn what_another_agent_gives_is_bounded() {
         data: Vec::new(),
         decisions: Vec::new(),
     };
-    tell_parts(&mut delegated, &vec![Part::Data(Value::from("x".repeat(100 << 10))); 100]);
+    record_parts(&mut delegated, &vec![Part::Data(Value::from("x".repeat(100 << 10))); 100]);
     assert_eq!(delegated.data.len(), 2);
     delegated.data.clear();
-    tell_parts(&mut delegated, &vec![Part::Data(Value::from(1)); 100]);
+    record_parts(&mut delegated, &vec![Part::Data(Value::from(1)); 100]);
     assert_eq!(delegated.data.len(), MAX_DATA);
 }

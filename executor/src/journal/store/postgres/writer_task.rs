@@ -3,17 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use a2s::api::{Event, RunStatus};
+use a2s::api::{RunEvent, RunStatus};
 use serde::Deserialize;
 use sqlx::postgres::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
-use crate::journal::store::Epoch;
-use crate::journal::store::batch_writer::Outcome;
-use crate::journal::store::notifications::{TELL_FREE, TELL_REST};
-use crate::journal::store::persisted_item::{Told, number, status_after, text_of};
-use crate::journal::store::run_queue::columns_of;
-use crate::vault::Sealed;
+use crate::journal::store::LeaseEpoch;
+use crate::journal::store::batch_writer::TaskOutcome;
+use crate::journal::store::notifications::{NOTIFY_FREE, NOTIFY_REST};
+use crate::journal::store::persisted_item::{JournalItem, number, status_after, to_json_text};
+use crate::journal::store::run_queue::status_columns;
+use crate::vault::Ciphertext;
 
 /// Inserts events and exchanges of the runs with a row in the epoch of these items, if the first new event
 /// follows the last one of the run. Returns those runs. Their rows are locked, so that no executor takes
@@ -45,19 +45,19 @@ const INSERT: &str = "
 
 /// Writes the items of runs if they are plain and in order: one statement, which is a transaction. `None`
 /// when they have to be written one by one.
-pub(super) async fn commit_told(
+pub(super) async fn commit_items(
     pool: &PgPool,
-    crowd: &[&Told],
-) -> Result<Option<Vec<Outcome>>, sqlx::Error> {
+    crowd: &[&JournalItem],
+) -> Result<Option<Vec<TaskOutcome>>, sqlx::Error> {
     insert_together(pool, crowd).await
 }
 
 /// Writes the items of runs, in order. An event is left out if it does not follow the last one of its run,
 /// comes when the run is over, or is for a past epoch.
-pub(super) async fn tell(
+pub(super) async fn write_items(
     connection: &mut PgConnection,
-    crowd: &[&Told],
-) -> Result<Vec<Outcome>, sqlx::Error> {
+    crowd: &[&JournalItem],
+) -> Result<Vec<TaskOutcome>, sqlx::Error> {
     if crowd.is_empty() {
         return Ok(Vec::new());
     }
@@ -67,13 +67,13 @@ pub(super) async fn tell(
             let mut outcomes = Vec::with_capacity(crowd.len());
             for told in crowd {
                 let alone = insert_together(&mut *connection, &[told]).await?;
-                outcomes.extend(alone.unwrap_or_else(|| vec![Outcome::OutOfTurn]));
+                outcomes.extend(alone.unwrap_or_else(|| vec![TaskOutcome::OutOfTurn]));
             }
             outcomes
         }
     };
     for (told, outcome) in crowd.iter().zip(&outcomes) {
-        if let (Told::Event { event, besides, .. }, Outcome::Done) = (told, outcome) {
+        if let (JournalItem::Event { event, besides, .. }, TaskOutcome::Done) = (told, outcome) {
             if let Some(sealed) = &besides.sealed {
                 add_sealed(connection, event, sealed).await?;
             }
@@ -92,23 +92,23 @@ pub(super) async fn tell(
 /// several epochs: nothing is inserted then.
 async fn insert_together(
     executor: impl PgExecutor<'_>,
-    crowd: &[&Told],
-) -> Result<Option<Vec<Outcome>>, sqlx::Error> {
+    crowd: &[&JournalItem],
+) -> Result<Option<Vec<TaskOutcome>>, sqlx::Error> {
     // Epoch, first and next number of each run.
-    let mut claims: BTreeMap<Uuid, (Epoch, Option<u64>, u64)> = BTreeMap::new();
+    let mut claims: BTreeMap<Uuid, (LeaseEpoch, Option<u64>, u64)> = BTreeMap::new();
     // The last of several answers of a step is the one.
     let mut exchanges = BTreeMap::new();
     let (mut runs, mut numbers) = (Vec::new(), Vec::new());
     let (mut kinds, mut texts) = (Vec::new(), Vec::new());
     for told in crowd {
         match told {
-            Told::Exchange { run, epoch, step, exchange } => {
+            JournalItem::Exchange { run, epoch, step, exchange } => {
                 if claims.entry(*run).or_insert((*epoch, None, 0)).0 != *epoch {
                     return Ok(None);
                 }
-                exchanges.insert((*run, step.as_str()), text_of(exchange)?);
+                exchanges.insert((*run, step.as_str()), to_json_text(exchange)?);
             }
-            Told::Event { event, epoch, .. } => {
+            JournalItem::Event { event, epoch, .. } => {
                 let (claimed, first, next) =
                     claims.entry(event.run).or_insert((*epoch, None, event.seq));
                 if first.is_none() {
@@ -120,7 +120,7 @@ async fn insert_together(
                 *next += 1;
                 runs.push(event.run.to_string());
                 numbers.push(number(event.seq));
-                let text = text_of(event)?;
+                let text = to_json_text(event)?;
                 kinds.push(kind_of(&text)?);
                 texts.push(text);
             }
@@ -146,19 +146,21 @@ async fn insert_together(
         .fetch_all(executor)
         .await?;
     let held: BTreeSet<String> = held.into_iter().collect();
-    let outcome = |told: &&Told| match told {
-        Told::Event { event, .. } if !held.contains(&event.run.to_string()) => Outcome::OutOfTurn,
-        Told::Event { .. } | Told::Exchange { .. } => Outcome::Done,
+    let outcome = |told: &&JournalItem| match told {
+        JournalItem::Event { event, .. } if !held.contains(&event.run.to_string()) => {
+            TaskOutcome::OutOfTurn
+        }
+        JournalItem::Event { .. } | JournalItem::Exchange { .. } => TaskOutcome::Done,
     };
     Ok(Some(crowd.iter().map(outcome).collect()))
 }
 
 pub(super) async fn add_sealed(
     connection: &mut PgConnection,
-    event: &Event,
-    sealed: &Sealed,
+    event: &RunEvent,
+    sealed: &Ciphertext,
 ) -> Result<(), sqlx::Error> {
-    let Sealed { key_id, nonce, bytes } = sealed;
+    let Ciphertext { key_id, nonce, bytes } = sealed;
     sqlx::query("INSERT INTO sealed (run, seq, key_id, nonce, sealed) VALUES ($1, $2, $3, $4, $5)")
         .bind(event.run.to_string())
         .bind(number(event.seq))
@@ -174,10 +176,10 @@ pub(super) async fn add_sealed(
 /// does not accept NUL in it.
 fn kind_of(event: &str) -> Result<String, sqlx::Error> {
     #[derive(Deserialize)]
-    struct Typed {
+    struct EventType {
         r#type: String,
     }
-    let typed: Result<Typed, _> = serde_json::from_str(event);
+    let typed: Result<EventType, _> = serde_json::from_str(event);
     typed.map(|typed| typed.r#type).map_err(|error| sqlx::Error::Encode(Box::new(error)))
 }
 
@@ -197,10 +199,10 @@ async fn delete_sealed(
 
 async fn set_status(
     connection: &mut PgConnection,
-    event: &Event,
+    event: &RunEvent,
     status: RunStatus,
 ) -> Result<(), sqlx::Error> {
-    let (column, queued) = columns_of(status);
+    let (column, queued) = status_columns(status);
     let ended_at = Some(event.at.as_millisecond()).filter(|_| status.is_final());
     sqlx::query(
         "UPDATE run SET status = $2, ended_at = $3, queued = $4, owner = NULL, lease_until = NULL,
@@ -222,8 +224,8 @@ async fn set_status(
     let word = match status {
         // Whoever has decided so takes it over, or leaves it to be found.
         RunStatus::Running => return Ok(()),
-        RunStatus::Queued => TELL_FREE,
-        _ => TELL_REST,
+        RunStatus::Queued => NOTIFY_FREE,
+        _ => NOTIFY_REST,
     };
     sqlx::query(word).execute(connection).await?;
     Ok(())

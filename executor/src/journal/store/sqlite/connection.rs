@@ -4,7 +4,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
 
 use super::commit;
-use crate::journal::store::batch_writer::{Job, Outcome};
+use crate::journal::store::batch_writer::{TaskOutcome, WriterJob};
 
 /// A small write that changes nothing.
 const PROOF: &str = "UPDATE executor SET identity = identity";
@@ -30,8 +30,8 @@ impl WriterConnection {
     /// Does jobs in order and together.
     pub(in crate::journal::store) async fn commit(
         &mut self,
-        jobs: &[Job],
-    ) -> Result<Vec<Outcome>, sqlx::Error> {
+        jobs: &[WriterJob],
+    ) -> Result<Vec<TaskOutcome>, sqlx::Error> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.reconnect().await?,

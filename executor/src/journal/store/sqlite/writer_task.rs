@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use a2s::api::{Event, RunStatus};
+use a2s::api::{RunEvent, RunStatus};
 use sqlx::SqliteConnection;
 use uuid::Uuid;
 
-use crate::journal::store::Epoch;
-use crate::journal::store::batch_writer::{MAX_BATCH, Outcome};
-use crate::journal::store::persisted_item::{Told, number, status_after, text_of};
-use crate::journal::store::run_queue::columns_of;
-use crate::vault::Sealed;
+use crate::journal::store::LeaseEpoch;
+use crate::journal::store::batch_writer::{MAX_BATCH, TaskOutcome};
+use crate::journal::store::persisted_item::{JournalItem, number, status_after, to_json_text};
+use crate::journal::store::run_queue::status_columns;
+use crate::vault::Ciphertext;
 
 /// The numbers of events, and of exchanges, that a statement can write. The smallest sufficient one is
 /// used, and its unused rows are null: so there are few statements, and each is compiled once.
@@ -25,7 +25,7 @@ const EXCHANGE_COLUMNS: usize = 4;
 const EVENT_COLUMNS: usize = 5;
 
 /// The statements of one size.
-struct Statements {
+struct InsertStatements {
     size: usize,
     /// Inserts exchanges, then events, if all events are in turn, and returns the number of inserted
     /// events. An event is in turn when it follows the last one of its run, and its epoch is that of the
@@ -36,7 +36,7 @@ struct Statements {
     commit: String,
 }
 
-static STATEMENTS: LazyLock<[Statements; SIZES.len()]> = LazyLock::new(|| {
+static STATEMENTS: LazyLock<[InsertStatements; SIZES.len()]> = LazyLock::new(|| {
     SIZES.map(|size| {
         let rows = |columns: usize| {
             let row = format!("({})", vec!["?"; columns].join(", "));
@@ -61,16 +61,16 @@ static STATEMENTS: LazyLock<[Statements; SIZES.len()]> = LazyLock::new(|| {
             rows(EVENT_COLUMNS),
         );
         let commit = format!("BEGIN IMMEDIATE; {insert}; COMMIT");
-        Statements { size, insert, commit }
+        InsertStatements { size, insert, commit }
     })
 });
 
 /// Commits the items of runs, if they are plain. `None` when they have to be written as part of a
 /// transaction.
-pub(super) async fn commit_told(
+pub(super) async fn commit_items(
     connection: &mut SqliteConnection,
-    crowd: &[&Told],
-) -> Result<Option<Vec<Outcome>>, sqlx::Error> {
+    crowd: &[&JournalItem],
+) -> Result<Option<Vec<TaskOutcome>>, sqlx::Error> {
     if !crowd.iter().all(|told| told.is_plain()) {
         return Ok(None);
     }
@@ -86,16 +86,16 @@ pub(super) async fn commit_told(
 
 /// Writes the items of runs, in order. An event is left out if it does not follow the last one of its run,
 /// or comes when the run is over.
-pub(super) async fn tell(
+pub(super) async fn write_items(
     connection: &mut SqliteConnection,
-    crowd: &[&Told],
-) -> Result<Vec<Outcome>, sqlx::Error> {
+    crowd: &[&JournalItem],
+) -> Result<Vec<TaskOutcome>, sqlx::Error> {
     if crowd.is_empty() {
         return Ok(Vec::new());
     }
     let outcomes = insert(connection, |statements| &statements.insert, crowd).await?;
     for (told, outcome) in crowd.iter().zip(&outcomes) {
-        if let (Told::Event { event, besides, .. }, Outcome::Done) = (told, outcome) {
+        if let (JournalItem::Event { event, besides, .. }, TaskOutcome::Done) = (told, outcome) {
             if let Some(sealed) = &besides.sealed {
                 add_sealed(connection, event, sealed).await?;
             }
@@ -111,21 +111,21 @@ pub(super) async fn tell(
 }
 
 /// Selects one of the statements of a size.
-type Choice = fn(&'static Statements) -> &'static String;
+type Choice = fn(&'static InsertStatements) -> &'static String;
 
 async fn insert(
     connection: &mut SqliteConnection,
     choice: Choice,
-    crowd: &[&Told],
-) -> Result<Vec<Outcome>, sqlx::Error> {
+    crowd: &[&JournalItem],
+) -> Result<Vec<TaskOutcome>, sqlx::Error> {
     if insert_together(connection, choice, crowd).await? {
-        return Ok(crowd.iter().map(|_| Outcome::Done).collect());
+        return Ok(crowd.iter().map(|_| TaskOutcome::Done).collect());
     }
     // One that is out of turn keeps the others out: alone each of them is right.
     let mut outcomes = Vec::with_capacity(crowd.len());
     for told in crowd {
         let done = crowd.len() > 1 && insert_together(connection, choice, &[told]).await?;
-        outcomes.push(if done { Outcome::Done } else { Outcome::OutOfTurn });
+        outcomes.push(if done { TaskOutcome::Done } else { TaskOutcome::OutOfTurn });
     }
     Ok(outcomes)
 }
@@ -135,15 +135,16 @@ async fn insert(
 async fn insert_together(
     connection: &mut SqliteConnection,
     choice: Choice,
-    crowd: &[&Told],
+    crowd: &[&JournalItem],
 ) -> Result<bool, sqlx::Error> {
     let statements = STATEMENTS.iter().find(|statements| crowd.len() <= statements.size);
     let statements = statements.ok_or_else(|| sqlx::Error::Protocol(TOO_MANY.to_owned()))?;
     let mut query = sqlx::query_scalar(choice(statements).as_str());
     let mut left = statements.size;
     for told in crowd {
-        if let Told::Exchange { run, epoch: Epoch(epoch), step, exchange } = told {
-            query = query.bind(run.to_string()).bind(epoch).bind(step).bind(text_of(exchange)?);
+        if let JournalItem::Exchange { run, epoch: LeaseEpoch(epoch), step, exchange } = told {
+            query =
+                query.bind(run.to_string()).bind(epoch).bind(step).bind(to_json_text(exchange)?);
             left -= 1;
         }
     }
@@ -151,9 +152,9 @@ async fn insert_together(
         query = query.bind(None::<i64>);
     }
     let mut events = 0;
-    let mut before: BTreeMap<Uuid, (u64, Epoch, i64)> = BTreeMap::new();
+    let mut before: BTreeMap<Uuid, (u64, LeaseEpoch, i64)> = BTreeMap::new();
     for told in crowd {
-        let Told::Event { event, epoch, .. } = told else { continue };
+        let JournalItem::Event { event, epoch, .. } = told else { continue };
         let (first, of_first, count) = before.entry(event.run).or_insert((event.seq, *epoch, 0));
         let follows = event.seq.checked_sub(*first) == u64::try_from(*count).ok();
         if !follows || epoch != of_first {
@@ -163,7 +164,7 @@ async fn insert_together(
             .bind(event.run.to_string())
             .bind(epoch.0)
             .bind(number(event.seq))
-            .bind(text_of(event)?)
+            .bind(to_json_text(event)?)
             .bind(*count);
         *count += 1;
         events += 1;
@@ -175,15 +176,15 @@ async fn insert_together(
 }
 
 /// Writes an event of a new run.
-pub(super) async fn add_new(
+pub(super) async fn insert_first_event(
     connection: &mut SqliteConnection,
-    event: &Event,
-    sealed: Option<&Sealed>,
+    event: &RunEvent,
+    sealed: Option<&Ciphertext>,
 ) -> Result<(), sqlx::Error> {
     sqlx::query("INSERT INTO event (run, seq, type, event) VALUES (?1, ?2, ?3 ->> 'type', ?3)")
         .bind(event.run.to_string())
         .bind(number(event.seq))
-        .bind(text_of(event)?)
+        .bind(to_json_text(event)?)
         .execute(&mut *connection)
         .await?;
     match sealed {
@@ -194,10 +195,10 @@ pub(super) async fn add_new(
 
 async fn add_sealed(
     connection: &mut SqliteConnection,
-    event: &Event,
-    sealed: &Sealed,
+    event: &RunEvent,
+    sealed: &Ciphertext,
 ) -> Result<(), sqlx::Error> {
-    let Sealed { key_id, nonce, bytes } = sealed;
+    let Ciphertext { key_id, nonce, bytes } = sealed;
     sqlx::query("INSERT INTO sealed (run, seq, key_id, nonce, sealed) VALUES (?1, ?2, ?3, ?4, ?5)")
         .bind(event.run.to_string())
         .bind(number(event.seq))
@@ -225,10 +226,10 @@ async fn delete_sealed(
 
 async fn set_status(
     connection: &mut SqliteConnection,
-    event: &Event,
+    event: &RunEvent,
     status: RunStatus,
 ) -> Result<(), sqlx::Error> {
-    let (column, queued) = columns_of(status);
+    let (column, queued) = status_columns(status);
     let ended_at = Some(event.at.as_millisecond()).filter(|_| status.is_final());
     sqlx::query(
         "UPDATE run SET status = ?2, ended_at = ?3, queued = ?4, owner = NULL, lease_until = NULL,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 
-use a2s::Subject;
+use a2s::TokenSubject;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -11,22 +11,22 @@ use super::*;
 
 const TENANTS: [&str; 5] = ["a", "b", "c/x", "d", "d/x"];
 
-fn cap(most: u32) -> Room {
-    Room { most_begun: NonZeroU32::new(most), ..FREE }
+fn cap(most: u32) -> TenantQuota {
+    TenantQuota { max_begun: NonZeroU32::new(most), ..FREE }
 }
 
 /// The only token with limits of its own is the last; they hold for each of its principals.
-fn caps() -> Caps {
-    let own = BTreeMap::from([(Subject::new("d").unwrap(), NonZeroU32::new(2).unwrap())]);
-    Caps { default: None, own }
+fn caps() -> TenantCaps {
+    let own = BTreeMap::from([(TokenSubject::new("d").unwrap(), NonZeroU32::new(2).unwrap())]);
+    TenantCaps { default: None, by_tenant: own }
 }
 
-fn room_of(tenant: &str) -> Room {
+fn room_of(tenant: &str) -> TenantQuota {
     if tenant.starts_with('d') { cap(2) } else { FREE }
 }
 
 /// The runs that an executor with room for so many is given, and whether any still wait.
-async fn begin(fixture: &Fixture, caps: Caps, room: usize) -> (Vec<u128>, bool) {
+async fn begin(fixture: &Fixture, caps: TenantCaps, room: usize) -> (Vec<u128>, bool) {
     let claimed = fixture.store.claim(lease(ONE), Vec::new(), Arc::new(caps), room).await;
     let (claimed, left) = claimed.unwrap();
     let mut runs: Vec<_> = claimed.iter().map(|claimed| claimed.run.as_u128()).collect();
@@ -47,12 +47,15 @@ async fn with_one_place_every_tenant_has_its_turn_however_many_runs_another_has(
         let waiting = [("a", 1..=6_u128), ("b", 7..=7), ("c", 8..=9)];
         let tenant_of = |run| waiting.iter().find(|(_, runs)| runs.contains(&run)).unwrap().0;
         for run in 1..=9 {
-            assert_eq!(fixture.create_of(run, tenant_of(run), false, FREE).await, Created::Queued);
+            assert_eq!(
+                fixture.create_of(run, tenant_of(run), false, FREE).await,
+                CreateResult::Queued
+            );
             assert_eq!(fixture.read(run).await.status, RunStatus::Queued);
         }
         let mut order = Vec::new();
         for left in (0..9).rev() {
-            let (begun, any) = begin(&fixture, Caps::default(), 1).await;
+            let (begun, any) = begin(&fixture, TenantCaps::default(), 1).await;
             assert_eq!((begun.len(), any), (1, left > 0));
             assert_eq!(fixture.read(begun[0]).await.status, RunStatus::Running);
             order.push(begun[0]);
@@ -65,35 +68,36 @@ async fn with_one_place_every_tenant_has_its_turn_however_many_runs_another_has(
 #[tokio::test]
 async fn a_tenant_has_as_many_runs_as_it_may_and_those_beyond_wait_or_are_refused() {
     for fixture in Fixture::each().await {
-        let room = Room { most_begun: NonZeroU32::new(1), most_queued: 2 };
+        let room = TenantQuota { max_begun: NonZeroU32::new(1), max_queued: 2 };
         let create = async |run, is_placed| fixture.create_of(run, "d", is_placed, room).await;
-        assert_eq!(create(1, true).await, Created::New);
-        assert_eq!(create(2, true).await, Created::Queued);
-        assert_eq!(create(3, false).await, Created::Queued);
-        assert_eq!(create(4, true).await, Created::Full);
+        assert_eq!(create(1, true).await, CreateResult::New);
+        assert_eq!(create(2, true).await, CreateResult::Queued);
+        assert_eq!(create(3, false).await, CreateResult::Queued);
+        assert_eq!(create(4, true).await, CreateResult::Full);
         assert!(fixture.store.read_run(Uuid::from_u128(4)).await.unwrap().is_none());
-        assert_eq!(fixture.create_of(5, "a", true, FREE).await, Created::New);
+        assert_eq!(fixture.create_of(5, "a", true, FREE).await, CreateResult::New);
         let load = async |tenant: &str| {
             let load = fixture.store.read_load(&tenant.parse().unwrap()).await.unwrap();
             (load.begun, load.queued)
         };
         assert_eq!((load("d").await, load("a").await), ((1, 2), (1, 0)));
-        let own = BTreeMap::from([(Subject::new("d").unwrap(), NonZeroU32::MIN)]);
-        let by_name = || Caps { default: None, own: own.clone() };
-        let by_default = || Caps { default: Some(NonZeroU32::MIN), own: BTreeMap::new() };
+        let own = BTreeMap::from([(TokenSubject::new("d").unwrap(), NonZeroU32::MIN)]);
+        let by_name = || TenantCaps { default: None, by_tenant: own.clone() };
+        let by_default =
+            || TenantCaps { default: Some(NonZeroU32::MIN), by_tenant: BTreeMap::new() };
         assert_eq!(begin(&fixture, by_name(), 9).await, (vec![], true));
         assert_eq!(begin(&fixture, by_default(), 9).await, (vec![], true));
         end(&fixture, 1).await;
         // There is room, and yet the one that has come before is the first.
-        assert_eq!(create(6, true).await, Created::Full);
+        assert_eq!(create(6, true).await, CreateResult::Full);
         assert_eq!(begin(&fixture, by_name(), 9).await, (vec![2], true));
-        assert_eq!(create(6, true).await, Created::Queued);
+        assert_eq!(create(6, true).await, CreateResult::Queued);
         end(&fixture, 2).await;
         assert_eq!(begin(&fixture, by_default(), 9).await, (vec![3], true));
         end(&fixture, 3).await;
         // A limit of its own wins over that of all, also a higher one.
-        let higher = Caps { default: Some(NonZeroU32::MIN), own: caps().own };
-        assert_eq!(create(7, true).await, Created::Queued);
+        let higher = TenantCaps { default: Some(NonZeroU32::MIN), by_tenant: caps().by_tenant };
+        assert_eq!(create(7, true).await, CreateResult::Queued);
         assert_eq!(begin(&fixture, higher, 9).await, (vec![6, 7], false));
     }
 }
@@ -105,8 +109,8 @@ async fn what_others_have_left_goes_before_what_waits() {
         fixture.create_of(2, "b", true, FREE).await;
         fixture.create_of(3, "b", true, FREE).await;
         fixture.store.release(ONE).await.unwrap();
-        assert_eq!(begin(&fixture, Caps::default(), 2).await, (vec![2, 3], true));
-        assert_eq!(begin(&fixture, Caps::default(), 2).await, (vec![1], false));
+        assert_eq!(begin(&fixture, TenantCaps::default(), 2).await, (vec![2, 3], true));
+        assert_eq!(begin(&fixture, TenantCaps::default(), 2).await, (vec![1], false));
     }
 }
 
@@ -116,10 +120,10 @@ async fn a_run_that_waits_keeps_its_key_and_ends_like_others() {
         fixture.create_of(1, "a", false, FREE).await;
         assert_eq!(fixture.append(1, 3, finished(RunStatus::Cancelled)).await, Ok(()));
         assert_eq!(fixture.read(1).await.status, RunStatus::Cancelled);
-        assert_eq!(begin(&fixture, Caps::default(), 1).await, (vec![], false));
+        assert_eq!(begin(&fixture, TenantCaps::default(), 1).await, (vec![], false));
         // Whoever comes with a key that is known gets its run, also when no more may wait.
-        let full = Room { most_begun: None, most_queued: 0 };
-        assert_eq!(fixture.create(2, Some("key")).await, Created::New);
+        let full = TenantQuota { max_begun: None, max_queued: 0 };
+        assert_eq!(fixture.create(2, Some("key")).await, CreateResult::New);
         let new = NewRun {
             name: CapabilityName::new("Dogs").unwrap(),
             tenant: Principal::owner(),
@@ -131,11 +135,11 @@ async fn a_run_that_waits_keeps_its_key_and_ends_like_others() {
             first: event(3, 1, started("s")),
             sealed: None,
             lease: None,
-            room: full,
+            quota: full,
         };
-        let existing = Created::Existing(Uuid::from_u128(2), Digest::of_bytes(b"key"));
+        let existing = CreateResult::Existing(Uuid::from_u128(2), Digest::of_bytes(b"key"));
         assert_eq!(fixture.store.create(new).await.unwrap(), existing);
-        assert_eq!(fixture.create_of(3, "a", false, full).await, Created::Full);
+        assert_eq!(fixture.create_of(3, "a", false, full).await, CreateResult::Full);
     }
 }
 
@@ -155,9 +159,8 @@ impl Model {
 
     /// Tenants that have a run which waits for nothing but room.
     fn ready(&self) -> Vec<&'static str> {
-        let most = |tenant: &str| {
-            room_of(tenant).most_begun.map_or(usize::MAX, |most| most.get() as usize)
-        };
+        let most =
+            |tenant: &str| room_of(tenant).max_begun.map_or(usize::MAX, |most| most.get() as usize);
         let waits = |tenant: &str| self.waiting.get(tenant).is_some_and(|runs| !runs.is_empty());
         let is_ready = |tenant: &&str| waits(tenant) && self.begun(tenant) < most(tenant);
         TENANTS.into_iter().filter(is_ready).collect()
@@ -221,10 +224,10 @@ proptest! {
                         let begins = is_placed
                             && (!tenant.starts_with('d') || (waits.is_empty() && model.begun(tenant) < 2));
                         if begins {
-                            assert_eq!(created, Created::New);
+                            assert_eq!(created, CreateResult::New);
                             model.begun.entry(tenant).or_default().push(run);
                         } else {
-                            assert_eq!(created, Created::Queued);
+                            assert_eq!(created, CreateResult::Queued);
                             model.waiting.entry(tenant).or_default().push_back(run);
                         }
                     }

@@ -1,8 +1,8 @@
 //! Any operation with any value: an answer, never a panic.
 
 use a2s::{
-    BodyField, BodyFormat, FieldHeader, FieldKind, MediaType, OperationParameter, RequestBody,
-    Style, ValueStyle,
+    BodyField, BodyFormat, FieldHeader, FieldType, MediaType, OperationParameter, ParameterStyle,
+    RequestBody, ValueStyle,
 };
 use indexmap::IndexMap;
 use proptest::collection::{btree_map, vec};
@@ -57,13 +57,13 @@ fn media_type() -> impl Strategy<Value = MediaType> {
 
 fn style() -> impl Strategy<Value = ValueStyle> {
     let styles = vec![
-        Style::Simple,
-        Style::Form,
-        Style::Label,
-        Style::Matrix,
-        Style::SpaceDelimited,
-        Style::PipeDelimited,
-        Style::DeepObject,
+        ParameterStyle::Simple,
+        ParameterStyle::Form,
+        ParameterStyle::Label,
+        ParameterStyle::Matrix,
+        ParameterStyle::SpaceDelimited,
+        ParameterStyle::PipeDelimited,
+        ParameterStyle::DeepObject,
     ];
     (select(styles), any::<bool>(), any::<bool>())
         .prop_map(|(style, explode, allow_reserved)| ValueStyle { style, explode, allow_reserved })
@@ -71,16 +71,16 @@ fn style() -> impl Strategy<Value = ValueStyle> {
 
 fn parameter() -> impl Strategy<Value = OperationParameter> {
     let places = vec![
-        ParameterPlace::Path,
-        ParameterPlace::Query,
-        ParameterPlace::Header,
-        ParameterPlace::Cookie,
+        ParameterLocation::Path,
+        ParameterLocation::Query,
+        ParameterLocation::Header,
+        ParameterLocation::Cookie,
     ];
     let name = prop_oneof!["[a-c]", "(?s).{1,6}"];
     (name, select(places), any::<(bool, bool)>(), style(), option::of(media_type())).prop_map(
         |(name, place, (required, allow_empty_value), style, content)| OperationParameter {
             name,
-            place,
+            location: place,
             required,
             description: None,
             style,
@@ -92,7 +92,7 @@ fn parameter() -> impl Strategy<Value = OperationParameter> {
 }
 
 fn field() -> impl Strategy<Value = BodyField> {
-    let kinds = vec![FieldKind::ByValue, FieldKind::Json, FieldKind::File];
+    let kinds = vec![FieldType::ByValue, FieldType::Json, FieldType::File];
     let header = ("X-[A-C]", any::<bool>(), option::of("(?s).{0,4}"))
         .prop_map(|(name, required, value)| FieldHeader { name, required, value });
     (select(kinds), vec(media_type(), 0..3), option::of(style()), vec(header, 0..2)).prop_map(
@@ -130,15 +130,15 @@ proptest! {
         sent in value(),
         path in "(/|\\{a\\}|\\{b\\}|[.%{}]|(?s).){0,8}",
     ) {
-        let mut operation = operation(Method::Post, "https://api.example/v1", "/", &[]);
+        let mut operation = operation(HttpMethod::Post, "https://api.example/v1", "/", &[]);
         operation.path = format!("/{path}");
         let mut given = IndexMap::new();
         for (parameter, value) in parameters {
-            given.insert(parameter.input_place(), value);
+            given.insert(parameter.input_location(), value);
             operation.parameters.push(parameter);
         }
         if body.is_some() {
-            given.insert(Place::Body, sent);
+            given.insert(InputLocation::Body, sent);
         }
         operation.body = body;
         let task = Task::OpenApi(Box::new(operation));

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use a2s::{
-    BodyField, BodyFormat, FieldHeader, FieldKind, MediaType, RequestBody, Style, ValueStyle,
+    BodyField, BodyFormat, FieldHeader, FieldType, MediaType, ParameterStyle, RequestBody,
+    ValueStyle,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -41,8 +42,8 @@ fn fields_are_sent_in_the_order_that_the_task_states_and_then_by_name() {
 }
 
 /// The media type and the body that are sent.
-fn send(body: RequestBody, value: Value) -> Result<(String, Vec<u8>), Error> {
-    let mut operation = operation(Method::Post, SERVER, "/a", &[]);
+fn send(body: RequestBody, value: Value) -> Result<(String, Vec<u8>), PrepareError> {
+    let mut operation = operation(HttpMethod::Post, SERVER, "/a", &[]);
     operation.body = Some(body);
     let request = prepare(&Task::OpenApi(Box::new(operation)), &inputs([("body", value)]))?;
     let named = request.headers()["content-type"].to_str().unwrap().to_owned();
@@ -149,14 +150,14 @@ fn a_form_has_a_field_for_each_member() {
 #[test]
 fn encoding_says_how_fields_of_a_form_are_written() {
     let styled = |style, explode| BodyField {
-        style: Some(ValueStyle { style, explode, allow_reserved: style == Style::Form }),
+        style: Some(ValueStyle { style, explode, allow_reserved: style == ParameterStyle::Form }),
         ..BodyField::default()
     };
     let json = BodyField { content_types: vec![media("application/json")], ..BodyField::default() };
     let fields = [
-        ("comma", styled(Style::Form, false)),
-        ("space", styled(Style::SpaceDelimited, false)),
-        ("deep", styled(Style::DeepObject, true)),
+        ("comma", styled(ParameterStyle::Form, false)),
+        ("space", styled(ParameterStyle::SpaceDelimited, false)),
+        ("deep", styled(ParameterStyle::DeepObject, true)),
         ("json", json),
     ];
     let value = json!({
@@ -166,7 +167,7 @@ fn encoding_says_how_fields_of_a_form_are_written() {
     assert_eq!(form_text(&fields, value), expected);
     // A form is text, so binary content stays Base64.
     assert_eq!(form_text(&[], json!({"icon": {"base64": "aGk="}})), "icon=aGk%3D");
-    let object = BodyField { kind: FieldKind::Json, ..BodyField::default() };
+    let object = BodyField { kind: FieldType::Json, ..BodyField::default() };
     let text = form_text(&[("icon", object)], json!({"icon": {"base64": "aGk="}}));
     assert_eq!(text, "icon=%7B%22base64%22%3A%22aGk%3D%22%7D");
 }
@@ -223,7 +224,7 @@ fn part(disposition: &str, media_type: &str, content: &str) -> (String, String, 
 }
 
 fn file() -> BodyField {
-    BodyField { kind: FieldKind::File, ..BodyField::default() }
+    BodyField { kind: FieldType::File, ..BodyField::default() }
 }
 
 #[test]
@@ -272,12 +273,13 @@ fn encoding_says_how_parts_are_written() {
         content_types: vec![media(text)],
         ..BodyField::default()
     };
-    let style = ValueStyle { style: Style::DeepObject, explode: true, allow_reserved: false };
+    let style =
+        ValueStyle { style: ParameterStyle::DeepObject, explode: true, allow_reserved: false };
     let fields = [
-        ("meta", of_type("application/json", FieldKind::Json)),
-        ("rows", of_type("text/csv", FieldKind::ByValue)),
+        ("meta", of_type("application/json", FieldType::Json)),
+        ("rows", of_type("text/csv", FieldType::ByValue)),
         ("deep", BodyField { style: Some(style), ..BodyField::default() }),
-        ("note", BodyField { kind: FieldKind::Json, ..BodyField::default() }),
+        ("note", BodyField { kind: FieldType::Json, ..BodyField::default() }),
     ];
     let value = json!({
         "meta": {"a": 1}, "rows": "a,b", "deep": {"k k": "v&"}, "note": {"text": "not a file"},
@@ -301,10 +303,10 @@ fn encoding_says_how_parts_are_written() {
             part("name=\"a\"", "application/ld+json", r#"{"y":1}"#),
         ]
     );
-    let rows = || multipart(&[("rows", of_type("text/csv", FieldKind::ByValue))]);
+    let rows = || multipart(&[("rows", of_type("text/csv", FieldType::ByValue))]);
     let reason = "field `rows`: its media type is not JSON, so it is a string";
     check_refused(rows(), json!({"rows": {"a": 1}}), reason);
-    let png = || multipart(&[("scan", of_type("image/png", FieldKind::File))]);
+    let png = || multipart(&[("scan", of_type("image/png", FieldType::File))]);
     let gif = json!({"scan": {"text": "x", "content_type": "image/gif"}});
     check_refused(png(), gif, "field `scan`: its `content_type` is none that the field takes");
     let reason = "field `scan`: binary content is a string, `{base64: …}` or `{text: …}`";
@@ -362,7 +364,7 @@ fn the_same_parts_are_the_same_bytes_and_others_are_not() {
 fn a_body_of_too_many_parts_is_refused() {
     let many: Vec<_> = (0..1001).collect();
     let refused = send(multipart(&[]), json!({"a": many})).unwrap_err();
-    assert!(matches!(refused, Error::TooLarge { .. }), "{refused}");
+    assert!(matches!(refused, PrepareError::TooLarge { .. }), "{refused}");
 }
 
 proptest! {

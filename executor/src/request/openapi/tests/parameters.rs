@@ -1,6 +1,6 @@
 //! Parameters: content types, empty values, and several in one segment.
 
-use a2s::{MediaType, OperationParameter, Style, ValueStyle};
+use a2s::{MediaType, OperationParameter, ParameterStyle, ValueStyle};
 use serde_json::json;
 
 use super::*;
@@ -11,11 +11,11 @@ fn request_of(
     place: &str,
     change: impl Fn(&mut OperationParameter),
     value: Value,
-) -> Result<PreparedRequest, Error> {
-    let mut operation = operation(Method::Get, "https://api.example", "/a", &[]);
+) -> Result<PreparedRequest, PrepareError> {
+    let mut operation = operation(HttpMethod::Get, "https://api.example", "/a", &[]);
     let mut declared = parameter(&place.parse().unwrap()).unwrap();
     change(&mut declared);
-    if declared.place == ParameterPlace::Path {
+    if declared.location == ParameterLocation::Path {
         operation.path = format!("/a/{{{}}}", declared.name);
     }
     operation.parameters = vec![declared];
@@ -86,7 +86,7 @@ fn an_empty_value_is_sent_where_that_is_allowed() {
     let required = |parameter: &mut OperationParameter| parameter.required = true;
     for nothing in [json!([]), json!({}), json!(null)] {
         let refused = request_of("queryParameters.q", required, nothing).unwrap_err();
-        assert!(matches!(refused, Error::Missing(_)), "{refused}");
+        assert!(matches!(refused, PrepareError::Missing(_)), "{refused}");
     }
 }
 
@@ -105,7 +105,7 @@ fn nested_values_are_written_in_a_query_only() {
 #[test]
 fn several_names_share_a_segment_and_one_name_may_stand_twice() {
     let places = ["pathParameters.a", "pathParameters.b"];
-    let task = openapi(Method::Get, SERVER, "/x-{a}.{b}/{a}/%7Ba%7D", &places);
+    let task = openapi(HttpMethod::Get, SERVER, "/x-{a}.{b}/{a}/%7Ba%7D", &places);
     let given = inputs([(places[0], json!("1/2")), (places[1], json!("{a}"))]);
     let path = prepare(&task, &given).unwrap().url().path().to_owned();
     assert_eq!(path, "/v1/x-1%2F2.%7Ba%7D/1%2F2/%7Ba%7D");
@@ -124,9 +124,9 @@ fn a_delimited_query_and_a_deep_one_are_written_as_the_table_has_them() {
     };
     let array = json!(["blue", "black", "brown"]);
     let object = json!({"R": 100, "G": 200, "B": 150});
-    let spaces = sent(Style::SpaceDelimited, false, array.clone());
+    let spaces = sent(ParameterStyle::SpaceDelimited, false, array.clone());
     assert_eq!(spaces, "color=blue%20black%20brown");
-    assert_eq!(sent(Style::PipeDelimited, false, array), "color=blue%7Cblack%7Cbrown");
-    let deep = sent(Style::DeepObject, true, object);
+    assert_eq!(sent(ParameterStyle::PipeDelimited, false, array), "color=blue%7Cblack%7Cbrown");
+    let deep = sent(ParameterStyle::DeepObject, true, object);
     assert_eq!(deep, "color%5BR%5D=100&color%5BG%5D=200&color%5BB%5D=150");
 }

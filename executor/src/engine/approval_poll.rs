@@ -1,0 +1,77 @@
+//! Asking guardians again about the steps that a run waits at, without going on with it.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::{Error, ErrorKind};
+use crate::gate::{
+    GuardedInputs, GuardedStep, GuardianGate, is_approval_required, is_failed_closed,
+};
+use crate::journal::wait_point::WaitPoint;
+use crate::request::TaskContract;
+
+/// A walk that asks what guardians say now, and sends nothing.
+#[derive(Debug)]
+pub(crate) struct ApprovalPoll {
+    /// The steps that are asked about.
+    steps: BTreeSet<String>,
+    /// Whether the time for the approvals is over: what is given may be seen then, and nothing is asked
+    /// for anew.
+    is_expired: bool,
+    results: Mutex<Vec<(String, PollResult)>>,
+}
+
+/// A guardian's answer about a step that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PollResult {
+    /// It still waits for this approval; without an id when the time for it is over.
+    Pending(Option<String>),
+    /// No usable answer came.
+    Silent,
+    /// The guardian says something else by now.
+    Changed,
+}
+
+impl ApprovalPoll {
+    pub(crate) fn new(steps: BTreeSet<String>, is_late: bool) -> Self {
+        Self { steps, is_expired: is_late, results: Mutex::default() }
+    }
+
+    /// What was found, by step.
+    pub(crate) fn into_results(self) -> Vec<(String, PollResult)> {
+        self.results.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks about one step, at the place where it waits. One that the run does not wait at is not begun.
+    pub(super) async fn poll_step(
+        &self,
+        gate: &GuardianGate,
+        asker: &GuardedStep<'_>,
+        contract: &TaskContract,
+        inputs: GuardedInputs<'_>,
+        wait_point: Option<&WaitPoint>,
+    ) {
+        if !self.steps.contains(asker.step) {
+            return;
+        }
+        let (decisions, verdict) =
+            gate.ask_again(asker, contract, inputs, wait_point, self.is_expired).await;
+        let standing = if self.is_expired {
+            match decisions.last() {
+                Some(last) if is_approval_required(last) => PollResult::Pending(None),
+                Some(last) if is_failed_closed(last) => PollResult::Silent,
+                _ => PollResult::Changed,
+            }
+        } else {
+            match verdict {
+                Err(Error { kind: ErrorKind::ApprovalRequired, approval, .. }) => {
+                    PollResult::Pending(approval.map(|wanted| wanted.id))
+                }
+                Err(Error { kind: ErrorKind::GuardianUnreachable, .. }) => PollResult::Silent,
+                Ok(()) | Err(_) => PollResult::Changed,
+            }
+        };
+        let mut found = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        found.push((asker.step.to_owned(), standing));
+    }
+}

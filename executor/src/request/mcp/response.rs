@@ -1,0 +1,152 @@
+//! Reads the response of an MCP server as the value for `output_mapping`.
+//!
+//! The value is the `structuredContent` of the result. Without it, a single block of text gives the value:
+//! its JSON when that is an object or a list, else the text. Any other content, such as several blocks or
+//! an image, gives the list of blocks unchanged, and no content gives null.
+
+use http::HeaderValue;
+use serde_json::{Value, json};
+
+use super::{CALL_ID, McpMessage};
+use crate::request::RawResponse;
+use crate::request::excerpt::{excerpt_start, to_single_line};
+use crate::request::response::{EXCERPT_CHARS, ResponseError, status_error, without_mark};
+
+/// The most characters of a tool's own words that an error shows: they say what to do instead.
+const MAX_WORDS: usize = 500;
+/// The media type of a message.
+pub(crate) const MESSAGE_TYPE: HeaderValue = HeaderValue::from_static("application/json");
+
+/// The message that an answer is, whatever it says; none when it is no JSON object.
+pub(crate) fn message_of(response: &RawResponse) -> Option<McpMessage> {
+    serde_json::from_slice(without_mark(&response.body)).ok()
+}
+
+/// The value of the answer to a call.
+pub(crate) fn read_mcp(response: &RawResponse) -> Result<Value, ResponseError> {
+    let Some(message) = message_of(response) else {
+        if !response.is_success() {
+            return Err(status_error(response));
+        }
+        let reason = match response.body.is_empty() {
+            true => "the answer is empty",
+            false => "the answer is no JSON object, or nested too deep",
+        };
+        return Err(ResponseError::NotMcp { reason, excerpt: excerpt(response) });
+    };
+    // What says nothing of MCP beside an error's status comes from somebody in front of the server.
+    if !response.is_success() && !message.contains_key("error") {
+        return Err(status_error(response));
+    }
+    read_message(&message).map_err(|error| match error {
+        ResponseError::NotMcp { .. } if !response.is_success() => status_error(response),
+        ResponseError::NotMcp { reason, .. } => {
+            ResponseError::NotMcp { reason, excerpt: excerpt(response) }
+        }
+        error => error,
+    })
+}
+
+fn excerpt(response: &RawResponse) -> String {
+    excerpt_start(&response.body, EXCERPT_CHARS)
+}
+
+/// The value that a message gives as the answer to the call.
+pub(crate) fn read_message(message: &McpMessage) -> Result<Value, ResponseError> {
+    read_result(message, CALL_ID).and_then(read_tool_result)
+}
+
+/// The result of the request with this id.
+pub(super) fn read_result(message: &McpMessage, id: u64) -> Result<&McpMessage, ResponseError> {
+    let not_mcp = |reason| Err(ResponseError::NotMcp { reason, excerpt: String::new() });
+    if message.get("jsonrpc") != Some(&json!("2.0")) {
+        return not_mcp("the answer is no JSON-RPC 2.0");
+    }
+    if let Some(method) = message.get("method") {
+        let method = to_single_line(method.as_str().unwrap_or_default(), EXCERPT_CHARS);
+        let wants = format!("asks for `{method}` itself");
+        return Err(ResponseError::McpUnfinished { wants });
+    }
+    // Of a request that could not be read nobody knows the id.
+    let is_unknown = |id: &Value| id.is_null() && message.contains_key("error");
+    match message.get("id") {
+        Some(found) if *found == json!(id) || is_unknown(found) => {}
+        None if message.contains_key("error") => {}
+        Some(_) | None => return not_mcp("it answers another request"),
+    }
+    match (message.get("result"), message.get("error")) {
+        (Some(Value::Object(result)), None) => Ok(result),
+        (None, Some(Value::Object(error))) => Err(ResponseError::Mcp {
+            code: error.get("code").and_then(Value::as_i64).unwrap_or(0),
+            message: tool_text(error.get("message").and_then(Value::as_str).unwrap_or_default()),
+        }),
+        _ => not_mcp("there is neither one `result` nor one `error`"),
+    }
+}
+
+fn read_tool_result(result: &McpMessage) -> Result<Value, ResponseError> {
+    let unfinished = |wants: &str| Err(ResponseError::McpUnfinished { wants: wants.to_owned() });
+    match result.get("resultType").map(Value::as_str) {
+        None | Some(Some("complete")) if result.contains_key("task") => {
+            return unfinished("gives a task to wait for");
+        }
+        None | Some(Some("complete")) => {}
+        Some(Some("input_required")) => return unfinished(&describe_wanted_input(result)),
+        Some(Some("task")) => return unfinished("gives a task to wait for"),
+        Some(other) => {
+            let other = to_single_line(other.unwrap_or("something else"), EXCERPT_CHARS);
+            return unfinished(&format!("gives a result of the type `{other}`"));
+        }
+    }
+    let blocks = match result.get("content") {
+        None | Some(Value::Null) => &[][..],
+        Some(Value::Array(blocks)) => blocks,
+        Some(_) => {
+            let reason = "`content` is no list";
+            return Err(ResponseError::NotMcp { reason, excerpt: String::new() });
+        }
+    };
+    if result.get("isError") == Some(&Value::Bool(true)) {
+        let said: Vec<_> = blocks.iter().filter_map(text_of).collect();
+        return Err(ResponseError::McpTool { said: tool_text(&said.join(" ")) });
+    }
+    // Some servers write null where they mean that there is none.
+    let structured = result.get("structuredContent").filter(|value| !value.is_null());
+    Ok(match (structured, blocks) {
+        (Some(value), _) => value.clone(),
+        (None, []) => Value::Null,
+        (None, [block]) => text_of(block).map_or_else(|| json!([block]), read_text),
+        (None, blocks) => json!(blocks),
+    })
+}
+
+/// The input that a server wants before it continues.
+fn describe_wanted_input(result: &McpMessage) -> String {
+    let requests = result.get("inputRequests").and_then(Value::as_object);
+    let methods = requests.into_iter().flatten().filter_map(|(_, request)| {
+        Some(format!("`{}`", to_single_line(request.get("method")?.as_str()?, EXCERPT_CHARS)))
+    });
+    let methods: Vec<_> = methods.take(3).collect();
+    match methods.is_empty() {
+        true => "asks for more input".to_owned(),
+        false => format!("asks for more input: {}", methods.join(", ")),
+    }
+}
+
+fn text_of(block: &Value) -> Option<&str> {
+    let is_text = block.get("type").is_some_and(|kind| kind == "text");
+    block.get("text").and_then(Value::as_str).filter(|_| is_text)
+}
+
+/// A lone number or word is not taken for JSON.
+fn read_text(text: &str) -> Value {
+    match serde_json::from_str(text) {
+        Ok(value @ (Value::Array(_) | Value::Object(_))) => value,
+        Ok(_) | Err(_) => Value::String(text.to_owned()),
+    }
+}
+
+fn tool_text(text: &str) -> String {
+    let words = to_single_line(text, MAX_WORDS);
+    if words.is_empty() { "it says no more".to_owned() } else { words }
+}

@@ -1,0 +1,197 @@
+//! Messages about violations of a schema. Values are never quoted: they may be secret, and the caller has
+//! them anyway.
+
+use std::fmt;
+
+use jsonschema::ValidationError;
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use serde_json::Value;
+
+use a2s::to_single_line;
+
+/// The most characters of a name, and of a text from the schema.
+const MAX_NAME: usize = 60;
+const MAX_STATED: usize = 200;
+/// The greatest depth of nested alternatives that are examined.
+const MAX_NESTED: usize = 4;
+
+/// One thing that does not fit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SchemaViolation {
+    /// The location in the value: `.items[3].name`, empty for the whole.
+    at: String,
+    /// The problem with the value at this location.
+    reason: String,
+    /// The place of the rule: `#/components/schemas/Pet/properties/age/maximum`.
+    rule: String,
+}
+
+impl fmt::Display for SchemaViolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, reason, rule } = self;
+        if at.is_empty() {
+            write!(f, "it {reason} (schema: {rule})")
+        } else {
+            write!(f, "`{at}` {reason} (schema: {rule})")
+        }
+    }
+}
+
+impl SchemaViolation {
+    /// A violation by the whole value, of a rule that is not in a schema.
+    pub(crate) fn of_whole_value(reason: String, rule: &str) -> Self {
+        Self { at: String::new(), reason, rule: rule.to_owned() }
+    }
+
+    /// The violation that an error of the validator describes. `origins` are the locations of its `$defs`
+    /// in the task.
+    pub(super) fn from_error(error: &ValidationError<'_>, origins: &[String]) -> Self {
+        let error = closest_error(error, 0);
+        let mut rule = rule_location(error.schema_path().as_str(), origins);
+        if let ValidationErrorKind::Enum { options } = error.kind()
+            && is_empty(options)
+            && let Some(property) = rule.strip_suffix("enum")
+        {
+            rule = format!("{property}readOnly");
+        }
+        Self {
+            at: dotted_path(error.instance_path().as_str()),
+            reason: describe_error(error.kind()),
+            rule,
+        }
+    }
+}
+
+/// The error itself, or that of the one alternative that was meant: the only one with a fitting type.
+fn closest_error<'e>(error: &'e ValidationError<'_>, depth: usize) -> &'e ValidationError<'e> {
+    let (ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }) =
+        error.kind()
+    else {
+        return error;
+    };
+    let at = error.instance_path().as_str();
+    let is_of_another_kind = |errors: &&Vec<ValidationError<'_>>| {
+        errors.iter().any(|inner| {
+            matches!(inner.kind(), ValidationErrorKind::Type { .. })
+                && inner.instance_path().as_str() == at
+        })
+    };
+    let mut meant = context.iter().filter(|errors| !is_of_another_kind(errors));
+    match (meant.next().and_then(|errors| errors.first()), meant.next()) {
+        (Some(inner), None) if depth < MAX_NESTED => closest_error(inner, depth + 1),
+        _ => error,
+    }
+}
+
+fn describe_error(kind: &ValidationErrorKind) -> String {
+    use ValidationErrorKind as K;
+    match kind {
+        K::Type { kind } => {
+            let wanted = match kind {
+                TypeKind::Single(kind) => kind.to_string(),
+                TypeKind::Multiple(kinds) => {
+                    let kinds: Vec<_> = kinds.iter().map(|kind| kind.to_string()).collect();
+                    kinds.join(" or ")
+                }
+            };
+            format!("is not of the type {wanted}")
+        }
+        K::Enum { options } if is_empty(options) => {
+            "may not be sent: only the service sets it".to_owned()
+        }
+        K::Enum { options } => format!("is none of {}", quote_value(options)),
+        K::Constant { expected_value } => format!("is not {}", quote_value(expected_value)),
+        K::Required { property } => format!("has no member {}", quote_value(property)),
+        K::AdditionalProperties { unexpected } | K::UnevaluatedProperties { unexpected } => {
+            format!("has members that are not known: {}", list_names(unexpected))
+        }
+        K::FalseSchema => "may not be there".to_owned(),
+        K::Maximum { limit } => format!("is more than {limit}"),
+        K::Minimum { limit } => format!("is less than {limit}"),
+        K::ExclusiveMaximum { limit } => format!("is not less than {limit}"),
+        K::ExclusiveMinimum { limit } => format!("is not more than {limit}"),
+        K::MultipleOf { multiple_of } => format!("is no multiple of {multiple_of}"),
+        K::MaxLength { limit } => format!("is longer than {limit} characters"),
+        K::MinLength { limit } => format!("is shorter than {limit} characters"),
+        K::MaxItems { limit } => format!("has more than {limit} items"),
+        K::MinItems { limit } => format!("has less than {limit} items"),
+        K::MaxProperties { limit } => format!("has more than {limit} members"),
+        K::MinProperties { limit } => format!("has less than {limit} members"),
+        K::UniqueItems => "has an item twice".to_owned(),
+        K::Pattern { pattern } => {
+            format!("does not match the pattern {}", to_single_line(pattern, MAX_STATED))
+        }
+        K::Format { format } => format!("is no {format}"),
+        K::AnyOf { context } => format!("fits none of its {} alternatives", context.len()),
+        K::OneOfNotValid { context } => format!("fits none of its {} alternatives", context.len()),
+        K::OneOfMultipleValid { .. } => {
+            "fits several of the alternatives that exclude each other".to_owned()
+        }
+        K::Not { .. } => "is what its schema excludes".to_owned(),
+        K::Contains => "has not the items that it has to contain".to_owned(),
+        K::AdditionalItems { .. } | K::UnevaluatedItems { .. } => {
+            "has items that are not known".to_owned()
+        }
+        K::PropertyNames { .. } => "has a member of a name that it may not have".to_owned(),
+        other => format!("does not do what `{}` asks for", other.keyword()),
+    }
+}
+
+/// No description leaves no values at all: that is how `readOnly` is written.
+fn is_empty(options: &Value) -> bool {
+    options.as_array().is_some_and(Vec::is_empty)
+}
+
+/// A value that the schema states.
+fn quote_value(value: &Value) -> String {
+    to_single_line(&value.to_string(), MAX_STATED)
+}
+
+/// A name of a value's member, whole or not at all: part of a secret could not be found and masked.
+fn shown_name(name: &str) -> &str {
+    let is_plain = name.chars().all(|c| c == ' ' || c.is_alphanumeric() || c.is_ascii_graphic());
+    if is_plain && name.chars().count() <= MAX_NAME { name } else { "…" }
+}
+
+fn list_names(names: &[String]) -> String {
+    let shown = names.iter().take(3).map(|name| format!("`{}`", shown_name(name)));
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    match names.len().checked_sub(3) {
+        None | Some(0) => shown,
+        Some(more) => format!("{shown} and {more} more"),
+    }
+}
+
+/// `.items[3].name` for `/items/3/name`.
+fn dotted_path(pointer: &str) -> String {
+    let mut place = String::new();
+    for token in pointer.split('/').skip(1) {
+        if !token.is_empty() && token.bytes().all(|b| b.is_ascii_digit()) {
+            place.extend(["[", token, "]"]);
+        } else {
+            let name = token.replace("~1", "/").replace("~0", "~");
+            place.push('.');
+            place.push_str(shown_name(&name));
+        }
+    }
+    place
+}
+
+/// The place of a rule in the task.
+fn rule_location(path: &str, origins: &[String]) -> String {
+    let (origin, rest) = match path.strip_prefix("/$defs/") {
+        Some(rest) => {
+            let (number, below) = rest.split_once('/').unwrap_or((rest, ""));
+            let origin = number.parse().ok().and_then(|number: usize| origins.get(number));
+            match origin {
+                Some(origin) => (origin.as_str(), below),
+                // A type of GraphQL goes by its name.
+                None => ("#", rest),
+            }
+        }
+        // The whole is wrapped, so that a `$ref` in it stands alone.
+        None => ("", path.strip_prefix("/allOf/0/").unwrap_or(path)),
+    };
+    let rest = to_single_line(rest, MAX_STATED);
+    if origin.is_empty() { rest } else { format!("{}/{rest}", to_single_line(origin, MAX_STATED)) }
+}

@@ -1,0 +1,205 @@
+//! Decisions of a guardian before a run begins: about the event that starts it, and about remembered
+//! values.
+
+use a2s::Principal;
+use a2s::api::{
+    CapabilityRef, DecisionRecord, DecisionSource, PlanRequest, StateEntry, TraceContext,
+    TriggerEvent,
+};
+use http::HeaderMap;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::RunService;
+use super::prepare::ResolvedRun;
+use crate::clock::new_run_id;
+use crate::error::{Error, ErrorKind};
+use crate::gate::{GateVerdict, Permitted, PreRun};
+use crate::plan::ExecutionPlan;
+use crate::secrets::{RunSecrets, has_placeholder, restore_masked};
+use crate::session_state::{StateOwner, StateTable};
+use crate::telemetry::{DecisionSubject, RunTrace, StandaloneDecision};
+
+/// The hint for a caller who gave no value.
+const GIVE_VALUE_HINT: &str = "Give the value with the run, or ask who keeps the policy.";
+
+/// A run that does not exist yet, with the decisions about it.
+pub(super) struct PreRunGuard<'r> {
+    runs: &'r RunService,
+    /// The principal that it will belong to.
+    principal: &'r Principal,
+    /// The id that it will have.
+    pub(super) run: Uuid,
+    caller: Option<&'r TraceContext>,
+    trace: HeaderMap,
+    /// The decisions of the guardian so far, in order.
+    pub(super) decisions: Vec<DecisionRecord>,
+}
+
+impl<'r> PreRunGuard<'r> {
+    /// Creates it without decisions; `caller` is the trace that the caller is in.
+    pub(super) fn new(
+        runs: &'r RunService,
+        principal: &'r Principal,
+        run: Uuid,
+        caller: Option<&'r TraceContext>,
+    ) -> Self {
+        let trace = RunTrace::from_caller(run, caller, runs.sinks.exports_spans());
+        let trace = trace.headers(trace.root());
+        Self { runs, principal, run, caller, trace, decisions: Vec::new() }
+    }
+
+    /// Asks about the event that wants to start the run, and goes on with the inputs that the guardian
+    /// lets pass.
+    ///
+    /// # Errors
+    /// When the inputs do not fit, or the event may start nothing.
+    pub(super) async fn judge_event(
+        &mut self,
+        event: &TriggerEvent,
+        plan: &ExecutionPlan,
+        asked: &mut PlanRequest,
+    ) -> Result<(), Error> {
+        plan.check_given(&asked.inputs)?;
+        let secrets = RunSecrets::default();
+        let shown = plan.root.masked_inputs(&asked.inputs, &secrets)?;
+        let session = self.session_name(asked.session.as_deref());
+        // What the guardians so far have made of the inputs: as they are, and as they are shown.
+        let mut truths = asked.inputs.clone();
+        let mut seen = shown.clone();
+        let follow = |made: &Map<String, Value>| {
+            let inputs = restore_inputs(&truths, &seen, made)?;
+            plan.check_given(&inputs).map_err(|error| error.message)?;
+            truths = inputs;
+            seen.clone_from(made);
+            Ok(())
+        };
+        let beginning = self.pre_run(&session, plan);
+        let answer = self.runs.gate.ask_trigger(beginning, event, shown, follow).await;
+        self.record_decisions(answer, DecisionSubject::Event(event), &session, &plan.root.pin)?;
+        asked.inputs = truths;
+        Ok(())
+    }
+
+    /// Asks about the remembered inputs, if there are any, and continues with the values that the guardian
+    /// lets pass.
+    ///
+    /// # Errors
+    /// When some of them may not be used.
+    pub(super) async fn judge_recalled_inputs(
+        &mut self,
+        mut prepared: ResolvedRun,
+        session: Option<&str>,
+    ) -> Result<ResolvedRun, Error> {
+        if prepared.recalled.is_empty() {
+            return Ok(prepared);
+        }
+        let values =
+            prepared.recalled.keys().filter_map(|name| prepared.inputs.get_key_value(name));
+        let values = values.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let session = self.session_name(session);
+        let beginning = self.pre_run(&session, &prepared.plan);
+        let follow = |made: &Map<String, Value>| {
+            prepared.plan.check_given(made).map_err(|error| error.message)
+        };
+        let answer = self.runs.gate.ask_recall(beginning, values, follow).await;
+        let matter = DecisionSubject::Recalled(prepared.recalled.len());
+        let values = self.record_decisions(answer, matter, &session, &prepared.plan.root.pin);
+        let values = values.map_err(|error| error.with_hint(GIVE_VALUE_HINT))?;
+        if let Some(name) = prepared.recalled.keys().find(|name| !values.contains_key(*name)) {
+            let message = format!("the guardian took away what is remembered for `{name}`");
+            return Err(Error::new(ErrorKind::GuardianDeniedMemory, message).with_hint(GIVE_VALUE_HINT));
+        }
+        prepared.inputs.extend(values);
+        Ok(prepared)
+    }
+
+    fn session_name(&self, session: Option<&str>) -> String {
+        session.map_or_else(|| self.run.to_string(), str::to_owned)
+    }
+
+    fn pre_run<'b>(&'b self, session: &'b str, plan: &'b ExecutionPlan) -> PreRun<'b> {
+        PreRun {
+            principal: self.principal,
+            run: self.run,
+            session,
+            root: &plan.root.pin,
+            trace: &self.trace,
+        }
+    }
+
+    /// Keeps the decisions for the first event of the run, and reports them to the listeners.
+    fn record_decisions<T>(
+        &mut self,
+        asked: GateVerdict<T>,
+        matter: DecisionSubject<'_>,
+        session: &str,
+        root: &CapabilityRef,
+    ) -> Result<T, Error> {
+        let GateVerdict { decisions, verdict } = asked;
+        self.runs.sinks.export_decision(&StandaloneDecision {
+            principal: self.principal,
+            id: self.run,
+            subject: matter,
+            decisions: &decisions,
+            is_rejected: verdict.is_err(),
+            session,
+            capability: Some(root),
+            caller: self.caller,
+            at: self.runs.clock.now(),
+        });
+        let told = |decision: &DecisionRecord| decision.source != DecisionSource::Unguarded;
+        self.decisions.extend(decisions.into_iter().filter(told));
+        verdict.map(Permitted::into_inner)
+    }
+}
+
+/// Inputs that a guardian made of those that it was shown, with their true values.
+fn restore_inputs(
+    truths: &Map<String, Value>,
+    shown: &Map<String, Value>,
+    made: &Map<String, Value>,
+) -> Result<Map<String, Value>, String> {
+    let restored = made.iter().map(|(name, made)| {
+        let truth = truths.get(name);
+        let value = match (shown.get(name), truth) {
+            (Some(shown), Some(truth)) => restore_masked(shown, truth, made.clone()),
+            _ => made.clone(),
+        };
+        // The placeholder itself would be neither what was meant nor what was allowed.
+        if has_placeholder(&value) && !truth.is_some_and(has_placeholder) {
+            return Err(format!("it puts a secret into `{name}`, where none was"));
+        }
+        Ok((name.clone(), value))
+    });
+    restored.collect()
+}
+
+impl RunService {
+    /// Remembers a value that `principal` gives, if the guardian lets it be.
+    ///
+    /// # Errors
+    /// When it may not be remembered, or cannot.
+    pub(crate) async fn remember(
+        &self,
+        principal: &Principal,
+        holder: &StateOwner,
+        name: &str,
+        value: Value,
+    ) -> Result<StateEntry, Error> {
+        StateTable::check(name, &value)?;
+        let asked = self.gate.ask_remember(principal, holder, name, value).await;
+        self.sinks.export_decision(&StandaloneDecision {
+            principal,
+            id: new_run_id(&self.clock, &self.ids),
+            subject: DecisionSubject::Remembered,
+            decisions: &asked.decisions,
+            is_rejected: asked.verdict.is_err(),
+            session: &holder.session_id(),
+            capability: None,
+            caller: None,
+            at: self.clock.now(),
+        });
+        self.state_table.set(holder, name, asked.verdict?.into_inner()).await
+    }
+}

@@ -1,0 +1,193 @@
+use super::*;
+
+fn pin(name: &str, version: &str) -> CapabilityRef {
+    let checksum = Digest::of_bytes(format!("{name} {version}").as_bytes());
+    CapabilityRef { name: name.parse().unwrap(), version: version.parse().unwrap(), checksum }
+}
+
+fn basis() -> PlanBasis {
+    let used = |scheme: &str, set_at: Option<i64>| UsedCredential {
+        host: "api.example".to_owned(),
+        scheme: scheme.to_owned(),
+        kind: "bearer".to_owned(),
+        set_at: set_at.map(|second| Timestamp::from_second(second).unwrap()),
+    };
+    PlanBasis {
+        content: PlanContents {
+            capability: pin("Top", "1.2.0"),
+            dependencies: vec![pin("Left", "1.0.0"), pin("Right", "1.0.0"), pin("Right", "2.0.0")],
+            choices: ResolvedDependencies::default(),
+        },
+        inputs: Map::from_iter([
+            ("city".to_owned(), json!("Paris")),
+            ("unit".to_owned(), json!("celsius")),
+        ]),
+        recalled: BTreeMap::from([("city".to_owned(), StateScope::Persistent)]),
+        session: Some("s".to_owned()),
+        hosts: BTreeMap::from([
+            ("a.example".to_owned(), None),
+            ("b.example".to_owned(), Some("http://127.0.0.1:1/".to_owned())),
+        ]),
+        credentials: vec![used("key", Some(1)), used("card", None)],
+        guarding: vec![guarding("company", "closed"), guarding("builtin", "closed")],
+        policies: BTreeMap::from([("builtin".to_owned(), "sha256:aa".to_owned())]),
+    }
+}
+
+fn guarding(name: &str, fail: &str) -> GuardianInfo {
+    let (guardian, fail) = (name.to_owned(), fail.to_owned());
+    GuardianInfo { guardian, address: None, fail_mode: fail, fail_mode_by_hook: BTreeMap::new() }
+}
+
+/// What is told of a change: all of it, and in a digest of its own.
+#[track_caller]
+fn check(change: impl FnOnce(&mut PlanBasis), expected: &[&str]) {
+    let (was, mut is) = (basis(), basis());
+    change(&mut is);
+    assert_eq!(differences(&was, &is), expected);
+    assert_ne!(was.digest(), is.digest(), "{expected:?}");
+}
+
+#[test]
+fn nothing_differs_from_itself() {
+    assert_eq!(differences(&basis(), &basis()), [""; 0]);
+    assert_eq!(basis().digest(), basis().digest());
+    let stored = serde_json::to_string(&basis()).unwrap();
+    assert_eq!(serde_json::from_str::<PlanBasis>(&stored).unwrap(), basis());
+}
+
+#[test]
+fn contents_are_told_by_what_tells_them_apart() {
+    check(
+        |is| is.content.capability = pin("Top", "1.3.0"),
+        &["`Top` is version 1.3.0 now, and was 1.2.0"],
+    );
+    let other = Digest::of_bytes(b"other");
+    let was = pin("Top", "1.2.0").checksum;
+    check(
+        |is| is.content.capability.checksum = other,
+        &[&format!("`Top` 1.2.0 is {other} now, and was {was}")],
+    );
+    check(
+        |is| is.content.dependencies[0] = pin("Left", "1.1.0"),
+        &["`Left` is used as 1.1.0 now, and was as 1.0.0"],
+    );
+    check(
+        |is| is.content.dependencies.truncate(2),
+        &["`Right` is used as 1.0.0 now, and was as 1.0.0 and 2.0.0"],
+    );
+    let was = pin("Left", "1.0.0").checksum;
+    check(
+        |is| is.content.dependencies[0].checksum = other,
+        &[&format!("`Left` is used as {other} now, and was as {was}")],
+    );
+    check(
+        |is| is.content.dependencies[0] = pin("New", "1.0.0"),
+        &["`Left` 1.0.0 is not used any more", "`New` 1.0.0 is used now"],
+    );
+    check(
+        |is| {
+            let meant = ("Right".parse().unwrap(), pin("Right", "2.0.0").checksum);
+            let of = BTreeMap::from([meant]);
+            is.content.choices.0.insert(is.content.capability.checksum, of);
+        },
+        &["a dependency leads to another of the same capabilities"],
+    );
+}
+
+#[test]
+fn inputs_are_told_by_where_they_come_from_and_never_by_their_values() {
+    let set =
+        |is: &mut PlanBasis, name: &str, value: Value| is.inputs.insert(name.to_owned(), value);
+    check(|is| drop(set(is, "city", json!("Oslo"))), &["state `city` has changed"]);
+    check(|is| drop(set(is, "unit", json!("kelvin"))), &["input `unit` has another default"]);
+    check(
+        |is| is.recalled = BTreeMap::from([("city".to_owned(), StateScope::Session)]),
+        &["state `city` is taken from session state now, and was from persistent"],
+    );
+    check(
+        |is| {
+            is.recalled.clear();
+            is.inputs.shift_remove("city");
+        },
+        &["state `city` is not remembered any more"],
+    );
+    check(
+        |is| {
+            set(is, "more", json!(1));
+            is.recalled.insert("more".to_owned(), StateScope::Session);
+        },
+        &["state `more` is remembered now, and is used"],
+    );
+}
+
+#[test]
+fn hosts_credentials_and_guardian_are_told_one_by_one() {
+    let host = |is: &mut PlanBasis, host: &str, to: Option<&str>| {
+        is.hosts.insert(host.to_owned(), to.map(str::to_owned));
+    };
+    check(
+        |is| host(is, "a.example", Some("http://x/")),
+        &["connections for a.example go to http://x/ now, and went to the host itself"],
+    );
+    check(
+        |is| host(is, "b.example", None),
+        &["connections for b.example go to the host itself now, and went to http://127.0.0.1:1/"],
+    );
+    check(
+        |is| {
+            is.hosts.remove("a.example");
+            host(is, "c.example", None);
+        },
+        &["nothing is sent to a.example any more", "requests go to c.example now"],
+    );
+    let replaced = "credential `key` for api.example was replaced";
+    check(|is| is.credentials[0].set_at = None, &[replaced]);
+    check(|is| is.credentials[0].kind = "oauth2".to_owned(), &[replaced]);
+    check(
+        |is| is.credentials.truncate(1),
+        &["credential `card` for api.example is not sent any more"],
+    );
+    check(
+        |is| {
+            let used = UsedCredential { scheme: "x\nnew".to_owned(), ..is.credentials[0].clone() };
+            is.credentials.push(used);
+        },
+        &["credential `x new` for api.example is sent now"],
+    );
+    check(
+        |is| {
+            is.guarding.clear();
+            is.policies.clear();
+        },
+        &[
+            "the guardian is off now, and was company, then builtin",
+            "the policy of guardian builtin is not told now, and was sha256:aa",
+        ],
+    );
+    check(
+        |is| is.guarding.reverse(),
+        &["the guardian is builtin, then company now, and was company, then builtin"],
+    );
+    let hook = "steps/toolCallResult";
+    check(
+        |is| {
+            is.guarding[0].address = Some("http://127.0.0.1:1/".to_owned());
+            is.guarding[1].fail_mode_by_hook.insert(hook.to_owned(), "open".to_owned());
+            is.policies.insert("company".to_owned(), "b".to_owned());
+        },
+        &[
+            "the guardian company answers at another address now",
+            "the fail mode of guardian builtin is closed, open for steps/toolCallResult now, and was closed",
+            "the policy of guardian company is b now, and was not told",
+        ],
+    );
+    check(|is| is.session = None, &["the session is another one"]);
+}
+
+#[test]
+fn a_number_that_others_cannot_read_has_no_digest() {
+    let mut basis = basis();
+    basis.inputs.insert("n".to_owned(), json!(9_007_199_254_740_993_u64));
+    assert!(basis.digest().unwrap_err().to_string().contains("9007199254740993"));
+}

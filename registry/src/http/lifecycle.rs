@@ -1,0 +1,147 @@
+//! The life of names and versions, over HTTP.
+
+use a2s::Caller;
+use a2s::api::{DeprecateRequest, LifecycleResponse, OwnerList, OwnerUpdate};
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+
+use super::App;
+use super::request::{AuthorizedCaller, CapabilityNameParam, JsonBody, NameAndSelector, Publish};
+use crate::Error;
+use crate::mirror::MirrorSource;
+
+/// Yank a version
+///
+/// It is never found nor chosen any more, and stays for those who name it exactly. The answer tells
+/// what breaks by that; it stops nothing.
+#[utoipa::path(
+    post, path = "/v1/capabilities/{name}/{version}/yank", tag = "capabilities",
+    security(("token" = [])),
+    params(
+        ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
+        ("version" = a2s::api::schema::Version, Path, description = "A version `1.2.0`"),
+    ),
+    responses(
+        (status = 200, description = "It is yanked", body = LifecycleResponse),
+        (status = 403, description = "The token does not open this, or the name belongs to others"),
+    ),
+)]
+pub(super) async fn yank_version(
+    State(app): App,
+    AuthorizedCaller(caller, _): AuthorizedCaller<Publish>,
+    NameAndSelector(name, selector): NameAndSelector,
+    headers: HeaderMap,
+) -> Result<Json<LifecycleResponse>, Error> {
+    let mirror = read_mirror(&headers, &caller)?;
+    Ok(Json(app.catalog.yank(&name, &selector, true, &caller, mirror.as_ref()).await?))
+}
+
+/// Bring a yanked version back
+#[utoipa::path(
+    post, path = "/v1/capabilities/{name}/{version}/unyank", tag = "capabilities",
+    security(("token" = [])),
+    params(
+        ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
+        ("version" = a2s::api::schema::Version, Path, description = "A version `1.2.0`"),
+    ),
+    responses(
+        (status = 200, description = "It is not yanked", body = LifecycleResponse),
+        (status = 403, description = "The token does not open this, or the name belongs to others"),
+    ),
+)]
+pub(super) async fn unyank_version(
+    State(app): App,
+    AuthorizedCaller(caller, _): AuthorizedCaller<Publish>,
+    NameAndSelector(name, selector): NameAndSelector,
+    headers: HeaderMap,
+) -> Result<Json<LifecycleResponse>, Error> {
+    let mirror = read_mirror(&headers, &caller)?;
+    Ok(Json(app.catalog.yank(&name, &selector, false, &caller, mirror.as_ref()).await?))
+}
+
+/// Deprecate a version
+///
+/// It is found and runs as before, and whoever finds, plans, runs or depends on it is told. With
+/// `undo` it is not deprecated any more.
+#[utoipa::path(
+    post, path = "/v1/capabilities/{name}/{version}/deprecate", tag = "capabilities",
+    security(("token" = [])), request_body = DeprecateRequest,
+    params(
+        ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
+        ("version" = a2s::api::schema::Version, Path, description = "A version `1.2.0`"),
+    ),
+    responses(
+        (status = 200, description = "It is so", body = LifecycleResponse),
+        (status = 403, description = "The token does not open this, or the name belongs to others"),
+        (status = 422),
+        (status = 415),
+    ),
+)]
+pub(super) async fn deprecate_version(
+    State(app): App,
+    AuthorizedCaller(caller, _): AuthorizedCaller<Publish>,
+    NameAndSelector(name, selector): NameAndSelector,
+    headers: HeaderMap,
+    JsonBody(request): JsonBody<DeprecateRequest>,
+) -> Result<Json<LifecycleResponse>, Error> {
+    let mirror = read_mirror(&headers, &caller)?;
+    let mirror = mirror.as_ref();
+    Ok(Json(app.catalog.deprecate(&name, &selector, request, &caller, mirror).await?))
+}
+
+/// The source of a mirror that changes a version, with the checksum that it knows the version by.
+fn read_mirror(headers: &HeaderMap, caller: &Caller) -> Result<Option<MirrorSource>, Error> {
+    let mirror = MirrorSource::from_headers(headers, caller)?;
+    if mirror.as_ref().is_some_and(|mirror| mirror.checksum.is_none()) {
+        let message = "`A2S-Mirror-Checksum` names the version that a mirror changes";
+        return Err(Error::MalformedParameter(message.to_owned()));
+    }
+    Ok(mirror)
+}
+
+/// List the owners of a name
+///
+/// Who publishes under a free name owns it; only owners and admins publish, yank and deprecate there.
+#[utoipa::path(
+    get, path = "/v1/capabilities/{name}/owners", tag = "capabilities",
+    params(("name" = a2s::CapabilityName, Path, description = "Name in PascalCase")),
+    responses(
+        (status = 200, description = "Its owners", body = OwnerList),
+    ),
+)]
+pub(super) async fn list_owners(
+    State(app): App,
+    CapabilityNameParam(name): CapabilityNameParam,
+) -> Result<Json<OwnerList>, Error> {
+    Ok(Json(app.catalog.list_owners(&name).await?))
+}
+
+/// Change the owners of a name
+///
+/// Adds one, removes one, or makes it the only one. An owner is the name of a token, or `owner` for
+/// the owner's token.
+#[utoipa::path(
+    post, path = "/v1/capabilities/{name}/owners", tag = "capabilities",
+    security(("token" = [])), request_body = OwnerUpdate,
+    params(("name" = a2s::CapabilityName, Path, description = "Name in PascalCase")),
+    responses(
+        (status = 200, description = "Its owners from now on", body = OwnerList),
+        (status = 403, description = "The token does not open this, or the name belongs to others"),
+        (status = 404, description = "No such capability, or no such token"),
+        (status = 409, description = "Nobody would be left"),
+        (status = 415),
+    ),
+)]
+pub(super) async fn change_owners(
+    State(app): App,
+    AuthorizedCaller(caller, _): AuthorizedCaller<Publish>,
+    CapabilityNameParam(name): CapabilityNameParam,
+    headers: HeaderMap,
+    JsonBody(change): JsonBody<OwnerUpdate>,
+) -> Result<Json<OwnerList>, Error> {
+    if MirrorSource::from_headers(&headers, &caller)?.is_some() {
+        return Err(Error::MalformedParameter("a mirror changes no owners".to_owned()));
+    }
+    Ok(Json(app.catalog.change_owners(&name, &change, &caller).await?))
+}

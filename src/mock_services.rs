@@ -1,0 +1,195 @@
+//! Stand-ins for services on the internet: real servers on loopback that answer in the shape of
+//! the real ones, with made-up content. The demo and the tests run capabilities against them.
+
+mod alerts;
+mod books;
+mod code;
+mod countries;
+mod currency;
+mod dictionary;
+mod dogs;
+mod earthquakes;
+mod encyclopedia;
+mod forecast;
+mod holidays;
+mod jokes;
+mod push;
+mod rivers;
+mod social;
+mod weather;
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use a2s::Domain;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
+use url::Url;
+
+pub use alerts::alerts;
+pub use books::books;
+pub use code::code;
+pub use countries::countries;
+pub use currency::currency;
+pub use dictionary::dictionary;
+pub use dogs::dogs;
+pub use earthquakes::earthquakes;
+pub use encyclopedia::encyclopedia;
+pub use forecast::{forecast, geocoding};
+pub use holidays::holidays;
+pub use jokes::jokes;
+pub use push::push;
+pub use rivers::rivers;
+pub use social::social;
+pub use weather::weather;
+
+/// The largest request body that a stand-in keeps.
+const MAX_BODY: usize = 1 << 20;
+
+/// A stand-in that is not running yet.
+#[derive(Debug)]
+pub struct MockServiceBuilder {
+    host: Domain,
+    router: Router,
+}
+
+/// A running stand-in. It stops when it is dropped.
+#[derive(Debug)]
+pub struct MockService {
+    host: Domain,
+    url: Url,
+    log: Arc<Mutex<Vec<RecordedRequest>>>,
+    server: AbortHandle,
+}
+
+/// A request that a stand-in received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedRequest {
+    /// `GET`, `POST`, …
+    pub method: String,
+    /// Path and query, as received.
+    pub target: String,
+    /// The body as text.
+    pub body: String,
+}
+
+/// Every stand-in that is written by hand. The tests make those of other hosts from the
+/// specifications inside the shipped documents.
+#[must_use]
+pub fn all() -> Vec<MockServiceBuilder> {
+    vec![
+        alerts(),
+        books(),
+        code(),
+        countries(),
+        currency(),
+        dictionary(),
+        dogs(),
+        earthquakes(),
+        encyclopedia(),
+        forecast(),
+        geocoding(),
+        holidays(),
+        jokes(),
+        push(),
+        rivers(),
+        social(),
+        weather(),
+    ]
+}
+
+impl MockServiceBuilder {
+    /// A stand-in for `host` that answers with `router`.
+    #[must_use]
+    pub fn new(host: Domain, router: Router) -> Self {
+        Self { host, router }
+    }
+
+    /// The same for a host whose name is written in this crate.
+    pub(crate) fn for_host(host: &str, router: Router) -> Self {
+        #[expect(clippy::expect_used, reason = "the names of stand-ins are written in this crate")]
+        let host = Domain::new(host).expect("a stand-in stands in for a host");
+        Self::new(host, router)
+    }
+
+    /// The host that it stands in for.
+    #[must_use]
+    pub fn host(&self) -> &Domain {
+        &self.host
+    }
+
+    /// Starts it on a free port of loopback.
+    ///
+    /// # Errors
+    /// When no port can be had.
+    pub async fn start(self) -> io::Result<MockService> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let url = format!("http://{}/", listener.local_addr()?);
+        let url = Url::parse(&url).map_err(io::Error::other)?;
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let router = self.router.layer(from_fn_with_state(Arc::clone(&log), record_request));
+        let server = tokio::spawn(async move {
+            // A stand-in that cannot accept any more leaves its clients without answers, which
+            // is what a test of that would want to see.
+            let _ = axum::serve(listener, router).await;
+        });
+        Ok(MockService { host: self.host, url, log, server: server.abort_handle() })
+    }
+}
+
+impl MockService {
+    /// The host that it stands in for.
+    #[must_use]
+    pub fn host(&self) -> &Domain {
+        &self.host
+    }
+
+    /// Where it answers.
+    #[must_use]
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// How many requests it has received.
+    #[must_use]
+    pub fn requests(&self) -> usize {
+        self.received().len()
+    }
+
+    /// The requests that it has received, oldest first.
+    #[must_use]
+    pub fn received(&self) -> Vec<RecordedRequest> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for MockService {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+/// Keeps what was received, and passes it on.
+async fn record_request(
+    State(log): State<Arc<Mutex<Vec<RecordedRequest>>>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (head, body) = request.into_parts();
+    let Ok(body) = axum::body::to_bytes(body, MAX_BODY).await else {
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    };
+    let received = RecordedRequest {
+        method: head.method.to_string(),
+        target: head.uri.path_and_query().map_or_else(String::new, ToString::to_string),
+        body: String::from_utf8_lossy(&body).into_owned(),
+    };
+    log.lock().unwrap_or_else(PoisonError::into_inner).push(received);
+    next.run(Request::from_parts(head, Body::from(body))).await
+}
