@@ -109,7 +109,7 @@ pub(crate) struct GlobalArgs {
     /// Print JSON for machines
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Where registry, executor and guardian answer
+    /// The address of registry, executor and guardian
     #[arg(long, global = true, env = "A2S_URL", default_value = "http://127.0.0.1:8740")]
     pub(crate) url: Url,
     /// The owner's token; found in the data folder when registry and executor run on this machine
@@ -119,7 +119,7 @@ pub(crate) struct GlobalArgs {
     /// machine alone
     #[arg(long, global = true, env = "A2S_ALLOW_INSECURE_TOKENS")]
     pub(crate) allow_insecure_tokens: bool,
-    /// Where services keep their data
+    /// The folder in which services store their data
     #[arg(long, global = true, env = "A2S_DATA_DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Colours on the terminal
@@ -168,7 +168,7 @@ pub(crate) enum CliCommand {
     /// Print the JSON Schema of documents, by which editors complete and check
     #[command(after_help = AFTER_SCHEMA)]
     Schema,
-    /// Explain an error code: what it means, the mistake and its repair
+    /// Explain an error code: its meaning, the mistake and its fix
     Explain {
         #[arg(help = "A code such as A2S011, or its number")]
         code: String,
@@ -182,14 +182,14 @@ pub(crate) enum CliCommand {
         #[arg(long)]
         write: bool,
     },
-    /// Check that a file, or what the registry keeps, is what its checksum says
+    /// Check that a file, or a version in the registry, matches its checksum
     Verify {
         #[arg(help = "A file, or NAME[@VERSION]")]
         target: String,
     },
     /// Publish documents
     Publish(PublishArgs),
-    /// Withdraw a version: never found nor chosen again, there for those who name it
+    /// Withdraw a version: hidden from search and resolution, still fetchable by exact version
     Yank {
         #[arg(help = "NAME@VERSION")]
         target: String,
@@ -214,7 +214,7 @@ pub(crate) enum CliCommand {
     Search(Box<SearchArgs>),
     /// List the services that capabilities talk to, or find them by intent
     Services(Box<ServicesArgs>),
-    /// Show what a capability uses, what uses it, and what would break without it
+    /// Show a capability's dependencies and dependents, and what would break without it
     #[command(after_help = search::AFTER_GRAPH)]
     Graph(GraphArgs),
     /// Show how the runs of a capability ended
@@ -222,12 +222,12 @@ pub(crate) enum CliCommand {
         #[arg(help = "NAME[@VERSION]; the newest version without one")]
         target: String,
     },
-    /// Show what a capability takes, gives and needs
+    /// Show the inputs, outputs and requirements of a capability
     Show(ShowArgs),
     /// Write down the exact content of everything that a capability uses
     #[command(after_help = AFTER_LOCK)]
     Lock(LockArgs),
-    /// Print what a capability is made of: a bill of materials (CycloneDX)
+    /// Print the bill of materials of a capability (CycloneDX)
     #[command(after_help = bom::AFTER_BOM)]
     Bom(BomArgs),
     /// Run a capability
@@ -239,7 +239,7 @@ pub(crate) enum CliCommand {
         /// The run
         id: String,
     },
-    /// Remember values for inputs that runs need and nobody gives
+    /// Store values for inputs that runs need and no caller gives
     State {
         #[command(subcommand)]
         command: StateCommand,
@@ -291,7 +291,7 @@ pub(crate) enum CliCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum StateCommand {
-    /// List what is remembered for all your runs, or for those of a session
+    /// List the stored values for all your runs, or for the runs of a session
     List {
         /// The values for the runs of all callers
         #[arg(long, conflicts_with = "session")]
@@ -317,10 +317,10 @@ pub(crate) enum StateCommand {
         /// The inputs
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
-        /// Those for the runs of all callers; with `admin` alone
+        /// The values for the runs of all callers; needs `admin`
         #[arg(long, conflicts_with = "session")]
         everybody: bool,
-        /// Those of this session
+        /// Only this session
         #[arg(long)]
         session: Option<String>,
     },
@@ -371,7 +371,7 @@ pub(crate) struct ShowArgs {
 pub(crate) struct LockArgs {
     /// The document
     pub(crate) file: PathBuf,
-    /// Take what it uses from the documents of a folder, and not from the registry
+    /// Take its dependencies from the documents of a folder, not from the registry
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
     /// Write nothing; say whether the lock is what would be written now
@@ -392,16 +392,16 @@ pub(crate) struct RunArgs {
     /// Refuse to run anything but this digest
     #[arg(long)]
     pub(crate) digest: Option<a2s::Digest>,
-    /// Run exactly what a lock names, whatever was published since
+    /// Run exactly the content that a lock names, whatever was published since
     #[arg(long, value_name = "FILE")]
     pub(crate) lock: Option<PathBuf>,
-    /// The session, as the guardian sees it; what is remembered for it fills in inputs
+    /// The session, as the guardian sees it; its stored values fill in inputs
     #[arg(long)]
     pub(crate) session: Option<String>,
     /// Show what would be done, and send nothing; the plan has a token to run exactly that
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Show what the guardian would say of each step, too
+    /// Show the decision that the guardian would make on each step, too
     #[arg(long, requires = "dry_run")]
     pub(crate) preview: bool,
     /// Run what `--dry-run` has shown, by its token, unless anything would differ
@@ -454,7 +454,7 @@ pub(crate) struct UpArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExecutorArgs {
-    /// Where the registry answers [default: port 8741 of this machine]
+    /// The address of the registry [default: port 8741 of this machine]
     #[arg(long, env = "A2S_REGISTRY_URL")]
     pub(crate) registry: Option<Url>,
     #[command(flatten)]
@@ -476,8 +476,8 @@ pub(crate) struct RegistryArgs {
     /// Publish none of the shipped documents into an empty registry
     #[arg(long)]
     pub(crate) no_examples: bool,
-    /// A token of the scope `service` for the executors of this registry, beside those that
-    /// `a2s tokens create NAME --scope service` makes
+    /// A token of the scope `service` for the executors of this registry, in addition to those that `a2s
+    /// tokens create NAME --scope service` makes
     #[arg(long, env = "A2S_SERVICE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub(crate) service_token: Option<String>,
     /// A file that has the same
@@ -498,7 +498,7 @@ pub(crate) struct RegistryArgs {
     pub(crate) common: ServeArgs,
 }
 
-/// How a service identifies itself to a registry.
+/// The token that identifies a service to a registry.
 #[derive(Debug, Default, Args)]
 pub(crate) struct RegistryTokenArgs {
     /// The token of the scope `service` that the registry has made for this service. Without it
@@ -515,7 +515,7 @@ pub(crate) struct RegistryTokenArgs {
     pub(crate) registry_token_file: Option<PathBuf>,
 }
 
-/// Where the registry keeps documents, outcomes and tokens, and the executor its runs.
+/// The database of the registry's documents, outcomes and tokens, and of the executor's runs.
 #[derive(Args)]
 pub(crate) struct DatabaseArgs {
     /// The database: the URL of one on PostgreSQL, which several executors can share, or the path of
@@ -533,7 +533,7 @@ impl std::fmt::Debug for DatabaseArgs {
     }
 }
 
-/// Where the registry keeps its search index.
+/// The location of the registry's search index.
 #[derive(Debug, Args)]
 pub(crate) struct QdrantArgs {
     #[arg(
@@ -552,11 +552,11 @@ pub(crate) struct QdrantArgs {
 pub(crate) struct GuardianArgs {
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
-    /// A token of the scope `guard`: it may ask about steps and do nothing else; the owner's may
-    /// approve, too. Executors are given the same one
+    /// A token of the scope `guard`: it may ask about steps and do no more; the owner's may approve, too.
+    /// Executors need the same one
     #[arg(long, env = "A2S_GUARDIAN_TOKEN", hide_env_values = true)]
     pub(crate) guardian_token: Option<String>,
-    /// The registry whose tokens of the scope `guard` may ask as well
+    /// A registry: its tokens of the scope `guard` may ask as well
     #[arg(long, env = "A2S_REGISTRY_URL")]
     pub(crate) registry: Option<Url>,
     #[command(flatten)]
@@ -565,7 +565,7 @@ pub(crate) struct GuardianArgs {
     pub(crate) common: ServeArgs,
 }
 
-/// What every service takes.
+/// The arguments of every service.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// Address to listen on [default: 127.0.0.1, up 8740, registry 8741, executor 8742, guardian
@@ -581,12 +581,12 @@ pub(crate) struct ServeArgs {
     /// Settings in TOML; flags and environment win
     #[arg(long, env = "A2S_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// How logs are written [default: text]
+    /// The format of logs [default: text]
     #[arg(long, value_enum, env = "A2S_LOG_FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
-    /// What is logged: a level, or rules such as `info,executor=debug` [default: info, on a
-    /// terminal warn, with errors alone from the vector engine]. Libraries that carry credentials log errors alone,
-    /// whatever is asked for
+    /// The log filter: a level, or rules such as `info,executor=debug` [default: info, on a terminal warn,
+    /// with errors alone from the vector engine]. Libraries that carry credentials log errors alone, with
+    /// any filter
     #[arg(long, env = "A2S_LOG")]
     pub(crate) log: Option<String>,
 }
@@ -616,7 +616,7 @@ pub(crate) struct OutboundArgs {
     /// One limit of every host that has none of its own: requests-per-second=10
     #[arg(long = "host-limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
     pub(crate) host_limits: Vec<(String, toml::Value)>,
-    /// Where the key for stored credentials is kept [default: file]
+    /// The location of the key for stored credentials [default: file]
     #[arg(long, value_enum, env = "A2S_SECRET_KEY_SOURCE")]
     pub(crate) secret_key: Option<KeySource>,
     /// Show a host a certificate (mutual TLS); files in PEM. With AUTHORITIES, the host's own
@@ -627,12 +627,12 @@ pub(crate) struct OutboundArgs {
         value_parser = parse_certificate
     )]
     pub(crate) client_certificates: Vec<(a2s::Domain, ClientCertificateFiles)>,
-    /// What happens when an answer is not as its operation declares it [default: warn]
+    /// The action when a response does not match the declaration of its operation [default: warn]
     #[arg(long, value_enum, env = "A2S_CHECK_ANSWERS")]
     pub(crate) check_answers: Option<ResponseCheckMode>,
 }
 
-/// Where the key for stored credentials is kept.
+/// The location of the key for stored credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum KeySource {
@@ -644,7 +644,7 @@ pub(crate) enum KeySource {
     Keyring,
 }
 
-/// What a host is shown.
+/// The files of the client certificate for a host.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClientCertificateFiles {
@@ -653,11 +653,11 @@ pub(crate) struct ClientCertificateFiles {
     pub(crate) authorities: Option<PathBuf>,
 }
 
-/// What happens when an answer is not as its operation declares it.
+/// The action when a response does not match the declaration of its operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ResponseCheckMode {
-    /// Nobody looks
+    /// Responses are not checked
     Off,
     /// The run says so, and goes on
     Warn,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// The exit codes; `a2s --help` documents them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CliExitCode {
-    /// What was checked is bad, or the run failed.
+    /// The check found an error, or the run failed.
     Bad = 1,
     /// The command was not understood.
     Usage = 2,
@@ -25,7 +25,7 @@ impl From<CliExitCode> for ExitCode {
     }
 }
 
-/// Why a command ends badly.
+/// The reason why a command fails.
 #[derive(Debug)]
 pub(crate) struct CliError {
     pub(crate) exit: CliExitCode,

@@ -11,7 +11,7 @@ use crate::cli_error::{BAD_ANSWER, CliError, CliExitCode, NOT_REACHABLE};
 
 pub(crate) use agent::ServiceClient;
 
-/// Codes that mean that some service behind the one asked is not reachable.
+/// The status codes of a service that cannot reach another one that it needs.
 const UNREACHABLE_STATUS: [StatusCode; 3] =
     [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
 

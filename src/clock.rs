@@ -17,7 +17,7 @@ pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// A token that nobody can guess: 64 hexadecimal digits.
+/// Returns a token that cannot be guessed: 64 hexadecimal digits.
 pub(crate) fn random_token() -> String {
     random_bytes::<32>().iter().map(|byte| format!("{byte:02x}")).collect()
 }

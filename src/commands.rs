@@ -53,8 +53,8 @@ pub(crate) use publish::publish_document;
 pub(crate) use run::{print_plan, print_result, start_and_watch};
 pub(crate) use search::print_response;
 
-/// Ends with what clap says of arguments that it does not understand, or of help and version. With
-/// `--json` among them a mistake is told as JSON.
+/// Ends with clap's message about arguments that it does not understand, or about help and version. With
+/// `--json` among them a mistake is printed as JSON.
 pub(crate) fn reject_arguments(
     error: &clap::Error,
     mut arguments: impl Iterator<Item = OsString>,

@@ -1,8 +1,8 @@
-//! The command `a2s`: the only place that reads arguments, environment and clock, and prints.
+//! The command `a2s`: the only crate that reads arguments, environment and clock, and prints.
 //!
-//! Its commands are thin: documents are compiled by [`a2s`], everything about published
-//! capabilities and runs is asked over HTTP, and `up`, `serve` and `demo` put the services of
-//! [`registry`], [`executor`] and [`guardian`] behind a listener.
+//! Its commands are thin: [`a2s`] compiles documents, the services answer everything about published
+//! capabilities and runs over HTTP, and `up`, `serve` and `demo` run the services of [`registry`],
+//! [`executor`] and [`guardian`] on a listener.
 
 mod cli;
 mod cli_error;

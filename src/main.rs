@@ -1,4 +1,4 @@
-//! The command `a2s`; everything it does is in the library beside it.
+//! The command `a2s`; its library does all the work.
 
 use std::process::ExitCode;
 

@@ -111,7 +111,7 @@ impl MockServiceBuilder {
         Self { host, router }
     }
 
-    /// The same for a host whose name is written in this crate.
+    /// Creates a stand-in for a host with its name in this crate.
     pub(crate) fn for_host(host: &str, router: Router) -> Self {
         #[expect(clippy::expect_used, reason = "the names of stand-ins are written in this crate")]
         let host = Domain::new(host).expect("a stand-in stands in for a host");
@@ -150,13 +150,13 @@ impl MockService {
         &self.host
     }
 
-    /// Where it answers.
+    /// The address of the stand-in.
     #[must_use]
     pub fn url(&self) -> &Url {
         &self.url
     }
 
-    /// How many requests it has received.
+    /// The number of requests that it has received.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.received().len()
@@ -175,7 +175,7 @@ impl Drop for MockService {
     }
 }
 
-/// Keeps what was received, and passes it on.
+/// Records the request, and passes it on.
 async fn record_request(
     State(log): State<Arc<Mutex<Vec<RecordedRequest>>>>,
     request: Request,

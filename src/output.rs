@@ -32,7 +32,7 @@ pub(crate) const NAME: Style = AnsiColor::Cyan.on_default().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
 pub(crate) const BOLD: Style = Style::new().bold();
 
-/// Where a command prints.
+/// The output of a command.
 #[derive(Debug)]
 pub(crate) struct CommandOutput {
     stdout: AutoStream<io::Stdout>,
@@ -42,7 +42,7 @@ pub(crate) struct CommandOutput {
     terminal: bool,
     /// The codes of the remarks that were printed.
     printed_codes: BTreeSet<String>,
-    /// Whether nobody reads any more.
+    /// Set when the reader of the output is gone.
     is_closed: bool,
 }
 
@@ -68,12 +68,12 @@ impl CommandOutput {
         }
     }
 
-    /// Whether JSON is wanted.
+    /// Returns true when the output is JSON.
     pub(crate) fn is_json(&self) -> bool {
         self.json
     }
 
-    /// Whether a person watches.
+    /// Returns true when a person watches.
     pub(crate) fn is_terminal(&self) -> bool {
         self.terminal && !self.json
     }
@@ -93,7 +93,7 @@ impl CommandOutput {
         self.is_closed |= written.is_err();
     }
 
-    /// Whether nobody reads any more what is printed.
+    /// Returns true when the reader of the output is gone.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }

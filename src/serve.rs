@@ -1,4 +1,4 @@
-//! `a2s up` and `a2s serve`: the services behind a listener.
+//! `a2s up` and `a2s serve`: the services on a listener.
 
 mod agent;
 mod bundled_capabilities;
@@ -134,7 +134,7 @@ pub(crate) async fn executor(global: &GlobalArgs, arguments: ExecutorArgs) -> Re
     serve(global, "executor", parts, common).await
 }
 
-/// Where an executor keeps its runs.
+/// The database of an executor's runs.
 fn run_database(address: Option<String>) -> Result<Option<executor::ExecutorDatabase>, CliError> {
     let read = address.map(|address| executor::ExecutorDatabase::parse(&address)).transpose();
     read.map_err(|error| CliError::new(CliExitCode::Bad, CANNOT_SERVE, error.message))
@@ -213,7 +213,7 @@ fn local_url(port: u16, path: &str) -> Result<Url, CliError> {
         .map_err(|error| CliError::invalid_argument(error.to_string()))
 }
 
-/// Serves until it is told to stop.
+/// Serves until a stop signal comes.
 async fn serve(
     global: &GlobalArgs,
     name: &str,

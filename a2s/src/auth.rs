@@ -30,6 +30,7 @@ pub const ON_BEHALF_OF: &str = "a2s-on-behalf-of";
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
+#[schema(as = Scope)]
 pub enum TokenScope {
     /// Publishing under names that are free or one's own, and what follows: yank, deprecate,
     /// owners.
@@ -86,6 +87,7 @@ impl FromStr for TokenScope {
 /// The subject of a token.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ToSchema)]
 #[schema(max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9._@-]*$", example = "ci")]
+#[schema(as = Subject)]
 pub struct TokenSubject(String);
 
 impl TokenSubject {

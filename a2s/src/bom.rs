@@ -1,16 +1,16 @@
-//! Bills of materials: everything that a capability is made of, in CycloneDX 1.6.
+//! Bills of materials: all components of a capability, in CycloneDX 1.6.
 //!
 //! | of A2S | in CycloneDX |
 //! |---|---|
-//! | the capability | `metadata.component`: an application with its digest |
-//! | each capability that it leads to, as resolved | a component with its digest |
+//! | the capability | `metadata.component`: an application with its checksum |
+//! | each direct or indirect dependency, as resolved | a component with its checksum |
 //! | each task step | a component: a tool, as guardians call it |
 //! | each host | a service with its endpoints, credentials and operations |
-//! | what uses what | `dependencies` |
+//! | uses between them | `dependencies` |
 //!
-//! The digest of a capability is over its canonical content (see [`Digest`]), so whatever file it
-//! came in, it is the one that runs and that guardians are told. References follow from digests and
-//! names: the same capabilities give the same bytes.
+//! The checksum of a capability covers its canonical content (see [`Digest`]). It is the same for every
+//! file with this content, and it is the checksum that runs use and guardians receive. References are
+//! derived from checksums and names: the same capabilities give the same bytes.
 
 mod cyclonedx;
 
@@ -32,9 +32,9 @@ use cyclonedx::{
 pub use cyclonedx::Bom;
 
 impl Bom {
-    /// The bill of a document. `below` are documents that it may lead to, and `shelf` knows their
-    /// versions; of what is not among them, name, version and digest are told. `made_at` is told
-    /// when it is given.
+    /// The bill of a document. `below` contains documents that it may depend on, and `shelf` has their
+    /// versions. For a dependency that is not in `below`, the bill contains only name, version and
+    /// checksum. It contains `made_at` when given.
     #[must_use]
     pub fn of(
         root: &Document,
@@ -89,7 +89,7 @@ impl Bom {
     }
 }
 
-/// What is gathered from one document after the other.
+/// The data collected from one document after the other.
 struct BomBuilder<'b> {
     index: &'b DependencyIndex,
     tools: Vec<Component>,
@@ -98,12 +98,12 @@ struct BomBuilder<'b> {
     uses: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// What is said to a host.
+/// The collected facts about the requests to a host.
 #[derive(Default)]
 struct HostUsage {
     titles: BTreeSet<String>,
     endpoints: BTreeSet<String>,
-    /// Whether something of it wants a credential.
+    /// True when any of these requests needs a credential.
     wants_credential: bool,
     properties: BTreeSet<BomProperty>,
 }
@@ -113,7 +113,7 @@ impl<'b> BomBuilder<'b> {
         Self { index: shelf, tools: Vec::new(), services: BTreeMap::new(), uses: BTreeMap::new() }
     }
 
-    /// Adds what a document uses: other capabilities, tools, and services behind them.
+    /// Adds the items that a document uses: other capabilities, tools, and the services of the tools.
     fn add(&mut self, document: &Document) {
         let capability = document.capability();
         let own = reference(document.digest());
@@ -247,7 +247,7 @@ fn operation(task: &Task) -> String {
     }
 }
 
-/// What a scheme is, in the words of OpenAPI.
+/// The kind of a scheme, in the words of OpenAPI.
 fn kind_of(scheme: &SecurityScheme) -> &'static str {
     match scheme {
         SecurityScheme::ApiKey { .. } => "apiKey",

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-/// What is left to spend; when it is used up, nothing more is known.
+/// The remaining budget; when it is used up, nothing more is known.
 #[derive(Debug)]
 pub(crate) struct AnalysisBudget(Cell<usize>);
 

@@ -71,7 +71,7 @@ struct DataFlowChecker<'c, 'f> {
     capability: &'c Capability,
     root: &'c TreeNode,
     mode: CompileMode,
-    /// Whether every input has to be declared.
+    /// True when every input must be declared.
     is_strict: bool,
     diagnostics: &'f mut DiagnosticSink,
     /// The steps that set each variable.
@@ -80,7 +80,7 @@ struct DataFlowChecker<'c, 'f> {
     order: BTreeMap<&'c str, usize>,
     /// A step that brings each of the variables of `for_each` and `catch`.
     locals: BTreeMap<&'c str, &'c Step>,
-    /// Those of them that can be read where the walk is.
+    /// The `for_each` and `catch` variables that are readable at the current step.
     inside: Vec<&'c str>,
     /// The steps that run at the same time as the one that is walked.
     beside: Vec<&'c Step>,
@@ -302,7 +302,7 @@ impl<'c> DataFlowChecker<'c, '_> {
         }
     }
 
-    /// Where a step maps an output that sets `variable`, or a member of it.
+    /// The position where a step maps an output that sets `variable`, or a member of it.
     fn output_position(&self, step: &Step, variable: &str) -> SourcePosition {
         let mapping = self.root.at(&member_path(&step.pointer, "output_mapping"));
         let mut members = mapping.and_then(TreeNode::members).into_iter().flatten();
@@ -310,7 +310,7 @@ impl<'c> DataFlowChecker<'c, '_> {
         member.map_or(step.position, |member| member.position)
     }
 
-    /// Why `reader` may find nothing although `setters` set what it reads, and what to do.
+    /// Explains why `reader` may find no value although `setters` set the variable, and suggests a fix.
     fn explain(
         &self,
         reader: VariableReader<'c>,
@@ -438,7 +438,7 @@ impl<'c> DataFlowChecker<'c, '_> {
     }
 }
 
-/// What a step and those below it set.
+/// The outputs that a step and the steps below it set.
 fn writes(step: &Step) -> Vec<(&Step, &OutputMapping)> {
     let mut outputs: Vec<_> = step.action.outputs().iter().map(|output| (step, output)).collect();
     outputs.extend(step.children().into_iter().flat_map(writes));

@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 #[schema(value_type = String, pattern = "^sha256:[0-9a-f]{64}$")]
 pub struct Digest([u8; 32]);
 
-/// Why a text is not a digest, or a value has none.
+/// The error for a text that is not a digest, or a value that has none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DigestError {
     /// The text is neither `sha256:` and 64 hex digits nor 64 hex digits.
@@ -97,8 +97,8 @@ impl Digest {
 /// The canonical JSON of a value (RFC 8785), in UTF-8.
 ///
 /// # Errors
-/// When an integral number lies beyond ±(2^53 − 1): it would be rounded silently, and two
-/// documents that differ would have one digest.
+/// When an integral number is beyond ±(2^53 − 1): rounding would be silent, and two different documents
+/// would have the same checksum.
 pub fn canonical_json(value: &Value) -> Result<Vec<u8>, DigestError> {
     check_numbers(value)?;
     canonicalize(value)

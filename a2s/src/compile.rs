@@ -15,7 +15,7 @@ use crate::types::check_types;
 use compiled_document::CachedInterface;
 pub use compiled_document::{DeclaredChecksum, Document};
 
-/// What the compiler found.
+/// The result of a compilation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compilation {
     /// The digest of the content, when the text could be read at all.
@@ -30,17 +30,17 @@ pub struct Compilation {
     pub document: Option<Document>,
 }
 
-/// Compiles a document that is being written: a checksum or pin that is missing or still a
-/// placeholder is a warning, which tells the checksum.
+/// Compiles a draft of a document: a checksum or pin that is missing or still a placeholder is a warning,
+/// which states the checksum.
 #[must_use]
 pub fn compile(source: &[u8]) -> Compilation {
     compile_in(source, CompileMode::Draft)
 }
 
-/// Compiles a document that is to be published.
+/// Compiles a document for publication.
 ///
-/// Every checksum has to be filled in, and what a new version may not have is refused. A version that
-/// was published before is still read and run by [`compile_with_checksum`].
+/// Every checksum must be filled in, and content that a new version may not have is an error.
+/// [`compile_with_checksum`] still reads and runs a version that was published before.
 #[must_use]
 pub fn compile_to_publish(source: &[u8]) -> Compilation {
     compile_in(source, CompileMode::Publish)

@@ -24,12 +24,12 @@ const MAX_BYTES: usize = 2_000;
 const MAX_NESTING: usize = 8;
 /// The most operators and calls.
 const MAX_OPERATORS: usize = 32;
-/// CEL's parser and evaluation recurse. So much of the stack has to be left for them: twice what the
-/// largest condition takes, which is 1.6 MiB in a debug build and 0.1 MiB in a release build.
+/// The stack space for CEL's parser and evaluator, which are recursive: twice the use of the largest
+/// condition, which is 1.6 MiB in a debug build and 0.1 MiB in a release build.
 const RED_ZONE: usize = if cfg!(debug_assertions) { 4 << 20 } else { 1 << 20 };
 /// A stack for them when less is left.
 const STACK: usize = 16 << 20;
-/// Variables that stand for references are named so; the prefix is refused in the source.
+/// The prefix of variables that represent references. The source may not use it.
 const PREFIX: &str = "__ref";
 
 /// A checked condition.
@@ -39,11 +39,11 @@ pub struct Condition {
     program: Arc<Program>,
     /// `__ref0`, `__ref1`, … in order.
     references: Vec<VariableReference>,
-    /// What is done for each item of a list.
+    /// The work for each item of a list.
     per_item_cost: PerItemCost,
 }
 
-/// Why a condition has no outcome.
+/// The reason why a condition has no outcome.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConditionError {
     /// A reference has no value.
@@ -62,16 +62,16 @@ pub enum ConditionError {
     NotBoolean {
         /// The condition.
         condition: String,
-        /// The type of what it gave.
+        /// The type of the outcome.
         outcome: String,
     },
 }
 
 impl Condition {
-    /// Reads a condition.
+    /// Parses a condition.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The mistake, in words.
     pub fn parse(source: &str) -> Result<Self, String> {
         let (text, references) = bind_references(source)?;
         let program =
@@ -94,7 +94,7 @@ impl Condition {
         })
     }
 
-    /// Stands for a condition that could not be read, in a document that has errors.
+    /// A placeholder for a condition that could not be read, in a document with errors.
     pub(crate) fn substitute() -> Self {
         Self {
             source: String::new(),
@@ -129,7 +129,7 @@ impl Condition {
         )
     }
 
-    /// Whether the condition holds.
+    /// Returns true when the condition holds.
     ///
     /// # Errors
     /// When a reference has no value, or CEL finds no boolean outcome.
@@ -162,9 +162,9 @@ impl Condition {
 const MAX_SAMPLES: usize = 256;
 
 impl Condition {
-    /// Why the condition has no outcome for any values of some types: `samples` are one value of
-    /// each type that a reference may have, in the order of the references. None when it has an
-    /// outcome for some of them, or may have one for other values.
+    /// The reason why the condition never has an outcome for values of certain types. `samples` contains
+    /// one value of each type that a reference may have, in the order of the references. `None` when the
+    /// condition has an outcome for some of them, or may have one for other values.
     pub(crate) fn type_error(&self, samples: &[Vec<Value>]) -> Option<String> {
         let count = samples.iter().try_fold(1_usize, |count, one| count.checked_mul(one.len()))?;
         if count == 0 || count > MAX_SAMPLES || samples.len() != self.references.len() {
@@ -204,8 +204,8 @@ fn in_own_words(references: &[VariableReference], reason: &str) -> String {
     })
 }
 
-/// The first complaint of CEL's parser without its notation: its columns count in another text,
-/// and its lists of tokens help nobody.
+/// The first error of CEL's parser without its notation: its columns refer to another text, and its token
+/// lists do not help.
 fn in_plain_words(reason: &str) -> String {
     let first = reason.lines().next().unwrap_or_default();
     let found = first.split_once("input ").or_else(|| first.split_once(" at: "));
@@ -225,8 +225,8 @@ impl PartialEq for Condition {
     }
 }
 
-/// A JSON value whose integers become CEL's `int`. Without it `3` would be `uint`, and `${n} + 1`
-/// would have no overload.
+/// A JSON value whose integers become CEL's `int`. Otherwise `3` would be a `uint`, and `${n} + 1` would
+/// have no overload.
 struct CelInput<'v>(&'v Value);
 
 impl Serialize for CelInput<'_> {

@@ -18,8 +18,8 @@ use crate::tree::{NodeValue, TreeNode};
 pub(crate) use header::decode_digest;
 pub(crate) use steps::MAX_STEPS;
 
-/// Reads a whole document. What cannot be read has a substitute, so that the rest is still
-/// checked; only `findings` tells that there were errors.
+/// Reads a whole document. A part that cannot be read gets a placeholder, so that the rest is still
+/// checked; only `findings` shows that there were errors.
 pub(crate) fn decode_capability(
     root: &TreeNode,
     mode: CompileMode,

@@ -1,8 +1,8 @@
-//! Resolution of the dependencies of a document: choosing among versions, all that stands below a
-//! capability, and whether it fits.
+//! Resolution of the dependencies of a document: chooses versions, collects all direct and indirect
+//! dependencies, and checks that they fit.
 //!
-//! A [`Shelf`] holds what is known of versions, wherever that came from: a registry, a folder, a
-//! lock. Whoever fills it asks [`Shelf::needs`] what is still missing, brings it, and asks again.
+//! A [`DependencyIndex`] holds the known versions from any source: a registry, a folder, a lock. The caller
+//! that fills it asks [`DependencyIndex::needs`] for the missing items, adds them, and asks again.
 
 mod compatibility;
 mod dependency_interface;
@@ -35,7 +35,7 @@ pub trait CandidateVersion {
     fn version(&self) -> &Version;
     /// Its digest.
     fn checksum(&self) -> Digest;
-    /// Whether it was withdrawn.
+    /// True when the version was yanked.
     fn is_yanked(&self) -> bool;
 }
 
@@ -67,8 +67,8 @@ impl<R: CandidateVersion> CandidateVersion for &R {
     }
 }
 
-/// The release that somebody means who names a range: the newest stable one in it that is not
-/// yanked, else the newest pre-release in it that is not yanked.
+/// The release that a range selects: the newest stable one in it that is not yanked, else the newest
+/// pre-release in it that is not yanked.
 #[must_use]
 pub fn select_version<'r, R: CandidateVersion>(
     range: &VersionReq,
@@ -96,16 +96,16 @@ impl Dependency {
     }
 }
 
-/// What a list of versions says of one of them.
+/// One version in a list of versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionInfo {
     /// Its number.
     pub version: Version,
     /// Its digest.
     pub checksum: Digest,
-    /// Whether it was withdrawn.
+    /// True when the version was yanked.
     pub yanked: bool,
-    /// What its publisher says, when it is deprecated.
+    /// The deprecation notice of its publisher, when it is deprecated.
     pub deprecated: Option<Deprecation>,
 }
 
@@ -123,17 +123,17 @@ impl CandidateVersion for VersionInfo {
     }
 }
 
-/// What is known of capabilities that others may use.
+/// The known capabilities that others may use.
 #[derive(Debug, Clone, Default)]
 pub struct DependencyIndex {
     capabilities: BTreeMap<CapabilityName, Vec<VersionInfo>>,
     interfaces: BTreeMap<Digest, Arc<DependencyInterface>>,
 }
 
-/// What is missing on a [`Shelf`].
+/// An item that is missing on a [`DependencyIndex`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MissingDependency {
-    /// Which versions there are of a capability.
+    /// The list of versions of a capability.
     Versions(CapabilityName),
     /// The document of a version.
     Document(CapabilityName, VersionInfo),
@@ -169,7 +169,7 @@ impl DependencyIndex {
         }
     }
 
-    /// Says what the document with a digest takes and needs.
+    /// Adds the interface of the document with a checksum.
     pub fn add_interface(&mut self, checksum: Digest, unit: Arc<DependencyInterface>) {
         self.interfaces.insert(checksum, unit);
     }
@@ -200,39 +200,39 @@ impl DependencyIndex {
         self.capabilities.get(name).map(Vec::as_slice)
     }
 
-    /// What the document with a digest takes and needs, when it is open.
+    /// The interface of the document with a checksum, when it is open.
     #[must_use]
     pub fn interface(&self, checksum: Digest) -> Option<&DependencyInterface> {
         self.interfaces.get(&checksum).map(Arc::as_ref)
     }
 
-    /// How many documents are open.
+    /// The number of open documents.
     #[must_use]
     pub fn len(&self) -> usize {
         self.interfaces.len()
     }
 
-    /// Whether no document is open.
+    /// Returns true when no document is open.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.interfaces.is_empty()
     }
 
-    /// What is missing to say everything about these dependencies. With that brought, more may be
+    /// The items that are missing for a full check of these dependencies. After they are added, more may be
     /// missing.
     #[must_use]
     pub fn missing_dependencies(&self, dependencies: &[Dependency]) -> Vec<MissingDependency> {
         self.walk(dependencies).missing
     }
 
-    /// Every version that these dependencies lead to, directly or not, in order of name and
-    /// version; what is not known is left out.
+    /// Every known version that these dependencies lead to, directly or indirectly, in order of name and
+    /// version.
     #[must_use]
     pub fn closure(&self, dependencies: &[Dependency]) -> Vec<CapabilityRef> {
         self.walk(dependencies).pins
     }
 
-    /// What a document amounts to together with everything that it leads to.
+    /// The combined properties of a document and all its direct and indirect dependencies.
     #[must_use]
     pub fn summarize_closure(&self, unit: &DependencyInterface) -> ClosureSummary {
         let walk = self.walk(&unit.dependencies);
@@ -249,8 +249,8 @@ impl DependencyIndex {
         whole
     }
 
-    /// Every error in the dependencies of `capability`, and warnings. Of capabilities whose
-    /// versions are not known nothing is said.
+    /// The errors and warnings about the dependencies of `capability`. Capabilities with unknown versions
+    /// are not reported.
     #[must_use]
     pub fn check_dependencies(&self, capability: &Capability) -> Vec<Diagnostic> {
         compatibility::check(self, capability)
@@ -295,19 +295,19 @@ impl DependencyIndex {
     }
 }
 
-/// What a walk over everything below some dependencies has met.
+/// The result of a walk over everything below some dependencies.
 #[derive(Default)]
 struct ClosureWalk {
     pins: Vec<CapabilityRef>,
     missing: Vec<MissingDependency>,
-    /// Whether it could not go on somewhere: no version will do, or the chain is too long.
+    /// True when the walk could not continue somewhere: no version fits, or the chain is too long.
     is_incomplete: bool,
 }
 
-/// What a document amounts to together with everything that it leads to.
+/// The combined properties of a document and all its direct and indirect dependencies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClosureSummary {
-    /// Whether every task only reads; not known to be so when something below is not known.
+    /// True when every task only reads; false when a part below is not known.
     pub read_only: bool,
     /// The permissions that a caller must hold.
     pub permissions: BTreeSet<Permission>,
@@ -315,8 +315,8 @@ pub struct ClosureSummary {
     pub formats: BTreeSet<TaskFormat>,
 }
 
-/// Moves each remark to the exact place of its path in `source`, where that is known. What is
-/// said of dependencies knows the places of steps only.
+/// Moves each diagnostic to the exact position of its path in `source`, when known. Diagnostics about
+/// dependencies have only the positions of steps.
 #[must_use]
 pub fn add_positions(source: &[u8], mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     if diagnostics.is_empty() {

@@ -16,9 +16,9 @@ pub(crate) use bounded::{DiagnosticList, MAX_NAME_CHARS};
 pub struct Diagnostic {
     /// Stable code, such as `A2S011`; `docs/errors.md` has a page for each.
     pub code: String,
-    /// Whether it stands in the way.
+    /// An error prevents publication and runs of the document; a warning does not.
     pub severity: DiagnosticSeverity,
-    /// What is wrong this time.
+    /// The problem in this case.
     pub message: String,
     /// The place in the document: `execution.steps[0].task`; empty for the whole.
     pub path: String,
@@ -38,17 +38,19 @@ pub(crate) const MAX_RELATED: usize = 4;
 
 /// A second place of a remark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Related)]
 pub struct RelatedPosition {
-    /// What stands there, in a few words.
+    /// A short description of the location.
     pub message: String,
     /// The place in the text.
     #[serde(flatten)]
     pub position: SourcePosition,
 }
 
-/// Whether a remark stands in the way.
+/// The severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
+#[schema(as = Severity)]
 pub enum DiagnosticSeverity {
     /// The document cannot be published or run.
     Error,
@@ -60,6 +62,7 @@ pub enum DiagnosticSeverity {
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
 )]
+#[schema(as = Position)]
 pub struct SourcePosition {
     /// Line, from 1.
     pub line: usize,
@@ -108,7 +111,7 @@ impl Diagnostic {
         self
     }
 
-    /// Whether it stands in the way.
+    /// An error prevents publication and runs of the document; a warning does not.
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.severity == DiagnosticSeverity::Error

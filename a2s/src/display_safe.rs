@@ -30,7 +30,7 @@ pub fn to_single_line(text: &str, limit: usize) -> String {
     line
 }
 
-/// Whether a character of foreign text is shown, if only as a gap.
+/// Returns true when a character of foreign text is shown, even if only as a gap.
 #[must_use]
 pub fn is_displayable(c: char) -> bool {
     c.is_whitespace() || !(c.is_control() || is_invisible(c))
@@ -45,8 +45,8 @@ fn is_invisible(c: char) -> bool {
     )
 }
 
-/// Whether a character is a control of direction, or another that shows nothing and changes what
-/// is shown. The two joiners are letters' business in many scripts and are none.
+/// Returns true when a character controls direction, or is invisible and changes the display. The two
+/// joiners do not count, because many scripts need them in words.
 pub(crate) fn is_format_control(c: char) -> bool {
     matches!(
         c,

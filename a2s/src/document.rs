@@ -32,7 +32,7 @@ pub struct Capability {
     pub language: Version,
     /// Unique in a registry.
     pub name: CapabilityName,
-    /// What it does: 1 to 200 characters.
+    /// The description of its purpose: 1 to 200 characters.
     pub description: String,
     /// The only hosts that its tasks may address.
     pub domains: Vec<Domain>,
@@ -40,13 +40,13 @@ pub struct Capability {
     pub version: Version,
     /// At least one.
     pub authors: Vec<Author>,
-    /// What a caller must hold (1.1).
+    /// The permissions that a caller must hold (1.1).
     pub permissions: Vec<Permission>,
-    /// What the author says about inputs; the whole interface is [`Interface`].
+    /// The author's declarations of inputs; the whole interface is [`CapabilityInterface`].
     pub parameters: Vec<Parameter>,
     /// The capabilities that its steps use.
     pub dependencies: Vec<Dependency>,
-    /// Runs that show what it does (1.1).
+    /// Runs that demonstrate it (1.1).
     pub examples: Vec<CapabilityExample>,
     /// `execution.variables.shared`: readable on every branch.
     pub variables: BTreeMap<String, ValueType>,
@@ -79,30 +79,30 @@ impl Capability {
     }
 }
 
-/// Who made a capability.
+/// An author of a capability.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Author {
     /// Name of a person or team.
     pub name: String,
-    /// Where to write to.
+    /// The email address.
     pub email: Option<String>,
-    /// Who they work for.
+    /// The organization that the author works for.
     pub organization: Option<String>,
     /// Account on GitHub.
     pub github: Option<String>,
 }
 
-/// A run that shows what a capability does: documentation, material for search, and a test (1.1).
+/// A run that demonstrates a capability: documentation, material for search, and a test (1.1).
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapabilityExample {
-    /// What it shows.
+    /// The title.
     pub title: Option<String>,
-    /// How somebody would ask for it.
+    /// A possible request of a user.
     pub intent: Option<String>,
     /// A value for each input.
     pub inputs: serde_json::Map<String, Value>,
-    /// What the services answer, by the way to the task step. One without the number of an
-    /// iteration is for all of them.
+    /// The responses of the services, by the path to the task step. A path without an iteration number
+    /// applies to all iterations.
     pub answers: BTreeMap<StepPath, ExampleResponse>,
     /// The result, when it is stated.
     pub output: Option<Value>,
@@ -128,8 +128,8 @@ pub struct Dependency {
     pub range: VersionReq,
     /// The one content that will do, when pinned.
     pub checksum: Option<Digest>,
-    /// Where it is declared: `dependencies[0]`.
+    /// The path of the declaration: `dependencies[0]`.
     pub pointer: String,
-    /// Where that stands in the text.
+    /// The position of that path in the text.
     pub position: SourcePosition,
 }

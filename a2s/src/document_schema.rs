@@ -1,7 +1,7 @@
-//! The JSON Schema of documents, for editors that complete and check while somebody writes.
+//! The JSON Schema of documents, for editors that complete and check during writing.
 //!
-//! It tells the shape: which fields there are and what kind of value each takes. What only the
-//! compiler can know (references, hosts, data flow, what is inside a task) it leaves open.
+//! It describes the structure: the fields, and the kind of value of each. It leaves open the parts that
+//! only the compiler can check: references, hosts, data flow, and the content of tasks.
 
 use serde_json::{Map, Value, json};
 
@@ -233,7 +233,7 @@ fn execution() -> Value {
     json!({ "description": "The steps.", "oneOf": kinds })
 }
 
-/// A kind of thing: what it is, the fields that it must have, and all that it may have.
+/// The form of an object: its description, its required fields, and all its allowed fields.
 type Form = (&'static str, Vec<&'static str>, Value);
 
 /// The blocks that steps form.

@@ -1,13 +1,13 @@
 //! The one table of what can be wrong with a document: codes A2S001 to A2S199.
 
-/// A stable code, what it means, and what to do about it.
+/// A stable code, its meaning, and its remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorCode {
     /// `A2S` and three digits; never reused.
     pub id: &'static str,
-    /// What the code always means, in a few words.
+    /// The general meaning of the code, in a few words.
     pub title: &'static str,
-    /// What to do; may be empty where each message says it.
+    /// The suggested fix; may be empty when each message contains it.
     pub remedy: &'static str,
 }
 

@@ -14,7 +14,8 @@ const MAX_SCHEMA_DEPTH: usize = 64;
 /// One state of a pattern over one byte of text, in visits.
 const STATE_BYTE: f64 = 0.03;
 
-/// Whether an evaluation may run beside others, or belongs on a bounded pool with a deadline.
+/// The cost class of an evaluation: it may run next to others, or belongs on a bounded pool with a
+/// deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EvaluationCost {
     /// At most [`CHEAP_VISITS`].
@@ -29,7 +30,7 @@ impl EvaluationCost {
         if visits <= CHEAP_VISITS { Self::Cheap } else { Self::Expensive }
     }
 
-    /// Whether the evaluation belongs on a pool.
+    /// Returns true when the evaluation belongs on a pool.
     #[must_use]
     pub fn is_expensive(self) -> bool {
         self == Self::Expensive

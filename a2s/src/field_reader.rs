@@ -10,14 +10,14 @@ use crate::tree::NodeValue;
 
 pub(crate) use object_reader::{DocumentField, ExpectedType, ObjectReader, is_placeholder};
 
-/// Whether placeholders may still stand where checksums go.
+/// The purpose of decoding, which decides if placeholders may still stand in place of checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CompileMode {
     /// While writing: a placeholder is a warning.
     Draft,
     /// To run: a placeholder is an error.
     Final,
-    /// To publish: what a new version may not have is an error as well.
+    /// For publication: content that a new version may not have is also an error.
     Publish,
 }
 
@@ -28,13 +28,13 @@ pub(crate) struct SourceLocation {
     pub(crate) position: SourcePosition,
 }
 
-/// What was found wrong so far.
+/// The diagnostics so far.
 #[derive(Debug, Default)]
 pub(crate) struct DiagnosticSink {
     pub(crate) diagnostics: DiagnosticList,
-    /// Whether something required is missing. The error that says so may follow.
+    /// True when something required is missing. The error that reports it may follow.
     pub(crate) incomplete: bool,
-    /// Whether the document says that it is written in a2s 1.0, without the fields of 1.1.
+    /// True when the document states a2s 1.0, without the fields of 1.1.
     pub(crate) older: bool,
 }
 
@@ -86,8 +86,8 @@ impl DiagnosticSink {
         self.diagnostics.push(diagnostic.into_warning());
     }
 
-    /// Adds the error of something that came with a2s 1.1, in a document of 1.0. There is one for
-    /// all such places, because one line mends them all.
+    /// Adds an error for a feature of a2s 1.1 in a document of 1.0. One error covers all such locations,
+    /// because one line fixes them all.
     pub(crate) fn require_version(&mut self, path: &str, at: SourcePosition, what: &str) {
         if !self.older {
             return;
@@ -171,7 +171,7 @@ impl DiagnosticSink {
         self.error(error_code::PLACEHOLDER, &field.path, field.node.position, message);
     }
 
-    /// Whether an error is among the findings.
+    /// Returns true when the findings contain an error.
     pub(crate) fn has_errors(&self) -> bool {
         self.diagnostics.error_count() > 0
     }

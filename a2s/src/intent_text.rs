@@ -1,8 +1,8 @@
-//! The text of an intent: its words and the requests in it.
+//! The text of an intent: its words and its requests.
 //!
-//! Nothing here knows a language well. Words are told apart by white space and punctuation, quoted
-//! text is one piece, and a few English words tell where another request begins. All of it takes
-//! time in proportion to the length of the sentence, and looks at its first [`MAX_WORDS`] words.
+//! This module knows little of any language. White space and punctuation separate words, quoted text is one
+//! piece, and a few English words mark the start of another request. The time is proportional to the length
+//! of the sentence, and only the first [`MAX_WORDS`] words count.
 
 mod request_splitter;
 mod tokenizer;
@@ -22,15 +22,15 @@ const CONNECTIVES: [&str; 2] = ["then", "also"];
 /// Words that a sentence begins with before it comes to the point.
 const GREETINGS: [&str; 11] =
     ["hi", "hello", "hey", "ok", "okay", "well", "yes", "please", "thanks", "thank", "so"];
-/// What somebody does who says "I am" and asks for something.
+/// Words after "I am" that make a sentence a request.
 const SEEKING: [&str; 5] = ["looking", "searching", "trying", "wondering", "interested"];
 
-/// The parts of a query that a search looks at on their own; empty when it asks for one thing.
+/// The parts of a query that a search handles separately; empty when it asks for one thing.
 ///
-/// Searching the clauses beside the whole query is what finds every capability of a request for
-/// several. A query is cut after a word that ends in `.`, `!`, `?` or `;`, at line ends, at `and`
-/// after a comma, and at `then` and `also`. Clauses shorter than three words are dropped, and no
-/// more than sixteen are given. How well a search finds was measured with these rules.
+/// A search for the clauses, in addition to the whole query, finds every capability when a request needs
+/// several. A query is split after a word that ends in `.`, `!`, `?` or `;`, at line ends, at `and` after a
+/// comma, and at `then` and `also`. Clauses shorter than three words are dropped, and at most sixteen are
+/// returned. The quality of search was measured with these rules.
 ///
 /// ```
 /// # use a2s::split_clauses;
@@ -68,12 +68,12 @@ pub fn split_clauses(query: &str) -> Vec<&str> {
     clauses.into_iter().map(|(clause, _)| clause).collect()
 }
 
-/// The requests that a sentence is made of, in their order; the sentence itself when it is one.
+/// The requests in a sentence, in their order; the sentence itself when it is one.
 ///
-/// Beyond what [`split_clauses`] cuts at, a request begins at `and` before a verb that asks for
-/// something ("… and share it on Twitter"), and at a comma before one. Quoted text is never cut,
-/// and neither are names such as Trinidad and Tobago. Greetings are no requests, and a statement
-/// ("I'm planning a picnic in Central Park.") is none beside others. At most sixteen are given.
+/// In addition to the split points of [`split_clauses`], a request begins at `and` before a verb that asks
+/// for something ("… and share it on Twitter"), and at a comma before one. Quoted text is never split, and
+/// neither are names such as Trinidad and Tobago. Greetings are not requests. A statement ("I'm planning a
+/// picnic in Central Park.") is not a request when there are others. At most sixteen are returned.
 ///
 /// ```
 /// # use a2s::split_requests;
@@ -105,7 +105,7 @@ pub fn split_requests(sentence: &str) -> Vec<&str> {
     clauses.into_iter().filter_map(slice).collect()
 }
 
-/// Whether a request begins at each word.
+/// One flag for each word: true when a request begins there.
 pub(crate) fn find_request_starts(words: &[TextToken<'_>]) -> Vec<bool> {
     let begins = |at: usize| {
         let Some(word) = words.get(at) else { return false };
@@ -129,8 +129,8 @@ pub(crate) fn find_request_starts(words: &[TextToken<'_>]) -> Vec<bool> {
     (0..words.len()).map(begins).collect()
 }
 
-/// Whether a word after a comma is one of several in a list ("bold, check, italic and list"), or
-/// the name of what follows a colon.
+/// Returns true when a word after a comma is one of several in a list ("bold, check, italic and list"), or
+/// the name before a colon.
 fn is_listed(words: &[TextToken<'_>], at: usize) -> bool {
     let next = words.get(at + 1).map(|next| next.kind);
     matches!(next, None | Some(TokenKind::Break(',' | ':')))
@@ -158,7 +158,7 @@ fn strip<'w, 's>(mut clause: &'w [TextToken<'s>]) -> &'w [TextToken<'s>] {
     clause
 }
 
-/// Whether a clause tells something and asks for nothing: "I'm planning a picnic".
+/// Returns true when a clause is a statement and asks for nothing: "I'm planning a picnic".
 fn is_statement(clause: &[TextToken<'_>]) -> bool {
     let norm = |at: usize| clause.get(at).map_or("", |word| word.norm.as_str());
     let next = match (norm(0), norm(1)) {

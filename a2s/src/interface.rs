@@ -22,9 +22,11 @@ use crate::document::{Capability, Parameter, StepAction};
 use crate::name::{Domain, Permission};
 use crate::types::{InferredType, LoopScope, TypeEnv};
 
-/// What a capability takes, gives and needs. For a capability that uses others this is what its
-/// own document tells; their required inputs that it does not map are added when it is planned.
+/// The inputs, outputs and needs of a capability. For a capability that uses others, it contains only the
+/// facts of its own document; the planner adds the required inputs of the others that the document does not
+/// map.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Interface)]
 pub struct CapabilityInterface {
     /// Declared parameters first, then free variables: names that are used but set by no step.
     pub inputs: Vec<InputField>,
@@ -32,14 +34,14 @@ pub struct CapabilityInterface {
     pub outputs: Vec<OutputField>,
     /// The hosts that requests go to.
     pub services: Vec<Domain>,
-    /// What a caller must hold; those of the capabilities that it uses are among them.
+    /// The permissions that a caller must hold, including those of the capabilities that it uses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub permissions: Vec<Permission>,
     /// By number of steps.
     pub complexity: Complexity,
-    /// Whether no step of its own changes anything; false when it uses other capabilities.
+    /// True when none of its own steps changes anything; false when it uses other capabilities.
     pub read_only: bool,
-    /// Whether it uses other capabilities, which may want inputs that are not listed here.
+    /// True when it uses other capabilities, which may need inputs that are not listed here.
     #[serde(default)]
     pub uses_others: bool,
 }
@@ -49,9 +51,9 @@ pub struct CapabilityInterface {
 pub struct InputField {
     /// Its name.
     pub name: String,
-    /// Whether a run needs a value.
+    /// True when a run needs a value.
     pub required: bool,
-    /// What it means.
+    /// Its meaning, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Patterns that extract it from a query.
@@ -64,7 +66,7 @@ pub struct InputField {
     /// The value when none is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-    /// Whether its value is kept from events, logs, guardians and errors.
+    /// True when its value is kept out of events, logs, guardians and errors.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub secret: bool,
 }
@@ -94,13 +96,13 @@ pub struct OutputField {
     /// known.
     #[serde(default = "anything", skip_serializing_if = "is_anything")]
     pub schema: Value,
-    /// What it means.
+    /// Its meaning, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
 
-/// How much a capability does: low up to 2 steps, medium up to 6, else high. Only task and
-/// capability steps count.
+/// The size of a capability: low up to 2 steps, medium up to 6, else high. Only task and capability steps
+/// count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the type says it")]
@@ -133,7 +135,7 @@ impl Complexity {
 }
 
 impl CapabilityInterface {
-    /// The interface that a document alone tells.
+    /// Builds the interface from the document alone.
     #[must_use]
     pub fn from_capability(capability: &Capability) -> Self {
         let mut steps = 0;

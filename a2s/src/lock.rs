@@ -1,5 +1,5 @@
-//! Locks: the exact content of everything that a capability uses, so that a run of tomorrow does
-//! what a run of today did.
+//! Locks: the exact content of all dependencies of a capability, so that a later run does the same as a run
+//! today.
 //!
 //! A lock is a small YAML (or JSON) document of its own:
 //!
@@ -11,8 +11,8 @@
 //! checksum: "sha256:…"
 //! ```
 //!
-//! Its own checksum is made as that of a capability document is: over the content without the
-//! field `checksum`.
+//! Its own checksum is computed like that of a capability document: over the content without the field
+//! `checksum`.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ pub struct LockFile {
     dependencies: Vec<CapabilityRef>,
 }
 
-/// Why something is no lock, or does not lock what it should.
+/// The error for a text that is not a lock, or a lock that does not lock the right content.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// It is no YAML or JSON.
@@ -55,9 +55,9 @@ pub enum Error {
     /// Its content is not what its checksum says.
     #[error("it was changed: it says {stated}, its content has {computed}")]
     Changed {
-        /// What it says.
+        /// The checksum that it states.
         stated: Digest,
-        /// What it has.
+        /// The checksum of its content.
         computed: Digest,
     },
     /// It has too many entries.
@@ -185,7 +185,7 @@ impl fmt::Display for LockFile {
     }
 }
 
-/// Whether `pins` can lock anything.
+/// Checks that `pins` can form a lock.
 ///
 /// # Errors
 /// When there are too many, or one version has two contents.
@@ -200,10 +200,10 @@ pub fn check(pins: &[CapabilityRef]) -> Result<(), Error> {
     }
 }
 
-/// The one of `pins` that `dependency` means. What is locked stays, even when it is withdrawn.
+/// The pin that `dependency` selects among `pins`. A locked version stays selected, even when it is yanked.
 ///
 /// # Errors
-/// When none of them will do.
+/// When none of them fits.
 pub fn choose<'p>(
     dependency: &Dependency,
     pins: &'p [CapabilityRef],

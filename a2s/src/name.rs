@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Why a text is not the name it should be. The message is complete English for a person.
+/// The error for a text that is not a valid name. The message is complete English for a person.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidName(pub(crate) String);
@@ -34,7 +34,7 @@ pub struct StepId(String);
 )]
 pub struct Domain(String);
 
-/// What a caller must hold: `weather.read`, `social:write`; at most 100 characters.
+/// A permission that a caller must hold: `weather.read`, `social:write`; at most 100 characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schema(max_length = 100, pattern = "^[a-z0-9][a-z0-9._:/-]*$", example = "weather.read")]
@@ -68,7 +68,7 @@ impl CapabilityName {
         Ok(Self(text.to_owned()))
     }
 
-    /// Stands for a name that could not be read, in a document that has errors.
+    /// A placeholder for a name that could not be read, in a document with errors.
     pub(crate) fn substitute() -> Self {
         Self("Unnamed".to_owned())
     }
@@ -103,9 +103,9 @@ impl CapabilityName {
         kebab
     }
 
-    /// Whether a reader may take this name for the other one: they differ only by case, or by
-    /// letters that look alike (`0` and `O`, `1`, `l` and `I`, `rn` and `m`). No name is a
-    /// look-alike of itself.
+    /// Returns true when a reader may confuse this name with the other: they differ only by case, or by
+    /// letters that look alike (`0` and `O`, `1`, `l` and `I`, `rn` and `m`). A name is not a look-alike of
+    /// itself.
     #[must_use]
     pub fn is_lookalike(&self, other: &Self) -> bool {
         self != other
@@ -124,7 +124,7 @@ impl CapabilityName {
 }
 
 impl StepId {
-    /// Stands for an id that could not be read, in a document that has errors.
+    /// A placeholder for an id that could not be read, in a document with errors.
     pub(crate) fn substitute() -> Self {
         Self("unnamed".to_owned())
     }
@@ -248,8 +248,8 @@ impl Domain {
         self.0.split_once(':').and_then(|(_, port)| port.parse().ok())
     }
 
-    /// Whether a URL lies in this domain: the same host, and the same port when the domain names
-    /// one; without one the port must be the default of the URL's scheme.
+    /// Returns true when a URL is in this domain: it has the same host, and the same port when the domain
+    /// has one; without one, the port must be the default of the URL's scheme.
     #[must_use]
     pub fn covers(&self, url: &url::Url) -> bool {
         url.host_str().is_some_and(|host| host.eq_ignore_ascii_case(self.host()))
@@ -286,7 +286,7 @@ pub fn split_name(name: &str) -> String {
     words
 }
 
-/// Whether a new word of an identifier begins at `character`.
+/// Returns true when a new word of an identifier begins at `character`.
 fn begins_word(before: char, character: char, after: &[char]) -> bool {
     let lower_next = after.first().is_some_and(|c| c.is_lowercase());
     if character.is_numeric() {

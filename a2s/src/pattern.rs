@@ -1,16 +1,17 @@
-//! Extraction of a capability's inputs from a sentence, by its `patterns`.
+//! Extracts a capability's inputs from a sentence, by its `patterns`.
 //!
-//! The rules, which `docs/language.md` ("Patterns") tells to people:
+//! The rules, which `docs/language.md` ("Patterns") explains to users:
 //!
-//! 1. The words of a pattern stand in the sentence as whole words, in any case; a verb may end in
-//!    `-ing`. The first pattern of a parameter that gives a value counts.
-//! 2. A value ends at punctuation, where another pattern or another request begins, and at the
-//!    end. Behind a preposition stands a name, which also ends before a word such as `on` or `is`.
-//! 3. A quoted text is a value as it is, whatever it holds.
-//! 4. `name: value` and `name=value` give a value to any input, one without patterns too.
-//! 5. A value is of the input's type and fits its schema, else there is none: what is absent can be
-//!    asked for, what is wrong would be used.
-//! 6. Words that only point at something (`it`, `the forecast` to be tweeted) are no value.
+//! 1. The words of a pattern match whole words of the sentence, in any case; a verb may end in `-ing`.
+//!    The first pattern of a parameter that gives a value counts.
+//! 2. A value ends at punctuation, at the beginning of another pattern or request, and at the end of the
+//!    sentence. The value after a preposition is a name, which also ends before a word such as `on` or
+//!    `is`.
+//! 3. A quoted text is a value as it is, with any content.
+//! 4. `name: value` and `name=value` give a value to any input, even to one without patterns.
+//! 5. A value has the input's type and fits its schema; otherwise there is no value. A missing value can
+//!    be asked for; a wrong one would be used.
+//! 6. Words that only refer to something (`it`, `the forecast` to be tweeted) are not a value.
 
 mod pattern_match;
 mod value_parser;
@@ -24,7 +25,7 @@ use crate::interface::InputField;
 use pattern_match::{PatternMatch, find_matches};
 use value_span::ValueSpan;
 
-/// The longest sentence that is looked at, in bytes; what is behind says nothing.
+/// The longest sentence that is read, in bytes; the rest is ignored.
 const MAX_SENTENCE: usize = 16 << 10;
 /// Places where one input may stand that are looked at more closely.
 const MAX_ATTEMPTS: usize = 10;
@@ -36,17 +37,17 @@ pub struct ExtractedInput<'s> {
     pub name: String,
     /// The words: always a part of the sentence; without its quotation marks when it is quoted.
     pub text: &'s str,
-    /// What they say; none when they only point at something that was said before, or do not fit
-    /// the input.
+    /// The value of the words; `None` when they only refer to something mentioned before, or do not fit the
+    /// input.
     pub value: Option<Value>,
-    /// Whether they are quoted.
+    /// True when they are quoted.
     pub quoted: bool,
 }
 
-/// What a sentence says of these inputs: at most one thing of each, in the order of the inputs.
+/// Finds these inputs in a sentence: at most one match for each, in the order of the inputs.
 ///
-/// The time that it takes is bounded: of a sentence the first 16 KiB and 2,000 words count, of the
-/// inputs the first 1,000 patterns, and a pattern has at most 16 words on a side.
+/// The time is bounded: only the first 16 KiB and 2,000 words of a sentence and the first 1,000 patterns of
+/// the inputs count, and a pattern has at most 16 words on a side.
 ///
 /// ```
 /// # use a2s::{InputField, find_inputs};
@@ -64,7 +65,7 @@ pub struct ExtractedInput<'s> {
 /// assert_eq!(found[0].value, Some("Paris".into()));
 /// assert_eq!(found[1].value, Some("Weather update:".into()));
 ///
-/// // `it` points at something: there is no message.
+/// // `it` refers to something else: there is no message.
 /// let found = find_inputs("get the weather in Oslo and tweet it", &fields);
 /// assert_eq!(found[0].text, "Oslo");
 /// assert_eq!((found[1].text, &found[1].value), ("it", &None));

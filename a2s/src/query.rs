@@ -35,16 +35,16 @@ pub struct JsonPathQuery {
     evaluator: QueryEvaluator,
 }
 
-/// How a query is evaluated.
+/// The evaluation method of a query.
 #[derive(Debug, Clone)]
 enum QueryEvaluator {
-    /// Key by key: the query is singular (RFC 9535, section 2.3.5.1) and selects one value at the
-    /// most. A miss can be told in words.
+    /// Key by key: the query is singular (RFC 9535, section 2.3.5.1) and selects at most one value. A
+    /// message can describe a miss in words.
     Singular(Vec<QueryKey>),
     /// By `jsonpath-rust`.
     JsonPathRust(JpQuery),
-    /// By `serde_json_path`, where `jsonpath-rust` would give another order. The other form is there
-    /// to tell what it costs.
+    /// By `serde_json_path`, where `jsonpath-rust` would give another order. The second form serves to
+    /// compute the cost.
     SerdeJsonPath(serde_json_path::JsonPath, JpQuery),
 }
 
@@ -54,7 +54,7 @@ enum QueryKey {
     Index(i64),
 }
 
-/// Why a query gives nothing for an answer.
+/// The reason why a query gives nothing for a response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
     /// A singular query selected nothing.
@@ -62,10 +62,10 @@ pub enum QueryError {
     NoMatch {
         /// The query.
         query: String,
-        /// Where the way ended, and what was there.
+        /// The point where the path ended, and the value there.
         there: String,
     },
-    /// The answer is too large for what the query asks.
+    /// The response is too large for the query.
     #[error("`{query}` asks too much of so large an answer; ask for less, or for one place")]
     TooExpensive {
         /// The query.
@@ -74,10 +74,10 @@ pub enum QueryError {
 }
 
 impl JsonPathQuery {
-    /// Reads a query. Accepts what RFC 9535 and the evaluator both accept.
+    /// Parses a query. Accepts only queries that both RFC 9535 and the evaluator accept.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The mistake, in words.
     pub fn parse(source: &str) -> Result<Self, String> {
         if source.len() > MAX_BYTES {
             return Err(format!("the query has {} bytes; {MAX_BYTES} is the most", source.len()));
@@ -152,7 +152,7 @@ impl JsonPathQuery {
         &self.source
     }
 
-    /// Whether it selects one value at the most (RFC 9535, section 2.3.5.1).
+    /// Returns true when it selects at most one value (RFC 9535, section 2.3.5.1).
     #[must_use]
     pub fn is_singular(&self) -> bool {
         matches!(self.evaluator, QueryEvaluator::Singular(_))
@@ -223,7 +223,8 @@ impl JsonPathQuery {
     }
 }
 
-/// The value that singular keys lead to, or the keys up to where the way ended and what was there.
+/// The value that singular keys lead to; else the keys up to the point where the path ended, and the value
+/// there.
 fn walk<'v>(keys: &[QueryKey], answer: &'v Value) -> Result<&'v Value, String> {
     let mut value = answer;
     for (count, key) in keys.iter().enumerate() {
@@ -245,7 +246,7 @@ fn walk<'v>(keys: &[QueryKey], answer: &'v Value) -> Result<&'v Value, String> {
     Ok(value)
 }
 
-/// How many values are in a value, itself included, and 32 bytes of text counted as one more.
+/// The number of values in a value, including itself, and one more for each 32 bytes of text.
 fn weight(value: &Value) -> usize {
     let below = match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
@@ -306,7 +307,7 @@ fn nesting(source: &str) -> usize {
     deepest
 }
 
-/// A value in words, without its content: what a person needs to see why a path ended there.
+/// A value in words, without its content, to show a person why a path ended there.
 pub(crate) fn describe(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),

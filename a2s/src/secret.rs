@@ -1,4 +1,4 @@
-//! A text that is never shown: tokens of services, and what is kept for them.
+//! A text that is never shown: tokens of services, and the values stored for them.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 use crate::checksum::Digest;
 
-/// What stands where a secret would.
+/// The text in place of a secret.
 pub const HIDDEN: &str = "(secret)";
 
 /// A text that is never shown, and is overwritten in memory when it is dropped.
@@ -27,7 +27,7 @@ impl Secret {
         &self.0
     }
 
-    /// Whether `given` is the same text. The time it takes tells nothing about where they differ.
+    /// Returns true when `given` is the same text. The time for it does not reveal where they differ.
     #[must_use]
     pub fn matches(&self, given: &str) -> bool {
         let expected = Digest::of_bytes(self.0.as_bytes());

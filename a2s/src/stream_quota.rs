@@ -1,4 +1,4 @@
-//! Quotas for streams that stay open: a share for each caller beside the total.
+//! Quotas for streams that stay open: a share for each caller, and the total.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

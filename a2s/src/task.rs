@@ -51,10 +51,11 @@ pub enum Task {
     Mcp(Box<McpTask>),
 }
 
-/// The language in which a service describes what it takes and answers.
+/// The language in which a service describes its requests and responses.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
 )]
+#[schema(as = Format)]
 pub enum TaskFormat {
     /// An HTTP API.
     #[serde(rename = "OpenAPI")]
@@ -104,8 +105,8 @@ impl TaskFormat {
         Self::ALL.into_iter().find(|format| format.as_str() == text)
     }
 
-    /// Why a format is not run here, and what to do instead; none for a word that the language does
-    /// not know.
+    /// The reason why a format does not run here, and an alternative; `None` for a word that the language
+    /// does not have.
     pub(crate) fn explain_unsupported(text: &str) -> Option<(String, &'static str)> {
         let known = NOT_RUN.iter().find(|(name, ..)| name.eq_ignore_ascii_case(text));
         known.map(|(name, why, hint)| (format!("`{name}` is not run here: {why}"), *hint))
@@ -119,7 +120,7 @@ impl fmt::Display for TaskFormat {
 }
 
 impl Task {
-    /// Stands for a task that could not be read, in a document that has errors.
+    /// A placeholder for a task that could not be read, in a document with errors.
     pub(crate) fn substitute() -> Self {
         Self::Graphql(Box::new(GraphqlTask::substitute()))
     }
@@ -134,7 +135,7 @@ impl Task {
         }
     }
 
-    /// What the service calls itself: `info.title` of an OpenAPI description.
+    /// The service's name for itself: `info.title` of an OpenAPI description.
     #[must_use]
     pub fn service_title(&self) -> Option<&str> {
         match self {
@@ -174,8 +175,8 @@ impl Task {
         }
     }
 
-    /// Where an address of an OAuth 2.0 flow leads: it may be relative to the address of the task.
-    /// None when it is no address over HTTP, or has a user, a password or a fragment.
+    /// The resolved address of an OAuth 2.0 flow, which may be relative to the address of the task. `None`
+    /// when it is not an HTTP address, or has a user, a password or a fragment.
     #[must_use]
     pub fn token_address(&self, text: &str) -> Option<Url> {
         let mut base = self.url().clone();
@@ -191,8 +192,8 @@ impl Task {
         })
     }
 
-    /// Whether the request only reads: a safe HTTP method (RFC 9110, 9.2.1), a GraphQL query, or a
-    /// tool of which the document says so.
+    /// Returns true when the request only reads: a safe HTTP method (RFC 9110, 9.2.1), a GraphQL query, or
+    /// a tool that the document declares read-only.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         match self {
@@ -209,8 +210,8 @@ impl Task {
         task.parameters.iter().find(|parameter| parameter.is_idempotency_key())
     }
 
-    /// Whether sending the request twice has the effect of sending it once: an idempotent HTTP
-    /// method (RFC 9110, 9.2.2), a GraphQL query, or a tool of which the document says so.
+    /// Returns true when sending the request twice has the same effect as once: an idempotent HTTP method
+    /// (RFC 9110, 9.2.2), a GraphQL query, or a tool that the document declares idempotent.
     #[must_use]
     pub fn is_idempotent(&self) -> bool {
         match self {
@@ -240,16 +241,16 @@ const RESERVED_HEADERS: [&str; 14] = [
     "upgrade",
 ];
 
-/// What is wrong, and what to do about it.
+/// The problem, and the suggested fix.
 type Problem = (String, String);
 
-/// Whether text is the name of a header (RFC 9110, 5.1).
+/// Returns true when text is the name of a header (RFC 9110, 5.1).
 fn is_header_name(name: &str) -> bool {
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     !name.is_empty() && name.chars().all(token)
 }
 
-/// Whether a header, named in lower case, is set for each request and never by a document.
+/// Returns true when a header, named in lower case, is set for each request and never by a document.
 fn is_set_for_requests(name: &str) -> bool {
     RESERVED_HEADERS.contains(&name) || matches!(name, "accept-encoding" | "proxy-connection")
 }
@@ -268,12 +269,12 @@ fn check_header_name(name: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// What is special about the `headers` of a format.
+/// The rules of a format for its `headers`.
 #[derive(Clone, Copy)]
 struct HeaderRules {
     /// The code of a mistake.
     code: ErrorCode,
-    /// Whether a header, named in lower case, is the format's own.
+    /// Returns true when a header, named in lower case, is the format's own.
     own: fn(&str) -> bool,
 }
 

@@ -1,8 +1,8 @@
 //! Templates: JSON values with `${path}` in their strings.
 //!
-//! A string that is one `${path}` and nothing else takes the value with its JSON type. Inside
-//! text, strings are inserted as they are and other values as JSON. `$${` stands for `${`. What is
-//! inserted is data: it is never read as a template again.
+//! A string that is exactly one `${path}` takes the value with its JSON type. Inside text, strings are
+//! inserted as they are and other values as JSON. `$${` stands for `${`. Inserted values are data: they are
+//! never read as templates again.
 
 use std::fmt;
 
@@ -48,7 +48,7 @@ pub enum Template {
 /// A part of a text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TemplatePart {
-    /// Characters that stand for themselves.
+    /// Literal characters.
     Literal(String),
     /// A value to insert.
     Reference(VariableReference),
@@ -69,12 +69,12 @@ enum ReferenceSegment {
     Item(usize),
 }
 
-/// What templates and conditions read: values by the names of variables.
+/// The values that templates and conditions read, by the names of variables.
 pub trait VariableSource {
     /// The value of a variable.
     fn variable(&self, name: &str) -> Option<&Value>;
 
-    /// Whether a name is that of an optional parameter that nobody gave a value.
+    /// Returns true when a name is that of an optional parameter without a value.
     fn is_absent(&self, _name: &str) -> bool {
         false
     }
@@ -92,7 +92,7 @@ impl VariableSource for Map<String, Value> {
 pub struct MissingReference {
     /// The reference, without `${}`.
     pub reference: String,
-    /// Where the way ended, and what was there.
+    /// The point where the path ended, and the value there.
     pub reason: String,
 }
 
@@ -105,8 +105,8 @@ impl Template {
         Ok(self.render_as(variables, false)?.unwrap_or(Value::Null))
     }
 
-    /// The same, but what is exactly a reference to a variable that is absent is left out: a member,
-    /// an item, or the whole value, which is none then.
+    /// Renders the value like `render`, but leaves out a part that is exactly a reference to an absent
+    /// variable: a member, an item, or the whole value, which is then `None`.
     ///
     /// # Errors
     /// The first reference that leads nowhere.
@@ -155,7 +155,7 @@ impl Template {
         }))
     }
 
-    /// The value with what is known replaced; references without a value stay as `${path}`.
+    /// The value with known references replaced; references without a value stay as `${path}`.
     #[must_use]
     pub fn preview(&self, variables: &dyn VariableSource) -> Value {
         match self {
@@ -238,10 +238,10 @@ impl Template {
         }
     }
 
-    /// Reads the template of one string.
+    /// Parses the template of one string.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The mistake, in words.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut literal = String::new();
@@ -281,10 +281,10 @@ impl Template {
 }
 
 impl VariableReference {
-    /// Reads the path between `${` and `}`.
+    /// Parses the path between `${` and `}`.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The mistake, in words.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
@@ -325,7 +325,7 @@ impl VariableReference {
         &self.variable
     }
 
-    /// Whether it is a variable as a whole, without a way below it.
+    /// Returns true when it is a whole variable, without a path below it.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.path.is_empty()
@@ -343,7 +343,7 @@ impl VariableReference {
     /// The value that the path leads to.
     ///
     /// # Errors
-    /// When it leads nowhere: where the way ended, and what was there.
+    /// When it leads nowhere: the point where the path ended, and the value there.
     pub fn resolve<'v>(
         &self,
         variables: &'v dyn VariableSource,
@@ -367,7 +367,7 @@ impl VariableReference {
     }
 }
 
-/// Whether `text` can name a variable: a letter or `_`, then letters, digits, `_` and `-`.
+/// Returns true when `text` can name a variable: a letter or `_`, then letters, digits, `_` and `-`.
 pub fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')

@@ -145,7 +145,7 @@ impl TreeNode {
         }
     }
 
-    /// How many values and how many bytes of text stand here and below.
+    /// The number of values and the bytes of text, here and below.
     fn size(&self) -> (usize, usize) {
         let add = |(n, t): (usize, usize), (m, u): (usize, usize)| (n + m, t + u);
         match &self.kind {
@@ -159,7 +159,7 @@ impl TreeNode {
         }
     }
 
-    /// How deep values are nested here: 1 for a scalar.
+    /// The depth of nested values here: 1 for a scalar.
     fn depth(&self) -> usize {
         let below = match &self.kind {
             NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) | NodeValue::String(_) => 0,

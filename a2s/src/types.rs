@@ -1,13 +1,13 @@
-//! Types: what is known of a value before a run.
+//! Types: the known facts about a value before a run.
 //!
-//! A [`Type`] is a set of JSON values that holds every value which may come up, and perhaps more:
-//! what is not known is [`Type::Unknown`], the set of all. The types of names, templates and
-//! answers come from declarations, from the schemas of specifications and from the text of GraphQL
-//! queries. A finding says that two such sets have no value in common, or that a path leads out of
-//! one; so what is unknown never makes one.
+//! A [`InferredType`] is a set of JSON values that contains every possible value, and perhaps more. The
+//! type of an unknown value is [`InferredType::Unknown`], the set of all values. The types of names,
+//! templates and responses come from declarations, from the schemas of specifications and from the text of
+//! GraphQL queries. A finding states that two such sets have no value in common, or that a path leads out
+//! of one; so an unknown type never causes a finding.
 //!
-//! Schemas are read where a path leads, not as a whole: they may refer to themselves, and most of
-//! a specification is of no concern to a step.
+//! Schemas are read along a path, not as a whole: they may refer to themselves, and a step does not need
+//! most of a specification.
 
 mod assignable;
 mod check;
@@ -32,7 +32,7 @@ pub(crate) use variable::{variable_schema, variable_type};
 /// The most types of a union.
 const MAX_UNION: usize = 64;
 
-/// What is known of a value: a set that it is surely in.
+/// The known facts about a value: a set that surely contains it.
 #[derive(Debug, Clone)]
 pub(crate) enum InferredType<'s> {
     /// Nothing.
@@ -49,22 +49,22 @@ pub(crate) enum InferredType<'s> {
     List(Box<Self>),
     /// It fits all of these schemas.
     Schema(Vec<SchemaRef<'s>>),
-    /// It is what a query selects: such an object, a list of them, or null.
+    /// The value that a query selects: such an object, a list of them, or null.
     Selection(FieldSelection),
     /// It is of one of these types.
     Union(Vec<Self>),
 }
 
-/// An object whose members are known.
+/// An object with known members.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ObjectType<'s> {
     /// The members.
     pub(crate) members: IndexMap<String, (InferredType<'s>, MemberPresence)>,
-    /// Whether there may be others.
+    /// True when there may be others.
     pub(crate) open: bool,
 }
 
-/// Whether a member is there.
+/// The presence of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MemberPresence {
     /// It is.
@@ -81,7 +81,7 @@ impl<'s> InferredType<'s> {
         Self::Choice(vec![value])
     }
 
-    /// What fits a schema of a task.
+    /// The type of the values that fit a schema of a task.
     pub(crate) fn from_schema(schema: &'s Value, book: SchemaContext<'s>) -> Self {
         match schema {
             Value::Null => Self::Unknown,
@@ -130,8 +130,8 @@ impl<'s> InferredType<'s> {
         known.into_iter().reduce(Self::or).unwrap_or(Self::Unknown)
     }
 
-    /// Whether two types are the same schemas: of a specification that repeats itself, there would
-    /// soon be too many.
+    /// Returns true when two types are the same schemas: a specification that repeats itself would soon
+    /// have too many.
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Schema(one), Self::Schema(other)) => {
@@ -144,12 +144,12 @@ impl<'s> InferredType<'s> {
         }
     }
 
-    /// What may stand in the member `name` of an object of this type.
+    /// The type of the member `name` in an object of this type.
     pub(crate) fn nested(&self, name: &str) -> Self {
         self.at(&[PathKey::Name(name.to_owned())]).unwrap_or(Self::Unknown)
     }
 
-    /// What may stand in a list of this type.
+    /// The type of the items in a list of this type.
     pub(crate) fn item_type(&self) -> Self {
         self.items().unwrap_or(Self::Unknown)
     }
@@ -171,7 +171,7 @@ impl<'s> InferredType<'s> {
         members.into_iter().collect()
     }
 
-    /// Whether nothing at all is known, seen from outside.
+    /// Returns true when nothing at all is known, without a look into schemas.
     pub(crate) fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown)
     }

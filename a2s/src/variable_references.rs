@@ -7,7 +7,7 @@ use crate::field_reader::SourceLocation;
 use crate::template::{Template, VariableReference};
 use crate::tree::{NodeValue, TreeNode, item_path, member_path};
 
-/// What can read variables.
+/// A part of a document that can read variables.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum VariableReader<'c> {
     /// The condition of `execution` itself.

@@ -1,8 +1,8 @@
-//! Other agents: what they ask of this one, and what it asks of them, in the words of A2A.
+//! Other agents: their requests to this agent, and its requests to them, in the terms of A2A.
 //!
-//! Two versions of the protocol are in use, 0.3 and 1.0. They mean the same and write it otherwise,
-//! so everything here is said once in the types of [`model`], and [`wire_versions`] writes and reads both.
-//! `https://a2a-protocol.org` has the text; sections are named where something follows them.
+//! Two versions of the protocol are in use, 0.3 and 1.0. They mean the same and are written differently.
+//! The types of [`model`] stand for both, and [`wire_versions`] writes and reads both.
+//! `https://a2a-protocol.org` has the specification; comments name the section that a rule comes from.
 
 pub(crate) mod agent_card;
 pub(crate) mod client;

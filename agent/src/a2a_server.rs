@@ -32,7 +32,7 @@ use crate::guard::{GuardDenial, MessageDirection, RedactedInputs};
 use crate::requester::Requester;
 use tasks::{TaskEntry, TaskStore, TaskStoreFull};
 
-/// Where other agents are served. What it does, it does as any turn of the agent.
+/// The server for other agents. It runs each message as a normal turn of the agent.
 #[derive(Debug)]
 pub(crate) struct A2aServer {
     /// Without peers: what came from another agent goes to no third one, which may be the first.
@@ -40,17 +40,17 @@ pub(crate) struct A2aServer {
     /// All tasks, of all requesters.
     tasks: Arc<TaskStore>,
     turns: Arc<Semaphore>,
-    /// The party that asks, whose tasks alone it sees.
+    /// The party that sends the requests. It sees its own tasks only.
     owner: Option<Principal>,
 }
 
-/// What is answered to a request.
+/// The response to a request.
 pub(crate) enum RpcResponse {
     Single(Object),
     Stream(BoxStream<'static, Object>),
 }
 
-/// What an answer goes back to.
+/// The data that each response to a request needs.
 #[derive(Debug, Clone)]
 struct ReplyTo {
     id: Value,
@@ -75,10 +75,10 @@ impl A2aServer {
         })
     }
 
-    /// What is published, as far as a card has room for it, and whether there is more.
+    /// The published capabilities, as many as a card may list, and whether there are more.
     ///
     /// # Errors
-    /// No registry answers.
+    /// No registry responds.
     pub(crate) async fn skills(&self) -> Result<(Vec<CapabilitySummary>, bool), ClientError> {
         let mut skills: Vec<CapabilitySummary> = Vec::new();
         let (mut failed, mut good) = (None, false);
@@ -255,7 +255,7 @@ impl A2aServer {
         }
     }
 
-    /// The task whose question a request says yes to.
+    /// The task with the question that a request consents to.
     fn confirmed_task(&self, asked: &ParsedRequest) -> Option<Uuid> {
         let ParsedRequest::Message(incoming) = asked else { return None };
         let task = incoming.task.filter(|_| is_consent(&incoming.intent.text))?;
@@ -294,7 +294,7 @@ impl A2aServer {
         }
     }
 
-    /// A task that is not taken on. Nothing of what was said is kept.
+    /// Creates a rejected task. The text of the message is not kept.
     fn reject(&self, incoming: IncomingMessage, denial: &GuardDenial) -> Result<A2aTask, RpcError> {
         let (id, now) = (self.agent.clock.new_id(), self.agent.clock.now());
         let context = incoming.context.unwrap_or_else(|| self.agent.clock.new_id().to_string());
@@ -314,9 +314,8 @@ impl A2aServer {
         entry.ok_or_else(task_not_found)
     }
 
-    /// The task as it is, and then what happens to it, until it is over or waits for somebody. An
-    /// update that the guardians withhold is left out; when the first or the last is, the stream
-    /// ends with an error.
+    /// Streams the task as it is and then its updates, until it is over or waits. An update that the
+    /// guardians withhold is left out; if it is the first or the last, the stream ends with an error.
     fn stream_task(
         self: &Arc<Self>,
         ticket: ReplyTo,
@@ -334,9 +333,8 @@ impl A2aServer {
             over: bool,
         }
         let ids = (task.id.clone(), task.context.clone());
-        let (desk, first) = (Arc::clone(self), Some(task));
-        let following =
-            TaskStreamState { server: desk, ticket, entry, ids, first, seen, over: false };
+        let (server, first) = (Arc::clone(self), Some(task));
+        let following = TaskStreamState { server, ticket, entry, ids, first, seen, over: false };
         let stream = futures::stream::unfold(following, |mut at| async move {
             while !at.over {
                 let (update, needed) = if let Some(task) = at.first.take() {
@@ -377,7 +375,7 @@ impl A2aServer {
     }
 }
 
-/// What is never done, whoever asks.
+/// The error for a method that is never supported.
 fn unsupported_error(method: RpcMethod) -> RpcError {
     match method {
         RpcMethod::ExtendedCard => {

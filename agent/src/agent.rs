@@ -1,4 +1,4 @@
-//! The agent: what it searches, what it runs with, and whom it asks.
+//! The agent: its registries, its executors and its peers.
 
 pub(crate) mod turn;
 
@@ -19,10 +19,10 @@ use crate::state_store::StateStore;
 pub const MAX_MESSAGE: usize = 8 << 10;
 /// The longest name of a conversation, in characters.
 pub const MAX_SESSION: usize = 200;
-/// How many capabilities are tried for one intent.
+/// The most capabilities that are tried for one intent.
 const MAX_CANDIDATES: usize = 5;
 
-/// Where capabilities are found, and what runs those that are found there.
+/// A registry that finds capabilities, and the executor that runs them.
 #[derive(Debug, Clone)]
 pub struct Backend {
     /// Knows them.
@@ -34,12 +34,12 @@ pub struct Backend {
     pub shared: Option<ServiceClients>,
 }
 
-/// Finds capabilities for what somebody wants, and has them run: the `A2SAgent` of the A2S text.
+/// Finds capabilities for an intent and runs them: the `A2SAgent` of the A2S text.
 ///
-/// A turn goes through the steps that the text prints: the message is read, capabilities are
-/// searched, the digest of the best is computed again, what it lacks is resolved or asked for, it is
-/// run, and what came of it is told. One that does not verify, is denied or fails makes room for the
-/// next, as long as nothing was changed by it.
+/// A turn follows the steps in the A2S text. It reads the message, searches capabilities, and computes the
+/// digest of the best one again. It resolves missing inputs or asks for them, runs the capability, and
+/// reports the result. If a candidate does not verify, is denied or fails, the turn tries the next one, as
+/// long as the run has not changed anything.
 ///
 /// ```no_run
 /// use a2s::api::AgentRequest;
@@ -63,7 +63,7 @@ pub struct Agent {
     pub(crate) model: Option<LanguageModel>,
     pub(crate) peers: Vec<UnresolvedAgent>,
     pub(crate) max_candidates: usize,
-    /// Whether actions run without a question.
+    /// Set when actions run without a question.
     pub(crate) consent_off: bool,
 }
 
@@ -76,8 +76,8 @@ impl Backend {
         Self { registry, executor, shared: None }
     }
 
-    /// Registry and executor that see each requester with its own credentials (see
-    /// [`Agent::acting_for`]). `clients` have those for what is done for no requester.
+    /// Registry and executor that get the credentials of each requester (see [`Agent::acting_for`]). The
+    /// credentials of `clients` are for actions without a requester.
     #[must_use]
     pub fn shared(clients: ServiceClients) -> Self {
         Self {
@@ -96,15 +96,15 @@ impl Backend {
 }
 
 impl Agent {
-    /// An agent without registries, whose words no guardian reads and no language model writes.
+    /// An agent without registries, guardians and language model.
     #[must_use]
-    pub fn new(outside: ClockAndIds) -> Self {
-        let guard = Guard::new(None, outside.clone());
+    pub fn new(clock: ClockAndIds) -> Self {
+        let guard = Guard::new(None, clock.clone());
         let (sources, peers) = (Vec::new(), Vec::new());
         Self {
             backends: sources,
             guard,
-            clock: outside,
+            clock,
             model: None,
             peers,
             max_candidates: MAX_CANDIDATES,
@@ -125,20 +125,20 @@ impl Agent {
         Self { guard, ..self }
     }
 
-    /// Runs what is not known to be read-only without a question. Every answer says so.
+    /// Runs actions that are not known to be read-only without a question. Every response reports this.
     #[must_use]
     pub fn without_consent(self) -> Self {
         Self { consent_off: true, ..self }
     }
 
-    /// Lets a language model read what somebody wants, and write what is answered.
+    /// Lets a language model read the intents and write the responses.
     #[must_use]
     pub fn with_model(self, model: LanguageModel) -> Self {
         Self { model: Some(model), ..self }
     }
 
-    /// Asks these other agents for what nothing that is published fits: the first whose card names a
-    /// skill for it.
+    /// Delegates to these other agents if no published capability fits: to the first agent with a matching
+    /// skill on its card.
     #[must_use]
     pub fn with_peers(self, peers: impl IntoIterator<Item = UnresolvedAgent>) -> Self {
         Self { peers: peers.into_iter().collect(), ..self }
@@ -158,18 +158,17 @@ impl Agent {
         Self { peers: Vec::new(), ..self }
     }
 
-    /// Takes one turn of a conversation, and tells what happens while it happens. The last event is
-    /// the answer itself. When the future is dropped, what runs is stopped.
+    /// Runs one turn of a conversation, and reports its events as they happen. The last event is the
+    /// response itself. When the future is dropped, running capabilities are stopped.
     ///
     /// # Errors
-    /// The request cannot be used, or no registry or executor answers. Everything else that may go
-    /// wrong is an answer.
+    /// The request cannot be used, or no registry or executor responds. Every other failure is a response.
     pub async fn handle(
         &self,
         request: AgentRequest,
         store: &dyn StateStore,
-        tell: &mut (dyn FnMut(AgentEvent) + Send),
+        emit: &mut (dyn FnMut(AgentEvent) + Send),
     ) -> Result<AgentResponse, Error> {
-        turn::run_turn(self, request, store, tell).await
+        turn::run_turn(self, request, store, emit).await
     }
 }

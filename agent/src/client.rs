@@ -22,23 +22,23 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Silence after which an answer is given up; event streams send a comment before.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Why a service did not do what it was asked for.
+/// The reason why a request to a service failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It does not answer.
     #[error("{url} does not answer: {cause}")]
     Unreachable {
-        /// Where it should.
+        /// Its expected address.
         url: Box<Url>,
-        /// What stands in the way.
+        /// The cause.
         cause: String,
     },
     /// It answers what no service of this version would.
     #[error("{url} {what}")]
     BadResponse {
-        /// Where.
+        /// The address.
         url: Box<Url>,
-        /// What is wrong with it: "answered …".
+        /// The error: "answered …".
         what: String,
         /// The mistakes of a document that could not have been published.
         diagnostics: Vec<Diagnostic>,
@@ -166,12 +166,12 @@ impl ServiceClient {
         &self.url
     }
 
-    /// What requests are sent with.
+    /// The HTTP client.
     pub(crate) fn http(&self) -> reqwest::Client {
         self.http.clone()
     }
 
-    /// What the services are shown.
+    /// The token that the services get.
     #[must_use]
     pub fn token(&self) -> Option<&Secret> {
         self.token.as_ref()
@@ -229,11 +229,10 @@ impl ServiceClient {
             .map_err(|error| self.bad_response(format!("answered what is not understood: {error}")))
     }
 
-    /// Sends a request and reads the bytes of a good answer, 64 MiB at most where nothing else
-    /// is said.
+    /// Sends a request and reads the bytes of a successful response, at most 64 MiB unless a limit is set.
     ///
     /// # Errors
-    /// When there is no good answer.
+    /// When there is no successful response.
     pub async fn bytes(&self, request: RequestBuilder) -> Result<Vec<u8>, Error> {
         let response = self.send(request).await?;
         self.read(response).await
@@ -292,7 +291,7 @@ impl ServiceClient {
     }
 }
 
-/// Whether the host of a URL is this machine.
+/// Returns true when the host of a URL is this machine.
 #[must_use]
 pub fn is_loopback(url: &Url) -> bool {
     match url.host() {
@@ -307,7 +306,7 @@ fn unreachable(url: &Url, error: &reqwest::Error) -> Error {
     Error::Unreachable { url: Box::new(url.clone()), cause: root_cause(error) }
 }
 
-/// What an error came from in the end: what says most to whoever has to mend it.
+/// The innermost cause of an error. It helps most to fix the problem.
 #[must_use]
 pub fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
@@ -317,7 +316,7 @@ pub fn root_cause(error: &dyn std::error::Error) -> String {
     describe_os_error(cause)
 }
 
-/// What an error of the system says without its number, which says nothing to a reader.
+/// The text of a system error without its number, which does not help a reader.
 #[must_use]
 pub fn describe_os_error(error: &dyn std::error::Error) -> String {
     let text = error.to_string();

@@ -1,4 +1,4 @@
-//! Time and ids, handed in from outside so that a turn can be told again exactly.
+//! The source of time and ids, passed in so that a turn can be replayed exactly.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-/// Where time and ids come from. Clones share both.
+/// The source of time and ids. Clones share both.
 #[derive(Clone)]
 pub struct ClockAndIds {
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
@@ -14,7 +14,7 @@ pub struct ClockAndIds {
 }
 
 impl ClockAndIds {
-    /// `clock` tells the time; `ids` gives ids that nobody has seen before.
+    /// `clock` returns the time; `ids` returns ids that were never used before.
     pub fn new(
         clock: impl Fn() -> Timestamp + Send + Sync + 'static,
         ids: impl Fn() -> Uuid + Send + Sync + 'static,

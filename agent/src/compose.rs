@@ -1,12 +1,12 @@
-//! Composition: where no single capability does what somebody asks for, a chain of several may.
+//! Composition: a chain of several capabilities, for a sentence that no single capability fulfils.
 //!
-//! [`compose`] is given the requests of a sentence with what was found for each, and proposes
-//! chains in which what some capabilities give is what others take. A proposal is a document that
-//! the compiler has accepted, and says of each link what it rests on. A wrong link is worse than
-//! none: where it is not clear what feeds an input, that stays an input of the chain, and where
-//! nothing links a capability to those before it, there is no chain.
+//! [`compose`] gets the requests of a sentence with the search hits for each. It proposes chains in which
+//! outputs of some capabilities are inputs of others. A proposal is a document that the compiler has
+//! accepted, and states the reason for each link. A wrong link is worse than a missing one: if the source
+//! of an input is not clear, it stays an input of the chain. If a capability has no link to those before
+//! it, there is no chain.
 //!
-//! Pure but for [`gather()`], which asks a registry: documents come in and go out.
+//! Pure, except for [`gather()`], which asks a registry.
 
 mod collect_candidates;
 mod coreference;
@@ -31,26 +31,26 @@ pub const MAX_STEPS: usize = 4;
 const MAX_CANDIDATES: usize = 4;
 /// Proposals that are made.
 const MAX_PROPOSALS: usize = 3;
-/// How much less than the best one a candidate may fit its request.
+/// The smallest similarity of a candidate, as a share of the best one.
 const MIN_RELATIVE_SIMILARITY: f64 = 0.6;
-/// What an input that stays open takes off the score of a chain.
+/// The factor on the score of a chain for each required input that stays open.
 const OPEN_INPUT_FACTOR: f64 = 0.98;
 
-/// A request of a sentence, and what was found for it.
+/// One request of a sentence, with its search hits.
 #[derive(Debug, Clone)]
 pub struct ChainRequest {
-    /// In the words of whoever asks: "share it on Twitter".
+    /// The words of the user: "share it on Twitter".
     pub text: String,
-    /// What may do it, best first.
+    /// The capabilities that may fulfil the request, best first.
     pub candidates: Vec<ChainCandidate>,
 }
 
-/// A capability that may do what is asked for.
+/// A capability that may fulfil a request.
 #[derive(Debug, Clone)]
 pub struct ChainCandidate {
     /// Its checked document.
     pub document: Arc<Document>,
-    /// How well it fits, 0 to 1, comparable between requests: the similarity of a search hit.
+    /// The similarity of the search hit, 0 to 1, comparable between requests.
     pub similarity: f64,
 }
 
@@ -59,13 +59,13 @@ pub struct ChainCandidate {
 pub struct ChainProposal {
     /// The name of its document.
     pub name: CapabilityName,
-    /// What its document says that it does.
+    /// The description in its document.
     pub description: String,
     /// The capabilities that it runs, in their order.
     pub capabilities: Vec<CapabilityRef>,
-    /// What feeds what, and why.
+    /// The links, with their reasons.
     pub links: Vec<ProposalLink>,
-    /// How good it is, 0 to 1: how well the capabilities fit and how sure the links are.
+    /// The score, 0 to 1: how well the capabilities fit, and the confidence of the links.
     pub score: f64,
     /// The document as YAML, with its checksum.
     #[serde(rename = "document")]
@@ -86,9 +86,9 @@ pub struct ProposalLink {
     pub to: CapabilityName,
     /// Its input.
     pub input: String,
-    /// How sure it is, 0 to 1.
+    /// The confidence, 0 to 1.
     pub sure: f64,
-    /// What it rests on, in words.
+    /// The reason, in words.
     pub because: String,
 }
 
@@ -108,7 +108,7 @@ impl<'r> ChainMember<'r> {
         &self.document.capability().name
     }
 
-    /// Whether it changes something, as far as its own steps and its name tell.
+    /// Returns true when it changes something, according to its own steps and its name.
     fn changes(&self) -> bool {
         let mut changes = false;
         self.document.capability().for_each_step(|step| {
@@ -187,13 +187,13 @@ impl<'p, 'r> ChainDraft<'p, 'r> {
             if at > 0 {
                 let found = extract_inputs(part.text, &part.interface().inputs);
                 let refers = references.get(at)?;
-                let judge = LinkInference {
+                let inference = LinkInference {
                     earlier: parts.get(..at)?,
                     member: part,
                     found: &found,
                     coreferences: refers,
                 };
-                let judged = judge.infer_links();
+                let judged = inference.infer_links();
                 if judged.is_empty() {
                     return None;
                 }
@@ -201,7 +201,7 @@ impl<'p, 'r> ChainDraft<'p, 'r> {
                     feeds.insert(link.input.clone(), feed);
                     links.push(link);
                 }
-                for (input, feed) in judge.shared_inputs(&steps) {
+                for (input, feed) in inference.shared_inputs(&steps) {
                     feeds.entry(input).or_insert(feed);
                 }
             }

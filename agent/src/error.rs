@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-/// Why there is no answer.
+/// The reason why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The request cannot be used.

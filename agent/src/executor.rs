@@ -20,10 +20,10 @@ impl RemoteExecutor {
         Self { client }
     }
 
-    /// What a run would do; nothing is sent to any service.
+    /// The plan of a run. The executor sends no request to any service.
     ///
     /// # Errors
-    /// When the executor refuses or does not answer.
+    /// When the executor rejects the request or does not respond.
     pub async fn plan(&self, request: &PlanRequest) -> Result<PlanResponse, Error> {
         self.client.post(&["v1", "plans"], request).await
     }
@@ -36,10 +36,10 @@ impl RemoteExecutor {
         self.client.post(&["v1", "executions"], request).await
     }
 
-    /// Starts a run that is stopped when nobody attends to it any more.
+    /// Starts a run that is cancelled when the returned guard is dropped.
     ///
     /// # Errors
-    /// When the executor refuses or does not answer.
+    /// When the executor rejects the request or does not respond.
     pub async fn start_guarded(&self, request: &ExecutionRequest) -> Result<RunGuard, Error> {
         let run = self.start(request).await?;
         let events = self.follow(run.id, 0);
@@ -64,15 +64,14 @@ impl RemoteExecutor {
         self.client.json(self.client.request(Method::POST, &path)).await
     }
 
-    /// The events of a run behind number `seen`; 0 for all of them.
+    /// The events of a run after number `seen`; 0 for all of them.
     #[must_use]
     pub fn follow(&self, id: Uuid, seen: u64) -> RunEventStream {
         RunEventStream { client: self.client.clone(), id, seen, open: None, over: false }
     }
 }
 
-/// A run that somebody waits for: when this is dropped before the run has ended or waits, the run is
-/// cancelled.
+/// The guard of a run: if it is dropped before the run has ended or waits, the run is cancelled.
 #[derive(Debug)]
 pub struct RunGuard {
     executor: RemoteExecutor,
@@ -121,15 +120,15 @@ impl Drop for RunGuard {
     }
 }
 
-/// The events of a run as they happen, until it has ended or waits. A stream that breaks is taken up
-/// again behind the last event that was seen.
+/// The events of a run as they happen, until it has ended or waits. A broken stream is opened again after
+/// the last event.
 #[derive(Debug)]
 pub struct RunEventStream {
     client: ServiceClient,
     id: Uuid,
     seen: u64,
     open: Option<SseStream>,
-    /// Whether the last event was one behind which nothing more happens, or not for now.
+    /// Set when no event follows the last one, at least for now.
     over: bool,
 }
 
@@ -143,7 +142,7 @@ impl RunEventStream {
     /// The next event; none when the run has ended or waits. Dropping the future loses no event.
     ///
     /// # Errors
-    /// When the executor refuses, does not answer, or sends what is no event.
+    /// When the executor rejects the request, does not respond, or sends an invalid event.
     pub async fn next(&mut self) -> Result<Option<RunEvent>, Error> {
         loop {
             let Some(open) = &mut self.open else {
@@ -173,7 +172,7 @@ impl RunEventStream {
     }
 }
 
-/// None when everything was told before, and nothing more will be.
+/// Opens the stream of events; none when every event was sent before and no other will follow.
 async fn connect(client: &ServiceClient, run: Uuid, seen: u64) -> Result<Option<SseStream>, Error> {
     let run = run.to_string();
     let request = client

@@ -1,8 +1,7 @@
-//! Asks the guardians about what an agent hears, finds, says and passes on.
+//! Asks the guardians about the messages, search hits and calls of an agent.
 //!
-//! What a capability does is asked by the executor, step by step. Here is the rest of an agent:
-//! `steps/message`, `steps/knowledgeRetrieval`, `protocols/MCP` and the methods of A2A (AOS, 4.2, 4.5
-//! and 4.8 to 4.10).
+//! The executor asks about the steps of a capability. This module asks about the rest: `steps/message`,
+//! `steps/knowledgeRetrieval`, `protocols/MCP` and the methods of A2A (AOS, 4.2, 4.5 and 4.8 to 4.10).
 
 mod redacted_inputs;
 
@@ -21,16 +20,16 @@ pub(crate) use self::redacted_inputs::RedactedInputs;
 use crate::clock_and_ids::ClockAndIds;
 use crate::requester::Requester;
 
-/// The longest words of a guardian that are told, in characters.
+/// The most characters of a guardian's message that are reported.
 const MAX_MESSAGE_CHARS: usize = 500;
-/// The most reasons that are told, and the longest of them.
+/// The most reason codes that are reported, and the most characters of one.
 const MAX_REASONS: usize = 20;
 const MAX_REASON: usize = 100;
-/// Why a guardian's word is not taken for that of a person. It may change what was answered, and take
-/// a yes away; one that was not given it cannot give.
+/// The message of the denial when a guardian adds a consent that the person did not give. A guardian may
+/// change an answer and remove a consent, but it cannot give one.
 pub(crate) const ADDED_CONSENT: &str = "it wants a yes that the user did not give";
 
-/// Where something happens, as the guardian sees it.
+/// The session, turn and step of a message, for the guardian.
 #[derive(Debug, Clone, Copy)]
 pub struct GuardContext<'a> {
     /// The session: a conversation.
@@ -41,7 +40,7 @@ pub struct GuardContext<'a> {
     pub step: &'a str,
 }
 
-/// Which way an A2A message goes.
+/// The direction of an A2A message.
 #[derive(Debug, Clone, Copy)]
 pub enum MessageDirection<'a> {
     /// It asks this agent.
@@ -50,36 +49,38 @@ pub enum MessageDirection<'a> {
     OutboundResponse,
     /// It asks another agent.
     OutboundRequest {
-        /// What that agent calls itself.
+        /// The name that the other agent gives itself.
         name: &'a str,
-        /// Where it is.
+        /// Its address.
         url: &'a str,
     },
     /// It is the answer of another agent.
     InboundResponse {
-        /// What that agent calls itself.
+        /// The name that the other agent gives itself.
         name: &'a str,
-        /// Where it is.
+        /// Its address.
         url: &'a str,
     },
 }
 
-/// What the guardians made of something.
+/// The decisions of the guardians on a value.
 #[derive(Debug, Clone)]
 pub struct GuardOutcome<T> {
-    /// What each that was asked has decided, in order.
+    /// The decision of each guardian that was asked, in order.
     pub decisions: Vec<GuardianDecision>,
-    /// What may be used: as it was, or as they want it. Else nothing of it may.
+    /// The value that may be used, unchanged or as the guardians have modified it; an error if it may not
+    /// be used.
     pub outcome: Result<T, GuardDenial>,
 }
 
-/// Why something may not be used.
+/// The reason why a value may not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct GuardDenial {
     /// The guardian's words, or why it could not be asked.
     pub message: String,
-    /// Whether a guardian said no. Else it did not answer, or wants what cannot be done.
+    /// True when a guardian has denied it. False when a guardian did not respond, or wants a modification
+    /// that is not possible.
     pub decided: bool,
 }
 
@@ -94,15 +95,10 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Asks `guardians`, or nobody: then everything may pass, and is told as `unguarded`.
+    /// Asks `guardians`. Without guardians, everything may pass and is reported as `unguarded`.
     #[must_use]
-    pub fn new(guardians: Option<GuardianChain>, outside: ClockAndIds) -> Self {
-        Self {
-            guardians,
-            agent: agent_identity(),
-            clock: outside,
-            requester: Requester::anonymous(),
-        }
+    pub fn new(guardians: Option<GuardianChain>, clock: ClockAndIds) -> Self {
+        Self { guardians, agent: agent_identity(), clock, requester: Requester::anonymous() }
     }
 
     /// The same guardians, who are shown this requester as the user.
@@ -115,13 +111,13 @@ impl Guard {
     /// (`steps/message`): the text that is used instead, when the guardians want another.
     pub async fn check_message(
         &self,
-        scene: GuardContext<'_>,
+        context: GuardContext<'_>,
         role: Role,
         text: String,
     ) -> GuardOutcome<String> {
         let content = vec![ContentPart::Text(TextPart::new(text.as_str()))];
         let message = Message::new(self.clock.new_id().to_string(), role, content);
-        let step = MessageStep::new(self.step_context(scene), message);
+        let step = MessageStep::new(self.step_context(context), message);
         let mut used = text;
         let guarded = self.ask(step, |modified| {
             let MethodCall::Message(step) = &modified.call else { return Err(other_hook()) };
@@ -131,11 +127,11 @@ impl Guard {
         guarded.await.map(|()| used)
     }
 
-    /// What a search found, before it is used (`steps/knowledgeRetrieval`). A guardian may take
-    /// hits away and change what is said of them, and add none.
+    /// Asks about search hits before they are used (`steps/knowledgeRetrieval`). A guardian may remove hits
+    /// and change their descriptions, but not add hits.
     pub async fn check_search_hits(
         &self,
-        scene: GuardContext<'_>,
+        context: GuardContext<'_>,
         query: &str,
         hits: Vec<SearchHit>,
     ) -> GuardOutcome<Vec<SearchHit>> {
@@ -143,7 +139,7 @@ impl Guard {
         let results = hits.iter().map(|hit| KnowledgeResult::new(id(hit), hit.description.clone()));
         let mut found = KnowledgeStep::new(results.collect::<Vec<_>>());
         found.query = Some(query.to_owned());
-        let step = KnowledgeRetrievalStep::new(self.step_context(scene), found);
+        let step = KnowledgeRetrievalStep::new(self.step_context(context), found);
         let mut used = hits;
         let guarded = self.ask(step, |modified| {
             let MethodCall::KnowledgeRetrieval(step) = &modified.call else {
@@ -168,10 +164,10 @@ impl Guard {
     /// sent (`protocols/MCP`): the message that is used instead, when the guardians want another.
     pub async fn check_mcp(
         &self,
-        scene: GuardContext<'_>,
+        context: GuardContext<'_>,
         message: Object,
     ) -> GuardOutcome<Object> {
-        let context = Some(self.step_context(scene));
+        let context = Some(self.step_context(context));
         let step = McpStep { context, ..McpStep::new(message.clone()) };
         let mut used = message;
         let guarded = self.ask(step, |modified| {
@@ -188,11 +184,11 @@ impl Guard {
     pub async fn check_a2a(
         &self,
         method: A2aMethod,
-        way: MessageDirection<'_>,
+        direction: MessageDirection<'_>,
         message: Object,
         fits: impl Fn(&Object) -> Result<(), String>,
     ) -> GuardOutcome<Object> {
-        let step = A2aStep::new(message.clone(), self.a2a_context(way));
+        let step = A2aStep::new(message.clone(), self.a2a_context(direction));
         let mut used = message;
         let guarded = self.ask((method, step), |modified| {
             let MethodCall::A2a(_, step) = &modified.call else { return Err(other_hook()) };
@@ -203,8 +199,8 @@ impl Guard {
         guarded.await.map(|()| used)
     }
 
-    /// Between whom an A2A message travels. The schema wants agents that are less than complete.
-    fn a2a_context(&self, way: MessageDirection<'_>) -> A2aContext {
+    /// The two parties of an A2A message. The schema expects incomplete agents here.
+    fn a2a_context(&self, direction: MessageDirection<'_>) -> A2aContext {
         let party = |agent, role| A2aParty { agent, role: Some(role), ..A2aParty::default() };
         let own = A2aAgent {
             name: Some(self.agent.name.clone()),
@@ -218,7 +214,7 @@ impl Guard {
         };
         // The schema knows a party without an agent as two things at once, and so refuses it.
         let unnamed = A2aAgent::default();
-        let (from, to) = match way {
+        let (from, to) = match direction {
             MessageDirection::InboundRequest => {
                 (party(Some(unnamed), A2aRole::Client), party(Some(own), A2aRole::Server))
             }
@@ -240,7 +236,8 @@ impl Guard {
         A2aContext { from: Some(from), to: Some(to), extra }
     }
 
-    /// Asks about anything. `follow` does what a guardian wants instead, or says why it cannot.
+    /// Asks about a call. `follow` applies the modification of a guardian, or returns the reason why it
+    /// cannot.
     async fn ask(
         &self,
         call: impl Into<MethodCall>,
@@ -267,11 +264,11 @@ impl Guard {
         GuardOutcome { decisions, outcome }
     }
 
-    fn step_context(&self, scene: GuardContext<'_>) -> StepContext {
-        let session = Session::new(scene.session.to_owned());
+    fn step_context(&self, context: GuardContext<'_>) -> StepContext {
+        let session = Session::new(context.session.to_owned());
         let now = self.clock.now();
         let mut context =
-            StepContext::new(self.agent.clone(), session, scene.turn, scene.step, now);
+            StepContext::new(self.agent.clone(), session, context.turn, context.step, now);
         context.user = Some(User::new(self.requester.user_id().to_owned()));
         if let Some(caller) = self.requester.caller_id() {
             let caller = Object::from_iter([("id".to_owned(), caller.into())]);

@@ -30,23 +30,23 @@ use crate::error::Error;
 use crate::requester::Requester;
 use crate::state_store::EmptyState;
 
-/// The largest body of a request, in bytes: a message, inputs and what is pending.
+/// The largest body of a request, in bytes: a message, inputs and a pending question.
 const MAX_BODY: usize = 1 << 20;
-/// How many turns are taken at once.
+/// The most turns that run at once.
 const MAX_TURNS: usize = 64;
-/// How often a silent stream shows that it is alive.
+/// The interval at which a silent stream sends a sign of life.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// An agent as a service. Clones are handles on the same one.
 #[derive(Debug, Clone)]
 pub struct App {
     agent: Arc<Agent>,
-    /// What callers have to show.
+    /// The check of the callers' tokens.
     auth_guard: AuthGuard,
     turns: Arc<Semaphore>,
-    /// Where other agents are served.
+    /// The server for other agents.
     a2a_server: Arc<A2aServer>,
-    /// Where others reach this service, when it is not where they say.
+    /// The address of this service for others, if it is not the one that they name.
     url: Option<Url>,
 }
 
@@ -60,13 +60,13 @@ impl App {
     /// what those may.
     #[must_use]
     pub fn new(agent: Agent, token: Option<Secret>) -> Self {
-        let door = AuthGuard::new(token);
+        let auth_guard = AuthGuard::new(token);
         let turns = Arc::new(Semaphore::new(MAX_TURNS));
-        let desk = Arc::new(A2aServer::new(agent.clone(), Arc::clone(&turns)));
-        Self { agent: Arc::new(agent), auth_guard: door, turns, a2a_server: desk, url: None }
+        let a2a_server = Arc::new(A2aServer::new(agent.clone(), Arc::clone(&turns)));
+        Self { agent: Arc::new(agent), auth_guard, turns, a2a_server, url: None }
     }
 
-    /// The same, also for whoever shows a token that `others` knows and that opens runs.
+    /// Also accepts tokens that `others` knows and that allow runs.
     #[must_use]
     pub fn with_introspector(self, others: Arc<dyn TokenIntrospector>) -> Self {
         Self { auth_guard: self.auth_guard.with_introspector(others), ..self }
@@ -96,7 +96,7 @@ impl App {
         router.merge(a2a::open_routes()).with_state(self.clone())
     }
 
-    /// What the route takes and gives.
+    /// The description of the routes.
     #[must_use]
     pub fn openapi() -> utoipa::openapi::OpenApi {
         let mut openapi = routes().into_openapi().merge_from(a2a::openapi());
@@ -140,10 +140,10 @@ impl IntoResponse for Error {
 
 /// Take a turn with the agent
 ///
-/// Somebody says what they want; the agent searches, verifies, asks for what is missing, runs, and
-/// tells what came of it. With `Accept: text/event-stream` everything that happens is sent as it
-/// happens (`data` is an `AgentEvent`, `event` its type), the answer last, or an event `problem` when
-/// there is none. A client that goes away stops what runs.
+/// The user states a request; the agent searches, verifies, asks for missing inputs, runs, and reports the
+/// result. With `Accept: text/event-stream`, each event is sent as it happens (`data` is an `AgentEvent`,
+/// `event` its type). The response is the last event, or an event `problem` if there is none. A client that
+/// disconnects stops the runs of the turn.
 #[utoipa::path(
     post, path = "/v1/agent", tag = "agent", security(("token" = [])),
     request_body = AgentRequest,
@@ -173,21 +173,21 @@ async fn ask_agent(
     // The turn is driven by its own stream: when the client goes away, it is dropped with it.
     let (sender, mut events) = mpsc::unbounded_channel();
     let turn = async move {
-        let mut tell = |event| {
+        let mut emit = |event| {
             // The other end is this very stream.
             let _ = sender.send(event);
         };
-        let answered = agent.handle(request, &EmptyState, &mut tell).await;
+        let answered = agent.handle(request, &EmptyState, &mut emit).await;
         drop(permit);
         answered.err()
     };
-    let told = futures::stream::poll_fn(move |context| events.poll_recv(context));
-    let told = told.map(|event| to_sse_event(&event));
+    let messages = futures::stream::poll_fn(move |context| events.poll_recv(context));
+    let messages = messages.map(|event| to_sse_event(&event));
     let ended = futures::stream::once(turn).filter_map(async |error: Option<Error>| {
         let problem = error?.to_problem();
         Event::default().event("problem").json_data(problem).ok().map(Ok::<_, Infallible>)
     });
-    let stream = futures::stream::select(told.filter_map(async |event| event.map(Ok)), ended);
+    let stream = futures::stream::select(messages.filter_map(async |event| event.map(Ok)), ended);
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
     Ok(Sse::new(stream).keep_alive(keep_alive).into_response())
 }

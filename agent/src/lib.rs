@@ -1,7 +1,7 @@
-//! The agents' door: what an agent needs to find capabilities by intent and to run them.
+//! Access for agents: finds capabilities by intent and runs them.
 //!
-//! [`Registry`] and [`Executor`] are the two services at the other end of HTTP, each reached by a
-//! [`Client`]. This crate reads no environment: whoever uses it gives it addresses and tokens.
+//! [`RemoteRegistry`] and [`RemoteExecutor`] are the two remote services over HTTP; a [`ServiceClient`]
+//! reaches each. This crate reads no environment: its user passes addresses and tokens.
 //!
 //! ```no_run
 //! use a2s::api::{ExecutionRequest, SearchRequest};

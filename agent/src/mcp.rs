@@ -1,11 +1,11 @@
 //! The MCP server: capabilities for every agent that speaks the Model Context Protocol.
 //!
-//! [`routes`] serves `/mcp` over streamable HTTP; [`bridge()`] joins standard input and output to it,
-//! so that all traffic passes this one place and its [`Guard`]. A caller is shown to registry and
-//! executor with its own token: this server lends nobody the owner's.
+//! [`routes`] serves `/mcp` over streamable HTTP. [`bridge()`] connects standard input and output to it, so
+//! that all traffic passes through this server and its [`Guard`]. The registry and the executor get the
+//! caller's own token: this server never lends the owner's token to a caller.
 //!
-//! Five tools find, show, plan, run and verify any capability; what [`ListedTools`] names is a tool of
-//! its own besides. Documents are resources, a prompt explains the loop.
+//! Five tools find, show, plan, run and verify any capability; each capability that [`ListedTools`] selects
+//! is also its own tool. Documents are resources, and a prompt explains the procedure.
 
 mod bridge;
 mod capability_cache;
@@ -50,23 +50,23 @@ pub use capability_tools::{ListedError, ListedTools};
 /// The largest message that is read.
 const MAX_MESSAGE: usize = 1 << 20;
 
-/// How much of a server callers may hold, and for how long.
+/// The limits of the sessions that callers may hold.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// How many sessions there may be; each is a task and its buffers.
+    /// The most sessions. Each is a task with its buffers.
     pub sessions: usize,
-    /// How many of them one principal may have.
+    /// The most sessions of one principal.
     pub of_principal: usize,
-    /// How many callers without a known token may have together.
+    /// The most sessions of all callers without a known token together.
     pub of_anonymous: usize,
-    /// How long a session is kept in which nothing happens.
+    /// The time that a session without activity is kept.
     pub idle: Duration,
-    /// How long a session is kept in which nothing was asked since it was opened.
+    /// The time that a session is kept without a request after it was opened.
     pub unused: Duration,
 }
 
 impl Limits {
-    /// How many sessions one principal may have, or all callers without one together.
+    /// The most sessions of one principal, or of all callers without one together.
     fn share(&self, is_anonymous: bool) -> usize {
         if is_anonymous { self.of_anonymous } else { self.of_principal }
     }
@@ -84,51 +84,51 @@ impl Default for Limits {
     }
 }
 
-/// What the MCP server is told.
+/// The configuration of the MCP server.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
     /// Capabilities that are tools of their own.
     pub listed: Vec<ListedTools>,
-    /// Whether clients without forms run what is not known to be read-only without confirming it.
+    /// Set when clients without forms run actions that are not known to be read-only without confirmation.
     pub consent_off: bool,
-    /// How much callers may hold.
+    /// The limits of the sessions.
     pub limits: Limits,
 }
 
 /// `/mcp` over streamable HTTP, until `stop`.
 ///
-/// `clients` reach registry and executor with a token that is used to find what is [`ListedTools`] and for
-/// nothing else: a caller is shown with its own. `door` knows the callers; one that it does not know is anonymous. Host and origin
-/// are checked by whoever serves this.
+/// `clients` reach registry and executor with a token that is used only to find the [`ListedTools`]; the
+/// requests of a caller carry the caller's own token. `door` identifies the callers; an unknown one is
+/// anonymous. The server around these routes checks host and origin.
 pub fn routes(
     clients: &ServiceClients,
-    door: AuthGuard,
+    auth_guard: AuthGuard,
     guard: Guard,
-    outside: ClockAndIds,
+    clock: ClockAndIds,
     config: Config,
     stop: CancellationToken,
 ) -> Router {
     let facts = CapabilityCache::default();
     let listing =
         ToolListing::start(config.listed, clients.registry.clone(), facts.clone(), stop.clone());
-    let shared = McpServerState::new(clients.with_token(None), guard, outside, facts, listing);
+    let shared = McpServerState::new(clients.with_token(None), guard, clock, facts, listing);
     let shared = if config.consent_off { shared.without_consent() } else { shared };
     let shared = Arc::new(shared);
     over_http(move || McpServer::new(Arc::clone(&shared)), config.limits, stop)
-        .layer(from_fn_with_state(door, find_requester))
+        .layer(from_fn_with_state(auth_guard, find_requester))
 }
 
-/// Finds the requester. The services decide what it may do, so a caller without a known token is
-/// anonymous here.
+/// Finds the requester. The services decide its rights, so a caller without a known token is anonymous
+/// here.
 async fn find_requester(
-    State(door): State<AuthGuard>,
+    State(auth_guard): State<AuthGuard>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let headers = request.headers();
     let shown = CallerHeaders::from_headers(|name| headers.get(name).map(HeaderValue::as_bytes));
     let known = request.extensions().get::<AuthenticatedCaller>();
-    let requester = match door.authenticate(known, shown).await {
+    let requester = match auth_guard.authenticate(known, shown).await {
         Ok(caller) => Requester::from_caller(&caller, shown),
         Err(AuthError::MissingToken | AuthError::UnknownToken) => {
             Requester::from_unknown_caller(shown)

@@ -1,6 +1,6 @@
-//! A language model that may read and write for the agent: any endpoint that speaks the chat
-//! completions of the `OpenAI` API. It decides nothing: what it reads is checked like what anybody
-//! says, and what it writes is shown and not acted on.
+//! A language model that reads and writes for the agent: any endpoint with the chat completions of the
+//! `OpenAI` API. It makes no decision: its intents are checked like those of a user, and its texts are
+//! displayed and not acted on.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use url::Url;
 
 use crate::client::{is_loopback, root_cause};
 
-/// How long one answer may take.
+/// The time limit for one response.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest answer that is read, in bytes.
 const MAX_ANSWER: usize = 1 << 20;
@@ -21,7 +21,7 @@ const MAX_INTENTS: usize = 8;
 const MAX_INTENT: usize = 500;
 /// The longest text that it may write, in characters.
 const MAX_TEXT: usize = 4_000;
-/// How much of results it is shown, in bytes.
+/// The most bytes of results that it gets.
 const MAX_RESULTS: usize = 32 << 10;
 
 const READ_INTENTS: &str = "You split what a user wants into separate tasks. Answer with one JSON \
@@ -43,7 +43,7 @@ pub struct LanguageModel {
     key: Option<Secret>,
 }
 
-/// Why a model was of no use. The agent does without it.
+/// The reason why a model gave no usable response. The agent continues without it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the language model `{name}` {what}")]
 pub struct Error {
@@ -79,13 +79,13 @@ impl LanguageModel {
         }
     }
 
-    /// What it is called at its endpoint.
+    /// Its name at its endpoint.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The things that somebody wants.
+    /// The intents of a query.
     pub(crate) async fn read_intents(&self, query: &str) -> Result<Vec<String>, Error> {
         let answer = self.complete_json(READ_INTENTS, query.to_owned()).await?;
         let intents = answer.get("intents").and_then(Value::as_array);
@@ -117,7 +117,7 @@ impl LanguageModel {
         Ok(values.into_iter().filter(|(name, value)| is_field(name) && !value.is_null()).collect())
     }
 
-    /// What came of a wish, in words.
+    /// A summary of the results, in words.
     pub(crate) async fn write_summary(
         &self,
         query: &str,

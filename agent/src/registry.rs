@@ -28,8 +28,8 @@ impl RemoteRegistry {
         Self { client, source: None }
     }
 
-    /// The same registry, written to by a mirror of `source`. It then refuses changes of what the mirror
-    /// has not copied from there.
+    /// The same registry, written to by a mirror of `source`. It then rejects changes to versions that the
+    /// mirror has not copied from there.
     #[must_use]
     pub fn with_mirror_source(self, source: &Url) -> Self {
         let mut source = source.clone();
@@ -52,32 +52,32 @@ impl RemoteRegistry {
         request
     }
 
-    /// Where it is.
+    /// Its address.
     #[must_use]
     pub fn url(&self) -> &Url {
         self.client.url()
     }
 
-    /// What fits an intent, best first.
+    /// The capabilities that fit an intent, best first.
     ///
     /// # Errors
-    /// When the registry refuses or does not answer.
+    /// When the registry rejects the request or does not respond.
     pub async fn search(&self, request: &SearchRequest) -> Result<SearchResponse, Error> {
         self.client.post(&["v1", "search"], request).await
     }
 
-    /// What fits each of several intents: `request.intents`, 16 at most.
+    /// The capabilities that fit each of several intents: `request.intents`, at most 16.
     ///
     /// # Errors
-    /// When the registry refuses or does not answer.
+    /// When the registry rejects the request or does not respond.
     pub async fn search_all(&self, request: &SearchRequest) -> Result<BatchSearchResponse, Error> {
         self.client.post(&["v1", "search"], request).await
     }
 
-    /// A page of everything that is published, behind the name `after`.
+    /// A page of all published capabilities, after the name `after`.
     ///
     /// # Errors
-    /// When the registry refuses or does not answer.
+    /// When the registry rejects the request or does not respond.
     pub async fn list(&self, after: Option<&str>) -> Result<CapabilityList, Error> {
         let request = self.client.request(Method::GET, &["v1", "capabilities"]);
         let request = match after {
@@ -95,12 +95,12 @@ impl RemoteRegistry {
         self.client.get(&["v1", "capabilities", name.as_str()]).await
     }
 
-    /// The document of a version, or of the newest in a range, with its source; its digest is
-    /// computed again, and has to be the one that it names and that is `wanted`.
+    /// The document of a version, or of the newest in a range, with its source. Its digest is computed
+    /// again, and must be the one that it names and the `wanted` one.
     ///
     /// # Errors
-    /// [`Error::BadAnswer`] when the document is not what it should be, and else when the registry
-    /// refuses or does not answer.
+    /// [`Error::BadAnswer`] when the document is not the expected one. Otherwise when the registry rejects
+    /// the request or does not respond.
     pub async fn document(
         &self,
         name: &CapabilityName,
@@ -132,10 +132,10 @@ impl RemoteRegistry {
         Ok((document, source))
     }
 
-    /// Whether a published version is what its checksum says.
+    /// Verifies that a published version matches its checksum.
     ///
     /// # Errors
-    /// When the registry refuses or does not answer.
+    /// When the registry rejects the request or does not respond.
     pub async fn verify(&self, request: &VerifyRequest) -> Result<VerifyResponse, Error> {
         self.client.post(&["v1", "verify"], request).await
     }
@@ -174,19 +174,19 @@ impl RemoteRegistry {
         self.client.json(self.change_request(&path, checksum).json(request)).await
     }
 
-    /// A page of what changed behind a number, in order.
+    /// A page of the changes after a number, in order.
     ///
     /// # Errors
-    /// When the registry refuses or does not answer.
+    /// When the registry rejects the request or does not respond.
     pub async fn changes(&self, since: u64, limit: u32) -> Result<ChangePage, Error> {
         let request = self.client.request(Method::GET, &["v1", "changes"]);
         self.client.json(request.query(&[("since", since), ("limit", u64::from(limit))])).await
     }
 
-    /// What changes behind a number from now on, as it happens.
+    /// The changes after a number, as they happen.
     ///
     /// # Errors
-    /// When the registry refuses or does not answer.
+    /// When the registry rejects the request or does not respond.
     pub async fn follow(&self, since: u64) -> Result<RegistryChangeStream, Error> {
         let request = self.client.request(Method::GET, &["v1", "changes"]);
         let request = request.query(&[("since", since)]).header(ACCEPT, "text/event-stream");
@@ -216,11 +216,11 @@ pub struct RegistryChangeStream {
 }
 
 impl RegistryChangeStream {
-    /// The next change; none when the stream has ended or broke off, so that one goes on by asking
-    /// again behind the last number.
+    /// The next change; none when the stream has ended or broken. To continue, ask again after the last
+    /// number.
     ///
     /// # Errors
-    /// When the stream has what no registry sends.
+    /// When the stream has content that a registry never sends.
     pub async fn next(&mut self) -> Result<Option<RegistryChange>, Error> {
         match self.events.next(&self.client).await? {
             SseItem::Event(block) => serde_json::from_str(&block.data).map(Some).map_err(|error| {

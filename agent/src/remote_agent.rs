@@ -12,7 +12,7 @@ pub struct RemoteAgent {
     client: ServiceClient,
 }
 
-/// A turn that is under way. When it is dropped, the agent stops what it runs.
+/// A turn in progress. When it is dropped, the agent stops its runs.
 #[derive(Debug)]
 pub struct RemoteTurn {
     client: ServiceClient,
@@ -35,10 +35,10 @@ impl RemoteAgent {
         self.client.post(&["v1", "agent"], request).await
     }
 
-    /// Takes a turn whose events are told as they happen.
+    /// Takes a turn, with its events as they happen.
     ///
     /// # Errors
-    /// When the agent refuses or does not answer.
+    /// When the agent rejects the request or does not respond.
     pub async fn take_turn(&self, request: &AgentRequest) -> Result<RemoteTurn, Error> {
         let sent = self.client.request(Method::POST, &["v1", "agent"]).json(request);
         let response = self.client.send(sent.header(ACCEPT, "text/event-stream")).await?;

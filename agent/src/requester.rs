@@ -9,8 +9,8 @@ const ANONYMOUS: &str = "anonymous";
 
 /// The party that a turn, a task or a session belongs to.
 ///
-/// Registry and executor are sent the same headers that the requester has sent, so what the agent
-/// does for it is done by it: with its rights, and owned by its principal.
+/// Registry and executor get the same headers that the requester has sent. So the requester is the actor of
+/// everything that the agent does for it: with its rights, and owned by its principal.
 #[derive(Debug, Clone, Default)]
 pub struct Requester {
     /// None for a requester without a token.
@@ -37,8 +37,8 @@ impl Requester {
         }
     }
 
-    /// A caller whom no door knows, with the headers that it has shown. They are passed on, so that
-    /// the services refuse them in their own words.
+    /// An unknown caller, with the headers that it has sent. They are passed on, so that the services
+    /// reject them with their own messages.
     pub(crate) fn from_unknown_caller(shown: CallerHeaders<'_>) -> Self {
         Self { token: shown.token().map(Secret::new), ..Self::default() }
     }

@@ -1,8 +1,8 @@
 //! Introspection of tokens, by asking a registry (RFC 7662).
 //!
-//! What is known is remembered for a few seconds, so that a registry is not asked for every request
-//! of a caller; and no longer, so that what was revoked ends. That a token is not known is not
-//! remembered: one that was made just now opens at once.
+//! A known token is cached for a few seconds, so that the registry is not asked for every request of a
+//! caller, and a revoked token soon stops working. An unknown token is not cached: a token that was just
+//! created works at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,34 +14,34 @@ use jiff::{SignedDuration, Timestamp};
 use crate::client::{Error, ServiceClient};
 use crate::clock_and_ids::ClockAndIds;
 
-/// How long an answer of the registry is believed.
+/// The time that a response of the registry is cached.
 const CACHE_TIME: SignedDuration = SignedDuration::from_secs(10);
-/// How many callers are remembered at once.
+/// The most callers in the cache.
 const MAX_CALLERS: usize = 1_024;
 /// The most bytes of an answer.
 const MAX_ANSWER: usize = 16 << 10;
-/// What a registry says to whoever may not ask it, or that knows of no tokens: the tokens of its
-/// callers are not known to it either.
+/// The statuses of a registry that this service may not ask, or that does not know tokens. Then the tokens
+/// of the callers are not known to it either.
 const NO_INTROSPECTION: [u16; 4] = [401, 403, 404, 405];
 
-/// Asks a registry whose tokens these are.
+/// Asks a registry for the holders of tokens.
 #[derive(Debug)]
 pub struct RegistryTokenIntrospector {
     client: ServiceClient,
     clock: ClockAndIds,
-    /// Who shows the token with this digest, and how long that is believed.
+    /// The caller with the token of this digest, and the end of its cache time.
     known: Mutex<BTreeMap<Digest, (Caller, Timestamp)>>,
-    /// Whether the owner of the registry is a caller as well.
+    /// Set when the owner of the registry is also a caller.
     with_owner: bool,
 }
 
 impl RegistryTokenIntrospector {
     /// Asks the registry that `client` reaches, with the token that `client` shows.
     #[must_use]
-    pub fn new(client: ServiceClient, outside: ClockAndIds) -> Self {
+    pub fn new(client: ServiceClient, clock: ClockAndIds) -> Self {
         Self {
             client: client.with_max_bytes(MAX_ANSWER),
-            clock: outside,
+            clock,
             known: Mutex::default(),
             with_owner: false,
         }
@@ -133,7 +133,7 @@ mod tests {
     #[derive(Debug, Default)]
     struct Asked {
         times: AtomicUsize,
-        /// What it answers with; 0 for 200.
+        /// The status of its response; 0 for 200.
         status: AtomicU16,
         revoked: AtomicU16,
     }
@@ -168,9 +168,9 @@ mod tests {
         tokio::spawn(async move { serving.await.unwrap() });
         let clock = Arc::clone(&now);
         let time = move || Timestamp::from_second(clock.load(Ordering::Relaxed)).unwrap();
-        let outside = ClockAndIds::new(time, uuid::Uuid::nil);
+        let clock = ClockAndIds::new(time, uuid::Uuid::nil);
         let callers =
-            RegistryTokenIntrospector::new(ServiceClient::new(&url, None).unwrap(), outside);
+            RegistryTokenIntrospector::new(ServiceClient::new(&url, None).unwrap(), clock);
         let ask = async |token: &str| callers.introspect(&Secret::new(token)).await;
         let times = || asked.times.swap(0, Ordering::Relaxed);
 

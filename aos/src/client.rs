@@ -27,19 +27,19 @@ pub use verdict::{FailMode, GuardianError, GuardianOutcome, Verdict, VerdictSour
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
-/// How a guardian is asked.
+/// The settings for requests to a guardian.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How long a connection may take to come up.
+    /// The time limit for opening a connection.
     pub connect_timeout: Duration,
-    /// How long a question may take in all, connection and answer included.
+    /// The time limit for a whole question, with connection and response.
     pub timeout: Duration,
-    /// How long a guardian that is away is asked again ([`Failure::is_away`]) before the fail mode
-    /// decides. Zero asks once.
+    /// The time during which the client retries a guardian that is away ([`GuardianError::is_away`]),
+    /// before the fail mode decides. With zero, it asks once.
     pub retry_for: Duration,
-    /// How much of an answer is read.
+    /// The limits for reading a response.
     pub limits: Limits,
-    /// What happens when the guardian cannot be asked.
+    /// The effect of a guardian that cannot be asked.
     pub fail_mode: FailMode,
     /// The fail mode of single methods, where it differs from `fail_mode`.
     pub fail_mode_by_method: BTreeMap<Method, FailMode>,
@@ -47,7 +47,7 @@ pub struct Options {
     pub bearer_token: Option<BearerToken>,
     /// A certificate for guardians that ask who is asking that way (mutual TLS).
     pub identity: Option<ClientIdentity>,
-    /// Who vouches for the guardian, if not those whom the system trusts.
+    /// The certificates to trust instead of those of the system.
     pub trust_roots: Option<TrustRoots>,
 }
 
@@ -88,7 +88,7 @@ impl fmt::Debug for BearerToken {
     }
 }
 
-/// Why there is no client.
+/// A failure to make the client.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// The HTTP client could not be made, for instance because TLS has no roots to trust.
@@ -97,7 +97,7 @@ pub enum BuildError {
     /// The agent's own certificate. The text never quotes it.
     #[error("key and certificate for the guardian are not both there as PEM")]
     Identity,
-    /// The certificates of those who vouch for the guardian.
+    /// The certificates to trust are not usable.
     #[error("the authorities for the guardian are not certificates as PEM")]
     TrustRoots,
 }
@@ -115,7 +115,7 @@ pub struct GuardianClient {
     options: Options,
 }
 
-/// How messages travel.
+/// The transport of messages to the guardian.
 #[derive(Clone, Debug)]
 enum GuardianTransport {
     Http { endpoint: Url, client: reqwest::Client },
@@ -332,7 +332,7 @@ impl GuardianClient {
     }
 }
 
-/// Whether a `Content-Type` is `application/json`, whatever its parameters.
+/// Returns true when a `Content-Type` is `application/json`, with any parameters.
 fn is_json(content_type: &[u8]) -> bool {
     let essence = content_type.split(|&byte| byte == b';').next().unwrap_or_default();
     essence.trim_ascii().eq_ignore_ascii_case(b"application/json")

@@ -1,11 +1,11 @@
-//! AOS, the guardian protocol: an agent asks before and after each step, a guardian decides.
+//! AOS, the guardian protocol: an agent asks before and after each step, and a guardian decides.
 //!
-//! An agent sends what it is about to do as a JSON-RPC request over HTTP, and gets `allow`, `deny`
-//! or `modify`. This crate has the messages ([`message`]) and the agent's side of the
-//! conversation ([`GuardianClient`] for one guardian, [`GuardianChain`] for several); a guardian reads
-//! with [`message::Request::from_slice`] and answers with [`message::Response`], and one in the
-//! process of its agent is an [`InProcess`]. It follows version 0.1.0 of the text, writes what its
-//! JSON Schema accepts, and reads every form that text, schema and examples show.
+//! An agent sends the step as a JSON-RPC request over HTTP, and gets `allow`, `deny` or `modify`. This
+//! crate has the messages ([`message`]) and the agent's side of the conversation ([`GuardianClient`] for
+//! one guardian, [`GuardianChain`] for several). A guardian reads with [`message::Request::from_slice`] and
+//! responds with [`message::Response`]; a guardian in the process of its agent is an [`InProcessGuardian`].
+//! The crate follows version 0.1.0 of the AOS text. It writes messages that the JSON Schema accepts, and
+//! reads every form that the text, the schema and the examples show.
 //!
 //! # Example: ask before a tool is called
 //!
@@ -31,7 +31,7 @@
 //! let call = ToolCallRequest::new("execution-1".into(), "weather".into(), inputs);
 //! let question = Request::new("question-1", ToolCallRequestStep::new(context, call));
 //!
-//! // Nobody listens on port 1, so this guardian is silent, and silence is a deny.
+//! // No server listens on port 1: the guardian cannot be reached, so the step is denied.
 //! let guardian = GuardianClient::new("http://127.0.0.1:1/aos".parse()?, Options::default())?;
 //! let outcome = guardian.ask(&question).await;
 //! assert_eq!(outcome.verdict, Verdict::Deny);
@@ -42,7 +42,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Example: answer as a guardian
+//! # Example: respond as a guardian
 //!
 //! ```
 //! use aos::message::{Answer, Body, Call, Decision, Limits, Request, Response};
@@ -53,9 +53,9 @@
 //!         Ok(request) => {
 //!             let answer = match &request.call {
 //!                 Call::ToolCallRequest(step) if step.tool_call_request.tool_id == "shell" => {
-//!                     Answer::new(Decision::Deny, "No shell here.")
+//!                     Answer::new(Decision::Deny, "The shell is not allowed.")
 //!                 }
-//!                 _ => Answer::new(Decision::Allow, "Nothing against it."),
+//!                 _ => Answer::new(Decision::Allow, "No rule is against it."),
 //!             };
 //!             Response { id: Some(request.id), body: Body::Decision(answer) }
 //!         }
@@ -72,16 +72,15 @@
 //!
 //! # Design
 //!
-//! **A verdict is one of three, always.** A guardian that is silent, broken or not understood is
-//! turned into a deny, or by configuration into an allow, in one place; [`Outcome::origin`] says
-//! that it was. What a guardian has said and cannot be followed never becomes an allow, and neither
-//! does a failure that the step itself could bring about ([`Failure::may_fail_open`]).
+//! **A verdict is always one of three.** One place turns a guardian that is silent, broken or not
+//! understood into a deny, or by configuration into an allow; [`GuardianOutcome::origin`] records it. A
+//! response that cannot be followed never becomes an allow, and neither does a failure that the step itself
+//! could cause ([`GuardianError::may_fail_open`]).
 //!
-//! **A modification is not trusted to stay on the subject.** [`Verdict::Modify`] holds the question
-//! with only that part exchanged which the hook covers.
+//! **A modification cannot change the subject.** [`Verdict::Modify`] holds the question, in which only the
+//! part that the hook covers is replaced.
 //!
-//! **Nothing is lost on the way.** Members that this crate does not know are kept in `extra` and
-//! written back.
+//! **No member is lost.** Members that this crate does not know are kept in `extra` and written back.
 
 pub mod message;
 

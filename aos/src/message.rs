@@ -1,9 +1,9 @@
-//! The messages of the protocol: read every documented form, write one.
+//! The messages of the protocol. Every documented form is read, and one form is written.
 //!
-//! A message is read from bytes in three steps, each with its own error code: bounded JSON without
-//! members named twice, the JSON-RPC envelope, and the params of the method. Where schema, text and
-//! hooks page disagree, the types say what is written and the [`Request::from_slice`] documentation
-//! says what else is read.
+//! A message is read from bytes in three steps, each with its own error code: bounded JSON in which each
+//! member name is unique, the JSON-RPC envelope, and the params of the method. Where schema, text and hooks
+//! page disagree, the types define the written form, and the documentation of [`Request::from_slice`] lists
+//! the other forms that are read.
 
 mod codec;
 mod content;
@@ -48,7 +48,7 @@ use step::WrappedA2aStep;
 pub struct Request {
     /// The id; the answer carries the same.
     pub id: RequestId,
-    /// What is asked.
+    /// The method and its params.
     pub call: MethodCall,
 }
 
@@ -136,15 +136,17 @@ pub enum A2aMethod {
     MessageSend,
     /// `message/stream`.
     MessageStream,
-    /// `task/get` in the schema, which is what is written; `tasks/get` in the text.
+    /// `task/get` in the schema and in messages that are written; `tasks/get` in the text.
     TaskGet,
     /// `tasks/cancel`.
     TaskCancel,
     /// `tasks/resubscribe`.
     TaskResubscribe,
-    /// `task/pushNotificationConfig/set` in the schema, which is what is written; `tasks/…` in the text.
+    /// `task/pushNotificationConfig/set` in the schema and in messages that are written; `tasks/…` in the
+    /// text.
     PushConfigSet,
-    /// `task/pushNotificationConfig/get` in the schema, which is what is written; `tasks/…` in the text.
+    /// `task/pushNotificationConfig/get` in the schema and in messages that are written; `tasks/…` in the
+    /// text.
     PushConfigGet,
     /// `protocols/A2A`, the older wording: read, not to be sent.
     Wrapped,
@@ -188,17 +190,17 @@ impl Request {
         self.call.method()
     }
 
-    /// Read a question.
+    /// Reads a question.
     ///
-    /// Read besides the form that is written: an agent without `url`; a tool result without the
-    /// `toolCallResult` around it; a bare MCP message as the params of `protocols/MCP`; `tasks/…`
-    /// for `task/…`; `payload` and `context` of an A2A message beside `params`, or no `context` at all;
-    /// `protocols/A2A`; a
-    /// ping with its timestamp in either place or none; a data part that is an array; parts without
-    /// `kind`; `null` for an absent member; a time without an offset (UTC). Unknown members are kept.
+    /// Besides the form that is written, these are read: an agent without `url`; a tool result without the
+    /// `toolCallResult` around it; a bare MCP message as the params of `protocols/MCP`; `tasks/…` for
+    /// `task/…`; `payload` and `context` of an A2A message next to `params`, or without `context`;
+    /// `protocols/A2A`; a ping with its timestamp in either location or without one; a data part that is an
+    /// array; parts without `kind`; `null` for an absent member; a time without an offset (UTC). Unknown
+    /// members are kept.
     ///
     /// # Errors
-    /// [`Rejection`] says what is wrong and where, and makes the response that tells so.
+    /// [`RequestRejection`] contains the error and its location, and makes the error response.
     pub fn from_slice(bytes: &[u8], limits: Limits) -> Result<Self, RequestRejection> {
         match parse_json(bytes, limits) {
             Ok(value) => Self::from_value(value),
@@ -386,7 +388,7 @@ impl MethodCall {
         self.to_value(codec::WriteExtent::Whole)
     }
 
-    /// The same without the context: what is done, and not who does it where.
+    /// The params without the context: the act alone, without actor, session and time.
     pub fn to_params_without_context(&self) -> Value {
         self.to_value(codec::WriteExtent::WithoutContext)
     }
@@ -396,7 +398,8 @@ impl MethodCall {
         serde_json::to_value(CallParams { call: self, extent }).unwrap_or_default()
     }
 
-    /// Who acts, where and when. A ping and an A2A message have no such context, an MCP message may.
+    /// The actor, the session and the time. A ping and an A2A message do not have this context; an MCP
+    /// message may have it.
     pub fn context(&self) -> Option<&StepContext> {
         match self {
             Self::AgentTrigger(step) => Some(&step.context),

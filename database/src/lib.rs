@@ -1,4 +1,4 @@
-//! Shared parts of services with an SQLite file: its permissions and the lock file beside it.
+//! Shared parts of services with an SQLite file: its permissions and its lock file.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,17 +15,17 @@ const MAX_LOCK_FILE: u64 = 1024;
 pub enum DatabaseLoss {
     /// The database itself.
     Database,
-    /// The log beside it, which the last process did not move into the database.
+    /// The log of the database, which the last process did not move into the database.
     Log,
     /// The identity: the database is not the one that was used at this path.
     Identity,
 }
 
-/// The lock file beside a database, `NAME.lock`: held for as long as a process uses the database.
+/// The lock file of a database, `NAME.lock`: held for as long as a process uses the database.
 ///
-/// It remembers the identity of the database, so that a database that was lost is not replaced by an
-/// empty one. It also remembers that a process has not closed the database: after that SQLite needs the
-/// log beside the database (`NAME-wal`), which has what was committed last.
+/// It stores the identity of the database, so that an empty database does not replace a lost one. It also
+/// records that a process has not closed the database: then SQLite needs the log (`NAME-wal`), which
+/// contains the last commits.
 #[derive(Debug)]
 pub struct DatabaseLock {
     file: File,
@@ -75,8 +75,8 @@ impl DatabaseLock {
 
     /// The loss that the files show. Call it before SQLite opens the database.
     ///
-    /// The log counts as lost only beside its index (`-shm`): another program that opens and closes the
-    /// database after a crash moves the log into it, and removes the index before the log itself.
+    /// The log counts as lost only while its index (`-shm`) exists: another program that opens and closes
+    /// the database after a crash moves the log into it, and removes the index before the log itself.
     pub fn find_loss(&self) -> Option<DatabaseLoss> {
         let is_there = |suffix| with_suffix(&self.database, suffix).exists();
         if self.identity.is_some() && file_size(&self.database) == 0 {
@@ -144,10 +144,10 @@ impl Drop for DatabaseLock {
     }
 }
 
-/// Opens the file of a database for its owner alone, creating it when it is missing.
+/// Opens the file of a database with access for its owner only, creating it when it is missing.
 ///
-/// It takes the permissions of others from a file that is there. SQLite gives the files beside it
-/// (`-wal`, `-shm`) the same mode. Returns the file, and whether others had access.
+/// Removes the access of others from an existing file. SQLite gives its other files (`-wal`, `-shm`) the
+/// same mode. Returns the file, and true when others had access.
 ///
 /// # Errors
 /// When the file cannot be opened or its mode cannot be changed.
@@ -174,7 +174,7 @@ pub fn create_private(path: &Path) -> io::Result<(File, bool)> {
     Ok((options.open(path)?, false))
 }
 
-/// The path of a file whose name has a suffix more.
+/// The path of a file with a suffix added to its name.
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);

@@ -19,20 +19,20 @@ use crate::journal::run_state::RunState;
 use crate::run::{RunFilter, RunStore, SealedChanges};
 
 const WHAT: &str = "the run database";
-/// How many runs and events are read at a time.
+/// The number of runs and events that are read at a time.
 const PAGE: usize = 1000;
 
-/// What a run database held when it was put back.
+/// The content of a run database after a restore.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RestoredRuns {
     /// All runs.
     pub runs: u64,
-    /// Those that had not ended, and wait for a person now.
+    /// Runs that had not ended, and now wait for a person.
     pub suspended: u64,
 }
 
-/// Copies a run database as of one moment to a new file, with what SQLite has for that. Executors may
-/// use it meanwhile.
+/// Copies a run database as of one moment to a new file, with the backup function of SQLite. Executors may
+/// use the database meanwhile.
 ///
 /// # Errors
 /// There is no such database, or the copy cannot be written.
@@ -114,7 +114,8 @@ async fn check_rows(connection: &mut SqliteConnection) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks the journal of a run. Makes the run wait for a person, unless it is over, and tells whether.
+/// Checks the journal of a run. Makes the run wait for a person unless it has ended, and returns true when
+/// it did so.
 async fn suspend_unless_over(
     store: &RunStore,
     run: Uuid,

@@ -1,4 +1,4 @@
-//! Time and ids, handed in from outside so that a run can be told again exactly.
+//! Time and ids come from outside, so that a run can be repeated exactly.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use uuid::{Builder, Uuid};
 
-/// Where recorded times come from.
+/// The source of recorded times.
 pub trait Clock: Debug + Send + Sync {
     /// The time now. Durations in events are differences of these, at least zero.
     fn now(&self) -> Timestamp;
 }
 
-/// Where randomness for ids comes from.
+/// The source of randomness for ids.
 pub trait RandomSource: Debug + Send + Sync {
-    /// 16 bytes that nobody has seen before, and nobody can guess: keys are made of them, too.
+    /// 16 bytes that are unique and cannot be guessed: keys are made of them, too.
     fn random_bytes(&self) -> [u8; 16];
 }
 
@@ -26,9 +26,9 @@ pub(crate) fn new_run_id(clock: &Arc<dyn Clock>, ids: &Arc<dyn RandomSource>) ->
     Builder::from_unix_timestamp_millis(milliseconds, &random).into_uuid()
 }
 
-/// The id that a guardian correlates request and result by: the same after a restart, and for
-/// every retry. The path of a step tells its iteration, so nothing else does; `#0` is what ids
-/// ended in before there were iterations, and keeps those of runs that began then.
+/// The id with which a guardian correlates request and result: the same after a restart, and for every
+/// retry. The path of a step contains its iteration, so the suffix is always `#0`. Ids had this suffix
+/// before iterations existed, so runs that began then keep their ids.
 pub(crate) fn execution_id(run: Uuid, step: &str) -> Uuid {
     Uuid::new_v5(&run, format!("{step}#0").as_bytes())
 }

@@ -23,46 +23,47 @@ pub use guardian::{
 /// The settings of one executor.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where runs, credentials and remembered values are kept.
+    /// The database for runs, credentials and remembered values.
     pub database: ExecutorDatabase,
-    /// How safely events are written.
+    /// The durability of written events.
     pub durability: Durability,
-    /// Where capabilities come from.
+    /// The registry that capabilities come from.
     pub registry: Url,
     /// The token of the scope `service` that outcomes are reported with. Documents are read with it
     /// where the registry asks for a token, and without any where it does not.
     pub registry_token: Option<Secret>,
-    /// Who is asked before and after every tool step.
+    /// The guardians to ask before and after every tool step.
     pub guardian: GuardianSettings,
-    /// Where connections for a host are sent instead: scheme, host and port.
+    /// The replacement address for connections to a host: scheme, host and port.
     pub upstreams: BTreeMap<Domain, Url>,
     /// Private, loopback and link-local targets that may be reached all the same: an IP address
     /// or a network such as `127.0.0.0/8`.
     pub allowed_addresses: Vec<String>,
-    /// What happens when an answer is not as its operation declares it.
+    /// The reaction to a response that does not match the declaration of its operation.
     pub response_validation: ResponseValidation,
     /// The bounds of a run.
     pub limits: Limits,
-    /// Tenants that have other limits than all have in common: those whose tokens stand for these names.
+    /// Limits of single tenants, which replace the limits for all tenants. The key is the name that the
+    /// tokens of the tenant belong to.
     pub tenants: BTreeMap<TokenSubject, TenantLimits>,
-    /// How politely the hosts of services are treated.
+    /// The request limits of the hosts of services.
     pub hosts: HostLimitSet,
-    /// Where the key for stored credentials comes from.
+    /// The source of the key for stored credentials.
     pub secret_key: SecretKeySource,
     /// The certificates that this executor shows to hosts (mutual TLS).
     pub client_certificates: BTreeMap<Domain, ClientCertificate>,
-    /// The token that opens everything about runs; without one nobody needs any.
+    /// The token with full access to runs; without it, no request needs a token.
     pub token: Option<Secret>,
-    /// Who knows other tokens, and what they open; without it there are none.
+    /// The service that knows other tokens and their scopes; without it, there are no other tokens.
     pub introspector: Option<Arc<dyn TokenIntrospector>>,
-    /// Who learns of runs, as traces and as security events.
+    /// The receivers of traces and security events about runs.
     pub telemetry: TelemetryConfig,
 }
 
 impl Config {
-    /// Settings for a database in a file and `registry`, with defaults for the rest: guardian `guardian`, no
-    /// upstreams, no private targets, no certificates, no token, and a key file `secrets.key` beside
-    /// the database.
+    /// Settings for a database in a file and `registry`, with the guardian `guardian` and defaults for the
+    /// rest: no upstreams, no private targets, no certificates, no token, and a key file `secrets.key` next
+    /// to the database.
     #[must_use]
     pub fn new(database: PathBuf, registry: Url, guardian: GuardianSettings) -> Self {
         let secret_key = SecretKeySource::File(database.with_file_name("secrets.key"));
@@ -87,7 +88,7 @@ impl Config {
     }
 }
 
-/// Where an executor keeps runs, credentials and remembered values.
+/// The database in which an executor keeps runs, credentials and remembered values.
 #[derive(Debug, Clone)]
 pub enum ExecutorDatabase {
     /// An SQLite file; made when it is missing, as are its folders.
@@ -98,8 +99,8 @@ pub enum ExecutorDatabase {
 }
 
 impl ExecutorDatabase {
-    /// Reads an address: a `postgres:` or `postgresql:` URL, the path of an SQLite file, or that
-    /// behind `sqlite:`.
+    /// Reads an address: a `postgres:` or `postgresql:` URL, the path of an SQLite file, or such a path
+    /// after `sqlite:`.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] for a URL of another kind.
@@ -120,23 +121,24 @@ impl ExecutorDatabase {
     }
 }
 
-/// Who learns of runs: as traces (OpenTelemetry), and as security events (OCSF).
+/// The receivers of traces (OpenTelemetry) and security events (OCSF) about runs.
 #[derive(Debug, Clone)]
 pub struct TelemetryConfig {
-    /// Where the spans of runs are sent when they are over, by OTLP over HTTP, in protobuf; nowhere
-    /// without it. Its whole address: `http://127.0.0.1:4318/v1/traces`.
+    /// The receiver of spans, by OTLP over HTTP in protobuf; without it, the executor sends no spans. The
+    /// spans of a run are sent when it ends. The full address, such as `http://127.0.0.1:4318/v1/traces`.
     pub spans: Option<OtlpExport>,
     /// The file that security events are written to; none without it.
     pub ocsf_file: Option<OcsfFile>,
-    /// Where security events are sent as JSON arrays; nowhere without it.
+    /// The receiver of security events as JSON arrays; without it, the executor sends no events.
     pub ocsf_endpoint: Option<OtlpExport>,
-    /// Where a small JSON object is sent when a run begins to wait for a person; nowhere without it.
+    /// The receiver of a small JSON object when a run begins to wait for a person; without it, the executor
+    /// sends none.
     pub alarm: Option<OtlpExport>,
-    /// What receivers call this service (`service.name`).
+    /// The name of this service for receivers (`service.name`).
     pub service: String,
-    /// Whether requests to services carry their place in the trace (`traceparent`, `tracestate`). A
-    /// service then learns the id of the run, and what the run's caller has put into its `tracestate`.
-    /// Questions to guardians carry it always.
+    /// Set when requests to services carry their place in the trace (`traceparent`, `tracestate`). A
+    /// service then learns the id of the run, and the `tracestate` of the run's caller. Questions to
+    /// guardians always carry it.
     pub propagate: bool,
 }
 
@@ -167,23 +169,23 @@ pub struct OtlpExport {
 /// is full it is renamed to `FILE.1`, the one before that to `FILE.2`, and so on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OcsfFile {
-    /// Where it is; made when it is missing.
+    /// The path of the file; the executor creates the file when it is missing.
     pub path: PathBuf,
-    /// How large it becomes, in bytes.
+    /// The maximum size of the file, in bytes.
     pub max_bytes: u64,
-    /// How many full ones are kept beside it.
+    /// The number of full files that are kept next to it.
     pub keep: u32,
 }
 
 impl OcsfFile {
-    /// A file of 64 MiB, beside which four full ones are kept: 320 MiB at the most.
+    /// A file of 64 MiB with four full files next to it: 320 MiB at the most.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self { path, max_bytes: 64 << 20, keep: 4 }
     }
 }
 
-/// Where the key for stored credentials comes from.
+/// The source of the key for stored credentials.
 #[derive(Debug, Clone)]
 pub enum SecretKeySource {
     /// 32 bytes in base64.
@@ -192,7 +194,7 @@ pub enum SecretKeySource {
     File(PathBuf),
 }
 
-/// What a host is shown when a connection is made. The files are in PEM.
+/// The certificate that the executor presents to a host when it connects. The files are in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientCertificate {
     /// The certificate, with those that it is signed by.
@@ -204,11 +206,11 @@ pub struct ClientCertificate {
     pub authorities: Option<PathBuf>,
 }
 
-/// What happens when the answer of a service is not as its operation declares it: another status
-/// or media type, or a value that does not fit the schema.
+/// The reaction to a response of a service that does not match the declaration of its operation: another
+/// status or media type, or a value that does not fit the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ResponseValidation {
-    /// Nobody looks.
+    /// Responses are not checked.
     Off,
     /// The run says so, and goes on.
     #[default]
@@ -217,7 +219,7 @@ pub enum ResponseValidation {
     Error,
 }
 
-/// How safely events are written.
+/// The durability of written events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
     /// Each commit is on the disk before a run goes on (`synchronous=FULL`): it survives a power
@@ -233,7 +235,7 @@ pub enum Durability {
     Memory,
 }
 
-/// How politely hosts are treated.
+/// The request limits of hosts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostLimitSet {
     /// Every host, unless it is named below. A host that is an upstream of the configuration has no
@@ -243,7 +245,7 @@ pub struct HostLimitSet {
     pub by_host: BTreeMap<Domain, HostLimits>,
 }
 
-/// How politely one host is treated, by all runs of an executor together.
+/// The request limits of one host, for all runs of an executor together.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HostLimits {
@@ -252,12 +254,12 @@ pub struct HostLimits {
     /// Requests per second; those that come faster wait. Without it they may come as fast as they
     /// do.
     pub requests_per_second: Option<NonZeroU32>,
-    /// How many requests may come at once after a time without any, before the rate holds.
+    /// The number of requests that may be sent at once after an idle time, before the rate applies.
     pub burst: NonZeroU32,
     /// After so many failures in a row the host is left alone for a pause, and then tried with one
     /// request; 0 means never. A failure is no connection, no answer or a status from 500.
     pub breaker_failures: u32,
-    /// How long it is left alone.
+    /// The time without requests after too many failures.
     #[serde(with = "span")]
     pub breaker_pause: Duration,
 }
@@ -275,7 +277,7 @@ impl Default for HostLimits {
     }
 }
 
-/// What one tenant has other limits for than all tenants have in common.
+/// The limits of one tenant where they differ from the limits of all tenants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TenantLimits {
@@ -299,10 +301,10 @@ pub struct Limits {
     /// Task and capability steps of one run, those of its dependencies and every iteration
     /// included.
     pub max_steps: usize,
-    /// What the outputs of one run's steps may come to, in bytes.
+    /// The maximum size of the outputs of one run's steps, in bytes.
     pub max_variable_bytes: usize,
-    /// What the bodies of one run's requests and answers may come to, in bytes; counted anew when it
-    /// is resumed.
+    /// The maximum size of the bodies of one run's requests and responses, in bytes; counted from zero when
+    /// the run is resumed.
     pub max_traffic_bytes: usize,
     /// Events of one run; when there are so many, no further step begins.
     pub max_events: u64,
@@ -318,25 +320,25 @@ pub struct Limits {
     pub max_tenant_values: u32,
     /// Steps that the guardian is asked about for one preview of a plan.
     pub max_previews: usize,
-    /// How long one run may take; counted anew when it is resumed.
+    /// The maximum time of one run; counted from zero when it is resumed.
     #[serde(with = "span")]
     pub max_run_time: Duration,
     /// Children of one parallel step, or iterations of one step, at the same time.
     pub max_parallel: usize,
-    /// How long a run belongs to an executor that is not heard of any more: then another one takes it
-    /// over.
+    /// The time for which a run belongs to an executor that is not heard of any more; after it, another
+    /// executor takes the run over.
     #[serde(with = "span")]
     pub lease: Duration,
-    /// How often a run is taken over from executors that are gone, without a step of it having
-    /// finished in between; then it waits for a person.
+    /// The number of takeovers of a run from executors that are gone, without a finished step in between.
+    /// After that, the run waits for a person.
     pub max_takeovers: u32,
-    /// How long a connection may take to be made.
+    /// The timeout for making a connection.
     #[serde(with = "span")]
     pub connect_timeout: Duration,
-    /// How long a service may send nothing while an answer is awaited or read.
+    /// The time for which a service may send nothing while the executor waits for a response or reads it.
     #[serde(with = "span")]
     pub read_timeout: Duration,
-    /// How long one request may take, its whole answer included.
+    /// The timeout for one request, with its full response.
     #[serde(with = "span")]
     pub request_timeout: Duration,
     /// Size of a request to a service, in bytes.
@@ -349,10 +351,10 @@ pub struct Limits {
     pub max_attempts: u32,
     /// Attempts of one task, whatever the document says.
     pub attempts_ceiling: u32,
-    /// How long a run is kept when it is over; `forever` for without an end.
+    /// The time for which an ended run is kept; `forever` for no end.
     #[serde(with = "span::option")]
     pub keep_runs: Option<Duration>,
-    /// How long a value of a session is kept after it was set; `forever` for without an end.
+    /// The time for which a value of a session is kept after it was set; `forever` for no end.
     #[serde(with = "span::option")]
     pub keep_session_values: Option<Duration>,
     /// The longest pause between two attempts, whatever document and `Retry-After` say.

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use reqwest::{ClientBuilder, redirect, retry};
 
-/// How long a connection may take to be made.
+/// The timeout for making a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A client that talks to the address it is given and to nobody else, and whose answers may take
-/// `timeout`.
+/// A client that connects only to the given address, with `timeout` as the limit for a response.
 pub(crate) fn client(timeout: Duration) -> ClientBuilder {
     reqwest::Client::builder()
         .no_proxy()

@@ -28,7 +28,7 @@ pub(crate) struct AvailableCredentials {
     owners: BTreeMap<CapabilityName, Vec<TokenSubject>>,
 }
 
-/// What is known of a credential without opening it.
+/// The data about a credential that is known without opening it.
 #[derive(Debug, Clone)]
 struct CredentialInfo {
     kind: CredentialKind,
@@ -41,12 +41,12 @@ struct CredentialInfo {
 pub(crate) struct CredentialUser {
     /// The principal that the run belongs to.
     pub(crate) principal: Principal,
-    /// The capability whose document has the step.
+    /// The capability with the document that contains the step.
     pub(crate) capability: CapabilityName,
 }
 
 impl AvailableCredentials {
-    /// What is stored, and the hosts with a client certificate.
+    /// Creates the set from the stored credentials and the hosts with a client certificate.
     pub(crate) fn new(
         stored: Vec<StoredCredential>,
         certified: impl IntoIterator<Item = Domain>,
@@ -62,7 +62,7 @@ impl AvailableCredentials {
         }
     }
 
-    /// The capabilities whose owners decide whether one of these requests may use a credential.
+    /// The capabilities for which the owners decide whether one of these requests may use a credential.
     pub(crate) fn unknown_publishers<'a>(
         &self,
         accesses: impl IntoIterator<Item = &'a CredentialRequirement>,
@@ -91,14 +91,14 @@ impl AvailableCredentials {
     }
 }
 
-/// What a document says about who is let in to one request.
+/// The security requirements that a document declares for one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CredentialRequirement {
     /// The host, as credentials are stored for it.
     host: Domain,
     /// The ways to be let in.
     alternatives: Vec<Vec<SecurityRequirement>>,
-    /// Where tokens are got, by the name of the scheme.
+    /// The token URLs, by the name of the scheme.
     token_urls: BTreeMap<String, TokenUrls>,
     /// The only hosts that the document addresses.
     domains: Vec<Domain>,
@@ -106,14 +106,14 @@ pub(crate) struct CredentialRequirement {
     user: CredentialUser,
 }
 
-/// Where tokens are got.
+/// The URLs of token endpoints.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct TokenUrls {
     client: Option<Url>,
     refresh: Option<Url>,
 }
 
-/// How a token is asked for.
+/// The grant with which the executor requests a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum GrantType {
     /// With nothing but the client's own credentials (RFC 6749, section 4.4).
@@ -135,7 +135,7 @@ struct MissingCredential {
     required: RequiredCredential,
 }
 
-/// What would do.
+/// The thing that would satisfy a requirement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum RequiredCredential {
     Stored(CredentialKind, Option<KeyLocation>),
@@ -147,7 +147,7 @@ enum RequiredCredential {
 }
 
 impl CredentialRequirement {
-    /// What the task of a document with these `domains` says; none when everybody is let in.
+    /// The requirements of a task in a document with these `domains`; `None` when access is open to all.
     pub(crate) fn from_task(task: &Task, domains: &[Domain], user: CredentialUser) -> Option<Self> {
         let ways = task.security();
         if ways.iter().all(Vec::is_empty) {
@@ -180,12 +180,12 @@ impl CredentialRequirement {
         &self.host
     }
 
-    /// Whether the document may address the host of `url`.
+    /// Returns true when the document may address the host of `url`.
     pub(crate) fn covers(&self, url: &Url) -> bool {
         self.domains.iter().any(|domain| domain.covers(url))
     }
 
-    /// Where a token for one of the own requirements is got.
+    /// The token URL for one of the own requirements.
     pub(crate) fn token_url(&self, wanted: &SecurityRequirement, grant: GrantType) -> Option<&Url> {
         self.alternatives.iter().flatten().find(|requirement| *requirement == wanted)?;
         let urls = self.token_urls.get(&wanted.name)?;
@@ -195,11 +195,11 @@ impl CredentialRequirement {
         }
     }
 
-    /// The first way that is complete with what is there; the empty one when there is one and no
-    /// other is complete.
+    /// Returns the first alternative for which all credentials are available. Returns the empty alternative
+    /// when the document has one and no other is complete.
     ///
     /// # Errors
-    /// What is missing of the first way that could be made complete.
+    /// The missing credentials of the first alternative that could be made complete.
     pub(crate) fn choose_alternative(
         &self,
         held: &AvailableCredentials,
@@ -239,7 +239,7 @@ impl CredentialRequirement {
         self.find_stored(wanted, held).is_some_and(|stored| held.allows(stored, &self.user))
     }
 
-    /// The credential that is stored for a requirement, whoever may use it.
+    /// The credential that is stored for a requirement, without a check of its users.
     fn find_stored<'h>(
         &self,
         wanted: &SecurityRequirement,
@@ -289,7 +289,7 @@ impl CredentialRequirement {
 }
 
 impl MissingCredentials {
-    /// What to do about one of the missing credentials.
+    /// The action that makes one of the missing credentials available.
     fn next_action(&self, missing: &MissingCredential) -> String {
         let Self { host, .. } = self;
         match &missing.required {

@@ -1,7 +1,7 @@
-//! The executor's database: how it is opened, and how its failures are told.
+//! The executor's database: opening it, and mapping its failures to errors.
 //!
-//! What both engines understand is written once, with `$1` for the first value; what differs (locks,
-//! clocks, lists) is beside it in the words of each.
+//! SQL that both engines understand is written once, with `$1` for the first value. SQL that differs
+//! (locks, clocks, lists) is next to it, once for each engine.
 
 pub(crate) mod postgres;
 
@@ -36,10 +36,10 @@ macro_rules! on {
 }
 pub(crate) use on;
 
-/// Connections for what is changed rarely, and by people: credentials, and what is remembered.
+/// The number of connections for data that people change rarely: credentials, and remembered values.
 const CONNECTIONS: u32 = 2;
 
-/// How a connection to the file is opened.
+/// The options for a connection to the file.
 pub(crate) fn options(path: &Path, synchronous: SqliteSynchronous) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
@@ -52,7 +52,7 @@ pub(crate) fn options(path: &Path, synchronous: SqliteSynchronous) -> SqliteConn
         .disable_statement_logging()
 }
 
-/// Connections to a database that has been migrated, beside those that write runs.
+/// Opens connections to a database that has been migrated, in addition to the connections that write runs.
 ///
 /// # Errors
 /// When it cannot be opened.
@@ -76,14 +76,14 @@ pub(crate) fn newer_schema_error() -> Error {
     Error::new(ErrorKind::DatabaseNewer, message)
 }
 
-/// What PostgreSQL reports of connections, transactions that met another, resources, an operator who
-/// stops or starts the server or a time-out that ends a statement, and its disk.
+/// The PostgreSQL error classes for connections, transactions that conflict with another, resources, an
+/// operator who stops or starts the server, a timeout that ends a statement, and the disk.
 const TRANSIENT_CLASSES: [&str; 5] = ["08", "40", "53", "57", "58"];
 /// The same in classes that are not passing: a server that only reads, as after a failover, the
 /// time-outs of idle transactions and sessions, and a lock that was not given in time.
 const TRANSIENT_STATES: [&str; 4] = ["25006", "25P03", "25P04", "55P03"];
-/// What SQLite reports of a file that is locked, of memory, and of a disk that fails, is full, or is
-/// read-only: BUSY, LOCKED, NOMEM, READONLY, IOERR, FULL, CANTOPEN and PROTOCOL.
+/// The SQLite results for a locked file, for memory, and for a disk that fails, is full, or is read-only:
+/// BUSY, LOCKED, NOMEM, READONLY, IOERR, FULL, CANTOPEN and PROTOCOL.
 const TRANSIENT_RESULTS: [i32; 8] = [5, 6, 7, 8, 10, 13, 14, 15];
 
 /// Turns a failure into the error that callers get. The database's own words go to the log; there
@@ -95,13 +95,16 @@ pub(crate) fn to_store_error<E: std::error::Error + 'static>(
         tracing::error!(%error, "{what} could not be read or written");
         let cause: &(dyn std::error::Error + 'static) = &error;
         if cause.downcast_ref().is_some_and(is_unavailable) {
-            return Error::new(ErrorKind::StoreAway, "the run database cannot be read or written now");
+            return Error::new(
+                ErrorKind::StoreAway,
+                "the run database cannot be read or written now",
+            );
         }
         Error::new(ErrorKind::Store, format!("{what} could not be read or written"))
     }
 }
 
-/// Whether the database may answer again by itself.
+/// Returns true when the database may become available again without a change.
 fn is_unavailable(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut => true,
@@ -137,7 +140,10 @@ mod tests {
         let mut connection = PgConnection::connect(&server).await.unwrap();
         for (states, expected) in [
             // Idle transactions, statements, locks, deadlocks, a failover, the disk, a stop.
-            (&["25P03", "57014", "55P03", "40P01", "25006", "53100", "57P01"][..], ErrorKind::StoreAway),
+            (
+                &["25P03", "57014", "55P03", "40P01", "25006", "53100", "57P01"][..],
+                ErrorKind::StoreAway,
+            ),
             (&["23505", "42601", "25001", "XX001"][..], ErrorKind::Store),
         ] {
             for state in states {

@@ -1,8 +1,8 @@
 //! Walks a plan.
 //!
-//! The engine is the only place that decides what happens next in a run, and it records each
-//! decision in the journal first. A run that was left in the middle is walked again from the
-//! start: steps whose end is recorded give their outputs back without doing anything.
+//! The engine is the only place that decides the next action in a run, and it records each decision in the
+//! journal first. It walks an interrupted run again from the start: steps with a recorded end return their
+//! outputs without any work.
 
 mod approval_poll;
 mod block;
@@ -50,26 +50,26 @@ pub(crate) use evaluation::EvaluationPool;
 pub(crate) use run_budget::RunBudget;
 use step::is_catchable;
 
-/// What walking one run needs.
+/// The data and services for walking one run.
 #[derive(Debug)]
 pub(crate) struct Engine<'r> {
     /// The run.
     pub(crate) run: Uuid,
     /// Its session.
     pub(crate) session: &'r str,
-    /// What is walked.
+    /// The plan to walk.
     pub(crate) plan: &'r ExecutionPlan,
-    /// How far the run had come when the walk began.
+    /// The progress of the run when the walk began.
     pub(crate) progress: &'r RunProgress,
     /// Requests that may have changed something, those before the walk included.
     pub(crate) effects: AtomicUsize,
-    /// What the run may take in all.
+    /// The limits for the whole run.
     pub(crate) budget: RunBudget,
-    /// What is told to nobody.
+    /// The secret values that the executor masks.
     pub(crate) secrets: &'r RunSecrets,
-    /// Where everything is recorded.
+    /// The journal that records everything.
     pub(crate) journal: &'r Journal,
-    /// Who answers the requests of its steps.
+    /// The source of responses for the requests of its steps.
     pub(crate) transport: ServiceTransport<'r>,
     /// The clock.
     pub(crate) clock: &'r Arc<dyn Clock>,
@@ -79,9 +79,9 @@ pub(crate) struct Engine<'r> {
     pub(crate) contracts: ContractCache,
     /// The permits for expensive evaluations.
     pub(crate) evaluations: &'r EvaluationPool,
-    /// What happens when an answer is not as declared.
+    /// The reaction to a response that does not match its declaration.
     pub(crate) response_validation: ResponseValidation,
-    /// What is counted.
+    /// The counters.
     pub(crate) metrics: &'r Metrics,
     /// Children of one parallel step, or iterations of one step, at the same time.
     pub(crate) max_parallel: usize,
@@ -91,12 +91,12 @@ pub(crate) struct Engine<'r> {
     pub(crate) keep_answer_bytes: usize,
 }
 
-/// Who answers the requests of task steps.
+/// The source of responses for the requests of task steps: real services, or canned responses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ServiceTransport<'r> {
     /// The services themselves.
     Live(LiveTransport<'r>),
-    /// Somebody who has the answers at hand. Nothing leaves, so nobody is asked for leave.
+    /// Canned responses. The engine sends nothing, so it does not ask guardians.
     Canned(&'r dyn CannedResponses),
 }
 
@@ -105,41 +105,41 @@ pub(crate) enum ServiceTransport<'r> {
 pub(crate) struct LiveTransport<'r> {
     /// The principal that the run belongs to.
     pub(crate) principal: &'r Principal,
-    /// Who is asked.
+    /// The gate that asks guardians.
     pub(crate) gate: &'r GuardianGate,
     /// The way out.
     pub(crate) outbound: &'r Arc<OutboundClient>,
-    /// When to try again.
+    /// The policy for retries.
     pub(crate) retries: &'r RetrySchedule,
-    /// The trace that guardians are told of.
+    /// The trace that questions to guardians carry.
     pub(crate) trace: Option<&'r RunTrace>,
-    /// Whether services are told of it as well.
+    /// Set when requests to services carry the trace as well.
     pub(crate) propagate: bool,
-    /// Where the walk keeps what guardians say now, when it asks them and sends nothing.
+    /// Collects the current decisions of guardians, for a walk that asks them and sends nothing.
     pub(crate) approval_poll: Option<&'r ApprovalPoll>,
 }
 
 impl LiveTransport<'_> {
-    /// What tells somebody who is asked for which span it is; nothing when nobody is told.
+    /// The trace headers that name the span to a guardian or service; empty without a trace.
     fn trace_headers(&self, span: impl Fn(&RunTrace) -> SpanId) -> HeaderMap {
         self.trace.map(|trace| trace.headers(span(trace))).unwrap_or_default()
     }
 }
 
-/// Why a walk does not go on.
+/// The reason for which a walk stops.
 #[derive(Debug)]
 pub(crate) enum StepError {
     /// A step failed, or was denied.
     Failed(RunError),
     /// The outcome of a request is not known, and repeating it is not safe.
     Waiting(RunError),
-    /// It was told to stop.
+    /// The walk was cancelled.
     Cancelled(CancelReason),
     /// Nothing can be recorded any more.
     Broken(Error),
 }
 
-/// What a step set.
+/// The outputs that a step has set.
 type Outputs<'r> = Vec<(&'r OutputMapping, Value)>;
 
 impl<'r> Engine<'r> {
@@ -182,7 +182,8 @@ impl<'r> Engine<'r> {
         }
     }
 
-    /// Refuses inputs that do not fit, as far as they are known: what was recorded tells no secrets.
+    /// Rejects inputs that do not fit. It checks only known inputs, because a recording contains no
+    /// secrets.
     fn check_types(&self, unit: &PlanUnit, inputs: &Map<String, Value>) -> Result<(), Error> {
         match self.transport {
             ServiceTransport::Live(_) => unit.check_types(inputs),
@@ -210,7 +211,7 @@ impl<'r> Engine<'r> {
         rendered.map_err(|error| self.fail_step(path, error.with_context(place)))
     }
 
-    /// Does what a step is for, once, and takes its outputs from the answer.
+    /// Performs the action of a step once, and takes the outputs from the result.
     async fn perform_step(
         &self,
         unit: &'r PlanUnit,
@@ -252,8 +253,8 @@ impl<'r> Engine<'r> {
         Ok(values)
     }
 
-    /// The value of one output, and the answer once more. An expensive query is evaluated on the
-    /// pool, to which the answer moves meanwhile.
+    /// Returns the value of one output, and the result again. An expensive query is evaluated on the pool,
+    /// and the result moves there during that time.
     async fn extract_output(
         &self,
         path: &str,
@@ -275,8 +276,8 @@ impl<'r> Engine<'r> {
         }
     }
 
-    /// The inputs of a capability step: those that it maps, and the needs that it leaves to the
-    /// variables of the same name. What is absent is not given.
+    /// The inputs of a capability step: its mapped inputs, and the variables with the same name as an
+    /// unmapped need. Absent values are left out.
     fn render_inputs(
         &self,
         path: &str,
@@ -290,7 +291,8 @@ impl<'r> Engine<'r> {
             bytes += scope.estimate_size(template);
             let value = self.budget.check_bytes(bytes).and_then(|()| {
                 let rendered = scope.render_optional(template);
-                rendered.map_err(|missing| Error::new(ErrorKind::TemplateError, missing.to_string()))
+                rendered
+                    .map_err(|missing| Error::new(ErrorKind::TemplateError, missing.to_string()))
             });
             let place = format_args!("input `{name}`");
             let value = value.map_err(|error| self.fail_step(path, error.with_context(place)))?;
@@ -303,7 +305,7 @@ impl<'r> Engine<'r> {
         Ok(inputs)
     }
 
-    /// From now on the secret ones of these variables are told to nobody.
+    /// Marks the secret ones of these variables as secret from now on.
     fn learn_secrets(
         &self,
         path: &str,
@@ -315,7 +317,7 @@ impl<'r> Engine<'r> {
         learnt.map_err(|error| self.fail_step(path, error))
     }
 
-    /// The same for what an answer will set, before anything is told of it.
+    /// Marks the secret values that a response will set, before anything about it is recorded or shown.
     async fn learn_outputs(
         &self,
         path: &str,
@@ -356,14 +358,15 @@ impl<'r> Engine<'r> {
         StepError::Failed(RunError { status, cause, ..error })
     }
 
-    /// Whether nothing was changed by what the run has sent so far.
+    /// Returns true when nothing that the run has sent so far has changed anything.
     pub(crate) fn is_repeat_safe(&self) -> bool {
         self.effects.load(Ordering::Relaxed) == 0
     }
 }
 
 impl StepError {
-    /// Which of two reasons tells more, when steps side by side have both.
+    /// The priority of a reason, for parallel steps that stop for different reasons. The highest one is
+    /// reported.
     fn priority(&self) -> u8 {
         match self {
             Self::Broken(_) => 6,

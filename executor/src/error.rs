@@ -10,7 +10,7 @@ use a2s::api::{
 };
 use jiff::Timestamp;
 
-/// What a caller of the command line is told by an exit code.
+/// The meaning of an exit code for a caller of the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitClass {
     /// The run failed, or the request was wrong.
@@ -43,19 +43,19 @@ macro_rules! table {
                 match self { $(Self::$kind => $status,)* }
             }
 
-            /// Who is to blame when a run ends so.
+            /// The party at fault when a run ends with this error.
             #[must_use]
             pub fn blame(self) -> FaultAttribution {
                 match self { $(Self::$kind => FaultAttribution::$blame,)* }
             }
 
-            /// What a caller does about it, when nothing was changed.
+            /// The next action of a caller, when nothing was changed.
             #[must_use]
             fn next(self) -> NextAction {
                 match self { $(Self::$kind => NextAction::$next,)* }
             }
 
-            /// What the command line makes of it.
+            /// The exit code class on the command line.
             #[must_use]
             pub fn exit(self) -> ExitClass {
                 match self { $(Self::$kind => ExitClass::$exit,)* }
@@ -174,9 +174,9 @@ impl ErrorKind {
         Self::ALL.iter().copied().find(|kind| kind.code().id == id)
     }
 
-    /// Who is to blame when a service answered with `status`. One that refuses what it was given has
-    /// judged the caller's input or credentials; one that does not do what was asked at all has shown
-    /// that the document is wrong about it.
+    /// The party at fault when a service responded with `status`. A rejection of the request blames the
+    /// caller's input or credentials. A service that does not support the request at all shows that the
+    /// document is wrong.
     #[must_use]
     pub fn blame_for_status(self, status: Option<u16>) -> FaultAttribution {
         match (self, status) {
@@ -207,15 +207,16 @@ impl ErrorKind {
         }
     }
 
-    /// Whether a guardian, asked or silent, stopped the step.
+    /// Returns true when a guardian stopped the step, by its decision or by its silence.
     #[must_use]
     pub fn is_denial(self) -> bool {
         self.blame() == FaultAttribution::Guardian
     }
 
-    /// Whether `on_error` and `catch` of a document may go on behind it. A denial is final, a wish
-    /// to end is obeyed, limits hold for the whole run, and what the executor cannot do it cannot do
-    /// elsewhere either, but for a service that it does not reach: another one may be reachable.
+    /// Returns true when `on_error` and `catch` of a document may handle the error. A denial is final, a
+    /// cancellation always applies, and limits hold for the whole run. Errors of the executor itself would
+    /// occur in other steps too. An unreachable service can be handled, because another service may be
+    /// reachable.
     #[must_use]
     pub fn is_catchable(self) -> bool {
         if matches!(self, Self::ConnectFailed | Self::HostUnreachable) {
@@ -230,11 +231,11 @@ impl ErrorKind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
-    /// Which line of the table.
+    /// The row of the error table.
     pub kind: ErrorKind,
-    /// What happened this time.
+    /// The description of this occurrence.
     pub message: String,
-    /// What to do about it.
+    /// The action that fixes it.
     pub hint: String,
     /// The approval that would let the step go on; none but of [`ErrorKind::ApprovalRequired`].
     pub(crate) approval: Option<Box<RequestedApproval>>,
@@ -243,7 +244,7 @@ pub struct Error {
 /// An approval that a guardian wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestedApproval {
-    /// When it was asked for.
+    /// The phase in which the guardian asked for it.
     pub(crate) phase: GuardianPhase,
     /// The guardian.
     pub(crate) guardian: String,
@@ -286,8 +287,8 @@ impl Error {
         StepWarning { code: self.kind.code().id.to_owned(), message: self.message }
     }
 
-    /// The error as the end of a step or run. `repeat_safe` says whether nothing was changed by
-    /// what was sent.
+    /// The error as the end of a step or run. `repeat_safe` is true when nothing that was sent has changed
+    /// anything.
     #[must_use]
     pub fn to_run_error(
         &self,

@@ -1,8 +1,8 @@
-//! Examples of a document, tried without any service: each request gets the answer that the example
-//! has for it, or one that is made up from what the operation declares.
+//! Runs the examples of a document without services: each request gets the response from the example, or
+//! one that is generated from the declaration of the operation.
 //!
-//! Everything else is as in a run. The requests are made and held to their schemas, the answers are
-//! read as if they had come over the wire, and the steps do with them what they always do.
+//! Everything else is as in a run. Requests are prepared and checked against their schemas, responses are
+//! read as if they came over the network, and steps process them as usual.
 
 mod declared_response;
 mod diff;
@@ -29,9 +29,9 @@ use mock_script::MockScript;
 
 pub use diff::OutputDifference;
 
-/// How long one example may take.
+/// The maximum time of one example.
 const MAX_TIME: Duration = Duration::from_secs(10);
-/// What the outputs of an example's steps may come to, in bytes.
+/// The maximum size of the outputs of an example's steps, in bytes.
 const MAX_VARIABLE_BYTES: usize = 16 << 20;
 /// The session of an example.
 const SESSION: &str = "example";
@@ -82,23 +82,23 @@ pub struct ExampleRunner {
     limits: Limits,
 }
 
-/// What came of an example.
+/// The result of an example.
 #[derive(Debug)]
 pub struct ExampleResult {
-    /// Why it failed; empty when it passed.
+    /// The reasons for its failure; empty when it passed.
     pub failures: Vec<ExampleFailure>,
     /// The steps that were answered with something made up, in order of their paths; one of a
     /// `for_each` stands there once.
     pub generated_steps: Vec<String>,
-    /// Answers of the example that nobody asked for.
+    /// Responses of the example that no step used.
     pub unused_answers: Vec<StepPath>,
-    /// What happened, as in the journal of a run.
+    /// The events, as in the journal of a run.
     pub events: Vec<RunEvent>,
-    /// How long it took.
+    /// The duration.
     pub duration_ms: u64,
 }
 
-/// Why an example failed.
+/// The reason for the failure of an example.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExampleFailure {
     /// The run failed, or an answer of the example cannot be that of its operation.
@@ -108,12 +108,12 @@ pub enum ExampleFailure {
 }
 
 impl ExampleRunner {
-    /// Puts together what is to be tried. `documents` has what `root` uses, directly or not, by
-    /// digest, and perhaps more; `choose` says which of them a dependency means.
+    /// Prepares a capability for its examples. `documents` contains the direct and indirect dependencies of
+    /// `root` by digest, and perhaps more; `choose` selects the document for a dependency.
     ///
     /// # Errors
-    /// [`ErrorKind::DependencyRefused`] when something that is used is not there or does not fit, and
-    /// [`ErrorKind::BudgetExceeded`] when it is too much.
+    /// [`ErrorKind::DependencyRefused`] when a dependency is missing or does not fit, and
+    /// [`ErrorKind::BudgetExceeded`] when the plan is too large.
     pub fn new(
         root: &Arc<Document>,
         documents: &BTreeMap<Digest, Arc<Document>>,
@@ -163,8 +163,8 @@ impl ExampleRunner {
         Ok(Self { plan, limits })
     }
 
-    /// Tries one example of the capability. `clock` times it, and bounds how long it may take; `ids`
-    /// makes what a run has to make up, such as idempotency keys.
+    /// Runs one example of the capability. `clock` times it and bounds its duration; `ids` creates
+    /// generated values of a run, such as idempotency keys.
     pub async fn run(
         &self,
         example: &CapabilityExample,
@@ -242,13 +242,13 @@ impl ExampleRunner {
 }
 
 impl ExampleResult {
-    /// Whether the example holds.
+    /// Returns true when the example passes.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.failures.is_empty()
     }
 
-    /// The result of the run, when it succeeded. What is secret reads `(secret)`.
+    /// The result of the run, when it succeeded. Secret values read `(secret)`.
     #[must_use]
     pub fn output(&self) -> Option<&Value> {
         match &self.events.last()?.kind {

@@ -1,10 +1,10 @@
-//! Asks the guardians before and after every tool step, and before a run begins: about the event
-//! that starts it, and what is remembered. And does what they say.
+//! Asks the guardians before and after every tool step, and before a run begins: about the event that
+//! starts it, and about remembered values. Applies their decisions.
 //!
-//! Only this module makes a [`Permitted`], and the data-plane client takes nothing else. A
-//! permitted request is always made here, from the very inputs that the guardian was shown or that
-//! it gave back: no other value can get the mark. Without a usable answer there is none, unless the
-//! configuration lets steps pass, and then the record says so.
+//! Only this module creates a [`Permitted`], and the data-plane client accepts nothing else. This module
+//! always creates a permitted request itself, from the inputs that the guardian saw or returned; no other
+//! value can become one. Without a usable response there is no permitted request, unless the configuration
+//! lets steps pass; the record then states this.
 
 mod apply_verdict;
 mod guardian_chain;
@@ -52,18 +52,18 @@ const MAX_POLICY: usize = 200;
 /// The most reason codes that are kept.
 const MAX_REASONS: usize = 16;
 
-/// Whether a guardian has denied what an approval would lift.
+/// Returns true when a guardian has denied something that an approval would allow.
 pub(crate) fn is_approval_required(decision: &DecisionRecord) -> bool {
     decision.source == DecisionSource::Guardian
         && decision.reason_codes.iter().any(|code| code == guardian_chain::APPROVAL_REQUIRED)
 }
 
-/// Whether a guardian gave no usable answer, and nothing may pass without one.
+/// Returns true when a guardian gave no usable response, and the step may not pass without one.
 pub(crate) fn is_failed_closed(decision: &DecisionRecord) -> bool {
     decision.source == DecisionSource::FailedClosed
 }
 
-/// Something that may be used, because a guardian allowed it or nobody guards.
+/// A value that may be used, because a guardian allowed it or because no guardian is configured.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Permitted<T>(T);
 
@@ -90,7 +90,7 @@ impl<T> Deref for Permitted<T> {
     }
 }
 
-/// The step on whose behalf a guardian is asked.
+/// The step for which a guardian is asked.
 #[derive(Clone, Copy)]
 pub(crate) struct GuardedStep<'a> {
     /// The principal that the run belongs to: the user, in the guardian's words.
@@ -99,24 +99,23 @@ pub(crate) struct GuardedStep<'a> {
     pub(crate) run: Uuid,
     /// The session.
     pub(crate) session: &'a str,
-    /// What request and result are correlated by.
+    /// The id that correlates request and result.
     pub(crate) execution_id: Uuid,
     /// Path of the step in the run: `checkWeather/getWeather`.
     pub(crate) step: &'a str,
-    /// The capability whose document has the step.
+    /// The capability with the document that contains the step.
     pub(crate) capability: &'a CapabilityRef,
     /// The capability that the run was started for.
     pub(crate) root: &'a CapabilityRef,
-    /// What that capability is for.
+    /// The purpose of that capability.
     pub(crate) description: &'a str,
-    /// What its callers must hold.
+    /// The permissions that its callers must hold.
     pub(crate) permissions: &'a [Permission],
     /// The only hosts that its tasks may address.
     pub(crate) domains: &'a [Domain],
-    /// What no guardian is told.
+    /// The values that no guardian may see.
     pub(crate) secrets: &'a RunSecrets,
-    /// The headers of a question that say which span it belongs to. They are only made where there
-    /// is somebody to ask.
+    /// The headers of a question that name its span. They are created only when there is a guardian to ask.
     pub(crate) trace: &'a (dyn Deref<Target = HeaderMap> + Send + Sync),
 }
 
@@ -129,26 +128,26 @@ pub(crate) struct GuardedInputs<'a> {
     pub(crate) masked: &'a IndexMap<InputLocation, Value>,
 }
 
-/// What came of a question.
+/// The outcome of a question.
 #[derive(Debug)]
 pub(crate) struct GateVerdict<T> {
-    /// What each guardian that was asked has decided, in order, for the journal. None only when the
-    /// inputs fit no request, so that nothing was to be asked.
+    /// The decision of each guardian that was asked, in order, for the journal. Empty only when the inputs
+    /// fit no request, so that there was nothing to ask.
     pub(crate) decisions: Vec<DecisionRecord>,
-    /// What may be used, or why nothing may.
+    /// The value that may be used, or the reason for which none may be.
     pub(crate) verdict: Result<Permitted<T>, Error>,
 }
 
-/// Why a guardian is asked about a request.
+/// The reason for asking a guardian about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AskReason {
     /// The request is about to be sent.
     Send,
-    /// Somebody wants to know what it would say; nothing is sent.
+    /// A caller wants a preview of the decision; nothing is sent.
     Preview,
 }
 
-/// What guardians are asked about, and how the record calls it.
+/// The subject of a question to guardians, and its phase in the record.
 #[derive(Debug, Clone, Copy)]
 struct HookPhase {
     hook: GuardianHook,
@@ -237,10 +236,10 @@ impl GuardianGate {
         Ok(Self { guardians, metrics, clock, ids })
     }
 
-    /// Asks whether the task of `contract` may be run with `inputs` (`steps/toolCallRequest`), and
-    /// then, when it calls a tool of an MCP server, about the message (`protocols/MCP`). Makes the
-    /// request from the inputs, or from those that the guardians want instead. What a guardian
-    /// leaves as it was shown stands for the true value.
+    /// Asks whether the task of `contract` may run with `inputs` (`steps/toolCallRequest`). When it calls a
+    /// tool of an MCP server, asks about the message as well (`protocols/MCP`). Makes the request from the
+    /// inputs, or from the replacement inputs of the guardians. A masked value that a guardian leaves
+    /// unchanged means the true value.
     pub(crate) async fn ask_request(
         &self,
         asker: &GuardedStep<'_>,
@@ -250,11 +249,11 @@ impl GuardianGate {
         self.judge_request(asker, contract, inputs, AskReason::Send).await.permit()
     }
 
-    /// Asks the same before there is a run, and says so. What the guardians would permit is not
-    /// given, so nothing can be sent of it.
+    /// Asks the same before a run exists, and marks the question as a preview. It does not return the
+    /// permitted request, so nothing can be sent.
     ///
     /// # Errors
-    /// Why the inputs fit no request, so that nothing was to be asked.
+    /// The reason for which the inputs fit no request, so that there was nothing to ask.
     pub(crate) async fn preview_request(
         &self,
         asker: &GuardedStep<'_>,
@@ -360,8 +359,8 @@ impl GuardianGate {
         self.guardians.as_deref().map(PerThread::current)
     }
 
-    /// What each guardian calls the content of its policy, of those that tell it: `metadata.policy`
-    /// of the answer to a ping.
+    /// The policy identifier of each guardian that reports one: `metadata.policy` in the response to a
+    /// ping.
     pub(crate) async fn fetch_policy_ids(&self) -> BTreeMap<String, String> {
         let pings =
             self.guardians().into_iter().flat_map(GuardianChain::clients).map(|(name, client)| {
@@ -460,7 +459,7 @@ impl GuardianGate {
         RawVerdict { decisions, verdict }
     }
 
-    /// Nobody is asked, and the record says so.
+    /// Records that no guardian is asked.
     fn skip_guardians<T>(
         &self,
         asking: HookPhase,

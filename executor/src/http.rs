@@ -43,7 +43,7 @@ use crate::telemetry::read_headers;
 const MAX_BODY_BYTES: usize = 1 << 20;
 /// The longest idempotency key.
 const MAX_IDEMPOTENCY_KEY: usize = 255;
-/// Runs on a page, when nobody asks for a number.
+/// Runs on a page, when the request has no limit.
 const DEFAULT_PAGE: usize = 20;
 /// The most runs on a page.
 const MAX_PAGE: usize = 100;
@@ -79,13 +79,13 @@ pub(crate) fn router(app: App) -> Router {
     router.layer(DefaultBodyLimit::max(MAX_BODY_BYTES)).with_state(app)
 }
 
-/// The routes that tell whether the process lives and whether it can take work.
+/// The routes for liveness and readiness.
 pub(crate) fn probes(app: App) -> Router {
     let (router, _) = probe_routes().split_for_parts();
     router.with_state(app)
 }
 
-/// What the routes take and give.
+/// The OpenAPI document of the routes.
 pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
     let mut openapi = routes().merge(probe_routes()).into_openapi();
     a2s::api::add_error_responses(&mut openapi);
@@ -96,7 +96,7 @@ fn routes() -> OpenApiRouter<App> {
     run_routes().merge(key_routes())
 }
 
-/// What is about runs.
+/// The routes for runs.
 fn run_routes() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(ApiDocument::openapi())
         .routes(routes!(start_execution, list_executions))
@@ -112,7 +112,7 @@ fn run_routes() -> OpenApiRouter<App> {
         .merge(state::routes())
 }
 
-/// What is about all runs: credentials, and the checksums that are accepted.
+/// The routes for all runs: credentials, and accepted checksums.
 fn key_routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(secrets::list_secrets))
@@ -127,11 +127,11 @@ fn probe_routes() -> OpenApiRouter<App> {
 
 /// Start a run
 ///
-/// Answers at once with the run as it begins, or with the finished run when `wait` is true. With the
-/// token of a plan, exactly what the plan has shown is run, once; when anything would differ, the
-/// answer is 409 with the code A2S378 and all that differs, and the token is not used. The
-/// same `Idempotency-Key` with the same request gives the same run, however often it is sent. Where no
-/// executor has room, the run is `queued` until one has and it is its tenant's turn.
+/// Responds at once with the run as it begins, or with the finished run when `wait` is true. With the token
+/// of a plan, the executor runs exactly the plan that it showed, once. When anything would differ, the
+/// response is 409 with the code A2S378 and all differences, and the token stays unused. The same
+/// `Idempotency-Key` with the same request gives the same run, however often it is sent. Where no executor
+/// has room, the run is `queued` until one has and it is its tenant's turn.
 #[utoipa::path(
     post, path = "/v1/executions", tag = "executor", security(("token" = [])),
     params(
@@ -264,10 +264,10 @@ async fn delete_execution(
 
 /// Follow the events of a run
 ///
-/// Server-sent events: `id` is the number of the event, `event` its type, `data` the event as JSON.
-/// With `Last-Event-ID` the stream goes on behind that event, without gaps and without repeating
-/// any. It ends when the run has ended or waits for a person; status 204 says that this is so and
-/// nothing is left to be told.
+/// Server-sent events: `id` is the number of the event, `event` its type, `data` the event as JSON. With
+/// `Last-OcsfEvent-ID` the stream continues after that event, without gaps and without repeating any. It
+/// ends when the run has ended or waits for a person. Status 204 means that the run is in such a state and
+/// that no events are left.
 #[utoipa::path(
     get, path = "/v1/executions/{id}/events", tag = "executor", security(("token" = [])),
     params(
@@ -334,8 +334,8 @@ async fn cancel_execution(
 
 /// Go on with a run that waits
 ///
-/// A run waits when a request was sent, what came of it is not known, and repeating it is not safe.
-/// Whoever asks the service says here what became of it. Outputs that are set pass the guardian
+/// A run waits when it has sent a request with an unknown outcome, and repeating the request is not safe. A
+/// person asks the service and states the outcome here. Outputs that are set pass the guardian
 /// (`steps/toolCallResult`) before they are used: where it denies them, the run stays as it is.
 #[utoipa::path(
     post, path = "/v1/executions/{id}/resume", tag = "executor", security(("token" = [])),
@@ -358,15 +358,16 @@ async fn resume_execution(
     let request: ResumeRequest = read_json(body)?;
     // A task of its own: a caller who goes away in the middle leaves nothing half-done.
     let resolved = tokio::spawn(async move { app.runs().resume_run(id, request, &caller).await });
-    let run =
-        resolved.await.map_err(|_| Error::new(ErrorKind::Internal, "the run was not resumed"))??;
+    let run = resolved
+        .await
+        .map_err(|_| Error::new(ErrorKind::Internal, "the run was not resumed"))??;
     Ok((StatusCode::ACCEPTED, Json(run)))
 }
 
 /// Replay a run
 ///
-/// Walks the plan of the run, or that of another version, with the answers that were recorded, and
-/// tells where that departs from the recording. No service and no guardian is asked.
+/// Walks the plan of the run, or that of another version, with the recorded responses, and reports the
+/// differences from the recording. No service and no guardian is asked.
 #[utoipa::path(
     post, path = "/v1/executions/{id}/replay", tag = "executor", security(("token" = [])),
     params(("id" = Uuid, Path, description = "The run")),
@@ -391,9 +392,9 @@ async fn replay_execution(
 
 /// Show what a run would do, without running it
 ///
-/// Everything that is known is filled in; what depends on earlier answers stays a template. The
-/// token of the answer runs exactly this, once, within 15 minutes, for the same caller. With `preview`, the guardian is
-/// asked what it would say.
+/// All known values are filled in; values that depend on earlier responses stay templates. The token of the
+/// response runs exactly this plan, once, within 15 minutes, for the same caller. With `preview`, the
+/// guardian is asked for the decisions that it would make.
 #[utoipa::path(
     post, path = "/v1/plans", tag = "executor", security(("token" = [])),
     request_body = PlanRequest,
@@ -423,7 +424,7 @@ async fn list_hosts(State(app): State<App>) -> Json<HostList> {
     Json(HostList { hosts: app.runs().hosts() })
 }
 
-/// Whether the process lives
+/// Check that the process is alive
 #[utoipa::path(
     get, path = "/healthz", tag = "executor",
     responses((status = 200, description = "It does", body = String, content_type = "text/plain")),
@@ -432,7 +433,7 @@ async fn check_health() -> &'static str {
     "ok\n"
 }
 
-/// Whether runs can be started
+/// Check that runs can be started
 #[utoipa::path(
     get, path = "/readyz", tag = "executor",
     responses(
@@ -450,7 +451,7 @@ async fn check_readiness(State(app): State<App>) -> Response {
     }
 }
 
-/// Lets those in who may do it, and tells the handlers who they are.
+/// Admits callers with the required scope, and passes their identity to the handlers.
 async fn require_scope(
     State((app, scope)): State<(App, TokenScope)>,
     mut request: Request,
@@ -508,7 +509,8 @@ fn body_error(rejection: &BytesRejection) -> Error {
 }
 
 fn read_id(text: &str) -> Result<Uuid, Error> {
-    text.parse().map_err(|_| Error::new(ErrorKind::RunNotFound, format!("`{text}` is no id of a run")))
+    text.parse()
+        .map_err(|_| Error::new(ErrorKind::RunNotFound, format!("`{text}` is no id of a run")))
 }
 
 fn read_key(header: &HeaderValue) -> Result<String, Error> {

@@ -1,9 +1,9 @@
 //! The executor: plan and run capabilities, asking a guardian around every tool step.
 //!
-//! A run is: find the exact version and digest in a registry, verify it, plan it, walk the plan.
-//! Before each request to a service the guardian is asked, and again before its answer is used.
-//! Everything that happens is an event in the run's journal first; a run that was interrupted goes
-//! on from its journal, and a run is shown by folding it.
+//! A run is: find the exact version and digest in a registry, verify it, plan it, walk the plan. The
+//! executor asks the guardian before each request to a service, and again before it uses the response.
+//! Everything that happens is first an event in the run's journal. An interrupted run continues from its
+//! journal, and the state of a run is computed from its journal.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -45,29 +45,29 @@
 //!
 //! # Design
 //!
-//! What may reach a service is a matter of types: the only client of the data plane takes a
-//! permitted request, and only the gate, which asks the guardian, can make one. What may be
-//! repeated is a matter of the journal: `sending` is on the disk before a connection is made, and
-//! `step_finished` before a step that depends on it begins, so after a crash each step is either
-//! surely done, surely not begun, or in doubt; one in doubt is repeated only when that is safe.
+//! Types decide which requests may reach a service: the only client of the data plane accepts a permitted
+//! request, and only the gate, which asks the guardian, can make one. The journal decides which requests
+//! may be repeated: `sending` is on the disk before a connection is made, and `step_finished` before a step
+//! that depends on it begins. So after a crash each step is surely done, surely not begun, or in doubt; one
+//! in doubt is repeated only when that is safe.
 //!
-//! A step that runs over a list is so many steps: the path of an iteration, `step[3]`, is its name in
-//! the journal, to the guardian and in its `executionId`, so an iteration is as durable as any step.
-//! What a document does about failures is read from the document again after a crash; the journal
-//! only knows that the step failed. Failures that belong to the run and not to a step (a denial, a
-//! cancellation, a limit, an unknown outcome) are of a kind that no document may catch.
+//! A step that runs over a list is many steps: the path of an iteration, `step[3]`, is its name in the
+//! journal, to the guardian and in its `executionId`, so an iteration is as durable as any step. The
+//! handling of failures is read from the document again after a crash; the journal only records that the
+//! step failed. Failures that belong to the run and not to a step (a denial, a cancellation, a limit, an
+//! unknown outcome) are of a kind that no document may catch.
 //!
-//! Steps work with secret values; a journal, a guardian and an error get what one module has masked.
-//! What the journal does not tell lies sealed beside it until the run is over, so that the run can be
+//! Steps work with secret values; a journal, a guardian and an error get values that one module has masked.
+//! Values that the journal masks are stored encrypted next to it until the run ends, so that the run can be
 //! resumed.
 //!
-//! Credentials for services lie sealed in the database. They are put onto a permitted request at the
-//! very last, in [`outbound`], and are taken out of its answer at the very first, so that nothing in
-//! between can tell them: the gate, the journal and the engine never see one.
+//! Credentials for services are stored encrypted in the database. [`outbound`] adds them to a permitted
+//! request just before it sends it, and removes them from the response before anything reads it. So nothing
+//! in between can reveal them: the gate, the journal and the engine never see one.
 //!
-//! Runs are kept in an SQLite file, or in a PostgreSQL database that several executors share. There a
-//! run belongs to one executor for a bounded time, which it prolongs while it lives; each time that a
-//! run is given to one it gets a new epoch, and the database takes nothing of an older one.
+//! Runs are kept in an SQLite file, or in a PostgreSQL database that several executors share. There a run
+//! belongs to one executor for a bounded time, which the executor extends while it is alive. Each time that
+//! a run is given to an executor it gets a new epoch, and the database rejects writes of an older one.
 
 mod backup;
 mod clock;
@@ -116,7 +116,7 @@ pub use crate::config::{
     HostLimits, HttpEndpoint, Limits, OcsfFile, OtlpExport, ResponseValidation, SecretKeySource,
     TelemetryConfig, TenantLimits,
 };
-pub use crate::error::{CODES, Error, ExitClass, ErrorKind};
+pub use crate::error::{CODES, Error, ErrorKind, ExitClass};
 pub use crate::example::{ExampleFailure, ExampleResult, ExampleRunner, OutputDifference};
 
 use crate::run::RunService;
@@ -128,8 +128,8 @@ pub struct App {
     inner: Arc<AppInner>,
 }
 
-/// Ends the tasks of the executor when nobody can reach it any more: they hold [`Runs`] themselves,
-/// so it would not go by itself.
+/// Ends the tasks of the executor when the last handle is gone. The tasks hold [`RunService`] themselves,
+/// so they would not end on their own.
 #[derive(Debug)]
 struct AppInner {
     runs: Arc<RunService>,
@@ -176,7 +176,7 @@ impl App {
         http::openapi()
     }
 
-    /// Whether runs can be started.
+    /// Checks that runs can be started.
     ///
     /// # Errors
     /// When the executor shuts down or its database fails.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::request::{self, TaskContract};
 
-/// A task whose requests are made again and again.
+/// A task for making the same request repeatedly.
 #[derive(Debug)]
 pub struct RequestBench(TaskContract);
 

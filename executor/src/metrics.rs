@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 
 use crate::config::GuardianHook;
 
-/// The status of what came to no answer, and of what was delivered.
+/// The statuses of requests without a response, and of deliveries.
 const FAILED: &str = "failed";
 const SENT: &str = "sent";
 
@@ -81,7 +81,8 @@ struct FailureLabel {
 }
 
 impl Metrics {
-    /// Metrics that are registered in `registry`, whose prefix is the program's choice.
+    /// Creates the metrics and registers them in `registry`. The program chooses the prefix of the
+    /// registry.
     pub(crate) fn register(registry: &mut Registry) -> Self {
         // 1 ms to about 16 minutes.
         let seconds = || Histogram::new(exponential_buckets(0.001, 4.0, 11));
@@ -155,7 +156,8 @@ impl Metrics {
         metrics
     }
 
-    /// Makes the series whose labels are known beforehand: a rate can be told from the first event on.
+    /// Creates the series with labels that are known beforehand, so that a rate can be computed from the
+    /// first event on.
     fn begin_at_zero(&self) {
         use RunStatus::{Cancelled, Denied, Failed, Succeeded, Waiting};
         use WaitReason::{Concurrency, Rate, RetryAfter};
@@ -240,7 +242,7 @@ impl Metrics {
         self.waits.get_or_create(&ReasonLabel { reason: reason.as_str() }).inc();
     }
 
-    /// A guardian was asked, or nobody is to be.
+    /// Counts the decision of a guardian, or a step without a guardian.
     pub(crate) fn decided(&self, hook: GuardianHook, decision: &DecisionRecord) {
         let label = DecisionLabel {
             hook: hook.as_str(),
@@ -277,12 +279,12 @@ impl Metrics {
     }
 }
 
-/// What became of things that were to be delivered.
+/// The outcomes of deliveries.
 #[derive(Debug, Clone)]
 pub(crate) struct DeliveryCounters {
-    /// Those that somebody took.
+    /// Items that a receiver accepted.
     pub(crate) accepted: Counter,
-    /// Those that nobody gets.
+    /// Items that were not delivered.
     pub(crate) dropped: Counter,
 }
 

@@ -1,19 +1,17 @@
-//! The only way out to services: it takes nothing but a permitted request.
+//! The only exit to services: it accepts only a permitted request.
 //!
-//! An address is checked before a connection is made, and once more where its name is resolved: a
-//! connection goes to an address that was checked, not to one that is looked up again. No proxy
-//! variable is obeyed. A redirect is not followed here: [`Reply`] names the next request, which
-//! needs a verdict of its own. A request is sent once; whether it is sent again is decided outside, by
-//! [`Retries`], where it is recorded. (The connection pool may move a request of which no byte was
-//! written yet to a fresh connection.)
+//! An address is checked before a connection is made, and again where its name is resolved: a connection
+//! goes to a checked address, and the name is not resolved a second time. Proxy variables are ignored. This
+//! module does not follow redirects: [`Reply`] names the next request, which needs a verdict of its own. It
+//! sends a request once; the caller decides with [`RetrySchedule`] whether to send it again, and records
+//! that. (The connection pool may move a request of which no byte was written yet to a fresh connection.)
 //!
-//! Credentials are put onto a request here, behind everything that is told of it, and are taken out
-//! of its answer before anything reads that.
+//! Credentials are added to a request here, after it was recorded and shown, and are removed from its
+//! response before anything reads it.
 //!
-//! `upstreams` lead the connections for a host elsewhere. The other address is configuration, so
-//! the address rules do not hold for it; its path goes in front of the request's, and the `Host`
-//! header is its own, as if somebody had addressed it directly. Everything else keeps the
-//! document's host.
+//! `upstreams` redirect the connections for a host to another address. That address is configuration, so
+//! the address rules do not apply to it. Its path is put before the path of the request, and the `Host`
+//! header is its own, as in a direct request. Everything else keeps the document's host.
 
 mod address;
 mod certificate;
@@ -96,7 +94,7 @@ impl ServiceReply {
     }
 }
 
-/// Records a request beside the step's own before it leaves, so that a crash does not hide it.
+/// Records an additional request of a step before it is sent, so that a crash does not hide it.
 pub(crate) trait AnnounceRequest: Sync {
     /// Returns once the record cannot be lost any more.
     fn announce<'a>(
@@ -183,26 +181,26 @@ impl OutboundClient {
         })
     }
 
-    /// Where connections for the host of `url` are sent instead.
+    /// The replacement address for connections to the host of `url`.
     pub(crate) fn upstream_of(&self, url: &Url) -> Option<String> {
         self.upstream(url).map(|upstream| upstream.as_str().to_owned())
     }
 
-    /// What is known of the hosts that requests were sent to.
+    /// The state of the hosts that received requests.
     pub(crate) fn host_states(&self) -> Vec<HostState> {
         self.limiters.states()
     }
 
-    /// How the hosts are doing that were asked something a short time ago.
+    /// The health of the hosts that received a request recently.
     pub(crate) fn recent_health(&self) -> Vec<HostHealth> {
         self.limiters.recent_health()
     }
 
     /// Waits until a request to `url` may be sent, within `time` if that is less than the limit of a
-    /// request. `on_wait` is told when there is something to wait for.
+    /// request. Calls `on_wait` when it has to wait.
     ///
     /// # Errors
-    /// When it takes too long, or the host has failed so often that it is left alone.
+    /// When it takes too long, or the host has failed so often that it gets no requests for a time.
     pub(crate) async fn acquire_permit(
         &self,
         url: &Url,
@@ -214,12 +212,12 @@ impl OutboundClient {
         self.limiters.acquire(&tenant, (url, is_redirected), time, on_wait).await
     }
 
-    /// Gets the tokens that a request is to be sent with, within `time` if that is less than the
-    /// limit of a request. Before its turn: both may be at one host. `on_fetch` is told of each that
-    /// was asked for.
+    /// Gets the tokens for a request, within `time` if that is less than the limit of a request. It does so
+    /// before the request waits for its turn, because both may go to one host. Calls `on_fetch` for each
+    /// requested token.
     ///
     /// # Errors
-    /// When one of them cannot be had.
+    /// When one of them is not available.
     pub(crate) async fn fetch_tokens(
         self: &Arc<Self>,
         request: &Permitted<PreparedRequest>,
@@ -238,13 +236,13 @@ impl OutboundClient {
         })
     }
 
-    /// Sends one request, in its turn and with its credentials, and reads the whole answer, within
-    /// `time` if that is less than the limit. The answer is free of credentials. A redirect is
-    /// given back. Dropping the future ends the connection.
+    /// Sends one request, in its turn and with its credentials, and reads the full response, within `time`
+    /// if that is less than the limit. The response contains no credentials. A redirect is returned.
+    /// Dropping the future ends the connection.
     ///
     /// # Errors
-    /// When the address is refused, no connection comes up, the answer does not come in time,
-    /// breaks off, is too large or compressed, or redirects to where nobody asked for.
+    /// When the address is refused, the connection fails, or the response does not come in time, breaks
+    /// off, is too large or compressed, or redirects to a disallowed address.
     pub(crate) async fn send(
         &self,
         request: &Permitted<PreparedRequest>,
@@ -261,7 +259,7 @@ impl OutboundClient {
         })
     }
 
-    /// Sends one request with what goes onto the wire beside it.
+    /// Sends one request with the additions for the wire.
     async fn transmit(
         &self,
         request: &Permitted<PreparedRequest>,
@@ -304,8 +302,8 @@ impl OutboundClient {
         time.map_or(self.request_timeout, |time| time.min(self.request_timeout))
     }
 
-    /// How long the host wants to be left alone by everybody (RFC 9110, 10.2.3; RFC 6585, 4), up to
-    /// the longest pause.
+    /// The time for which the host wants no requests at all (RFC 9110, 10.2.3; RFC 6585, 4), up to the
+    /// longest pause.
     fn requested_quiet_time(&self, response: &RawResponse) -> Option<Duration> {
         let asks = matches!(response.status, 429 | 503);
         let wanted = asks.then(|| retry::retry_after(&response.headers, self.clock.now()))?;
@@ -370,7 +368,7 @@ impl OutboundClient {
         }
     }
 
-    /// The body behind the headers that came for a method and an address.
+    /// The body after the headers of a response, for a method and an address.
     async fn read_body(
         &self,
         (headers, method, url): (&HeaderMap, &Method, &Url),
@@ -419,16 +417,16 @@ impl OutboundClient {
 }
 
 tokio::task_local! {
-    /// The tenant whose requests this task sends.
+    /// The tenant for which this task sends requests.
     static TENANT: String;
 }
 
-/// Runs a future whose requests are those of a tenant: the failures of a host are counted for each.
+/// Runs a future with requests of one tenant: the failures of a host are counted for each tenant.
 pub(crate) async fn with_tenant<F: Future>(tenant: String, future: F) -> F::Output {
     TENANT.scope(tenant, future).await
 }
 
-/// The tenant whose requests this task sends; the empty name where there is none.
+/// The tenant for which this task sends requests; the empty name where there is none.
 fn current_tenant() -> String {
     TENANT.try_with(Clone::clone).unwrap_or_default()
 }
@@ -449,7 +447,7 @@ fn check_upstream(domain: &Domain, url: &Url) -> Result<(), Error> {
     Err(Error::new(ErrorKind::Configuration, message))
 }
 
-/// What the end of a request tells of its host.
+/// The meaning of the end of a request for the health of its host.
 fn host_signal(answer: Result<&RawResponse, &SendError>) -> HostSignal {
     match answer {
         Ok(response) if response.status >= 500 => HostSignal::Bad,
@@ -464,8 +462,8 @@ fn host_signal(answer: Result<&RawResponse, &SendError>) -> HostSignal {
     }
 }
 
-/// Whether a request without body says so: services refuse a `POST` of unknown length with 411
-/// (RFC 9110, section 8.6).
+/// Returns true when a request without a body states its length: services reject a `POST` of unknown length
+/// with 411 (RFC 9110, section 8.6).
 fn expects_body(method: &Method) -> bool {
     matches!(*method, Method::POST | Method::PUT | Method::PATCH)
 }

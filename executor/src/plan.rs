@@ -1,5 +1,5 @@
-//! From verified documents to what a run will do. Pure: the same documents and inputs always give
-//! the same plan.
+//! Turns verified documents into a plan for a run. Pure: the same documents and inputs always give the same
+//! plan.
 
 mod bind_inputs;
 mod credentials;
@@ -43,27 +43,27 @@ pub(crate) struct ExecutionPlan {
 pub(crate) struct PlanUnit {
     /// The document.
     pub(crate) document: Arc<Document>,
-    /// Which one it is.
+    /// The name, version and checksum of the capability.
     pub(crate) pin: CapabilityRef,
     /// The capabilities that its steps use.
     pub(crate) uses: BTreeMap<CapabilityName, Arc<Self>>,
-    /// What it takes: its own inputs, and the needs of what it uses as far as its steps neither map
-    /// nor set them.
+    /// The inputs: its own, and the needs of the capabilities that it uses, unless its steps map or set
+    /// them.
     pub(crate) inputs: BTreeMap<String, PlanInput>,
     /// The variables that are kept secret.
     pub(crate) sensitive: SecretVariables,
-    /// Task and capability steps, those of what it uses included, as often as they are used.
+    /// The number of task and capability steps, including those of used capabilities, once for each use.
     steps: usize,
 }
 
 /// An input of a capability.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct PlanInput {
-    /// Whether a run needs it.
+    /// Set when a run needs it.
     pub(crate) required: bool,
-    /// Whether its value is told to nobody.
+    /// Set when its value is secret.
     pub(crate) secret: bool,
-    /// The parameters that it becomes, here and in what is used: each says what it takes.
+    /// The parameters that it sets, here and in used capabilities: each has its own type.
     parameters: Vec<Parameter>,
 }
 
@@ -186,9 +186,8 @@ impl ExecutionPlan {
         hosts
     }
 
-    /// The plan as an answer, without a token. Inputs that are known are filled in, but for secret
-    /// ones; what is not known yet stays a template. `held` are the credentials that there are;
-    /// `upstream_of` tells where connections for an address are sent instead.
+    /// The plan as a response, without a token. Known inputs are filled in, except secret ones; unknown
+    /// values stay templates. `upstream_of` returns the replacement address for connections.
     ///
     /// # Errors
     /// When there are more secrets than can be kept.
@@ -266,8 +265,8 @@ impl PlanUnit {
         (self, self.document.capability().execution.children())
     }
 
-    /// The steps right below one of its own, and whose they are: those of a block or a `catch`, and
-    /// those of the capability that it uses.
+    /// The steps directly below one of its own steps, with the unit that they belong to: those of a block
+    /// or a `catch`, and those of the capability that it uses.
     fn steps_below<'u>(&'u self, step: &'u Step) -> Vec<(&'u Self, Vec<&'u Step>)> {
         let mut places = vec![(self, step.children())];
         if let StepAction::Capability { capability, .. } = &step.action {
@@ -289,7 +288,7 @@ impl PlanUnit {
         complete
     }
 
-    /// Inputs as they may be told. Learns what is secret on the way.
+    /// Inputs without secret values. Also adds their secret values to `secrets`.
     ///
     /// # Errors
     /// When there are more secrets than can be kept.
@@ -323,7 +322,7 @@ impl PlanUnit {
 }
 
 impl PlanInput {
-    /// Why a value does not fit, without telling it.
+    /// The reason for which a value does not fit, without the value.
     fn describe_mismatch(&self, value: &Value) -> Option<String> {
         self.parameters.iter().find_map(|parameter| {
             let reason = parameter.find_violation(value)?;
@@ -405,8 +404,8 @@ impl PlanBuilder<'_> {
     }
 }
 
-/// Whether a dependency may be used by `document`: publishing checks the same, but a registry is
-/// not trusted with it.
+/// Checks that `document` may use a dependency: publishing checks the same, but the executor does not trust
+/// a registry with it.
 fn check_compatibility(
     document: &Document,
     dependency: &a2s::Dependency,

@@ -493,7 +493,10 @@ fn choose_version<'v>(
         if let Some(digest) = wanted.digest {
             let pinned = versions.iter().find(|v| v.checksum == digest);
             let pinned = pinned.ok_or_else(|| {
-                Error::new(ErrorKind::DigestMismatch, format!("no version of `{name}` has {digest}"))
+                Error::new(
+                    ErrorKind::DigestMismatch,
+                    format!("no version of `{name}` has {digest}"),
+                )
             })?;
             if wanted.version.is_some() && !range.matches(&pinned.version) {
                 return Err(Error::new(

@@ -126,15 +126,40 @@ mod tests {
 
     #[test]
     fn a_failure_is_blamed_on_who_caused_it() {
-        check(ErrorKind::OutputMissing, None, FaultAttribution::Capability, FailureClass::Evaluation);
+        check(
+            ErrorKind::OutputMissing,
+            None,
+            FaultAttribution::Capability,
+            FailureClass::Evaluation,
+        );
         check(ErrorKind::InvalidInput, None, FaultAttribution::Caller, FailureClass::Input);
         check(ErrorKind::Cancelled, None, FaultAttribution::Caller, FailureClass::Run);
-        check(ErrorKind::GuardianUnreachable, None, FaultAttribution::Guardian, FailureClass::Guardian);
+        check(
+            ErrorKind::GuardianUnreachable,
+            None,
+            FaultAttribution::Guardian,
+            FailureClass::Guardian,
+        );
         check(ErrorKind::BudgetExceeded, None, FaultAttribution::Executor, FailureClass::Input);
-        check(ErrorKind::CredentialMissing, None, FaultAttribution::Caller, FailureClass::Credential);
+        check(
+            ErrorKind::CredentialMissing,
+            None,
+            FaultAttribution::Caller,
+            FailureClass::Credential,
+        );
         check(ErrorKind::HostPaused, None, FaultAttribution::Service, FailureClass::Service);
-        check(ErrorKind::GraphqlErrors, Some(200), FaultAttribution::Service, FailureClass::Service);
-        check(ErrorKind::GraphqlVariable, Some(200), FaultAttribution::Caller, FailureClass::Service);
+        check(
+            ErrorKind::GraphqlErrors,
+            Some(200),
+            FaultAttribution::Service,
+            FailureClass::Service,
+        );
+        check(
+            ErrorKind::GraphqlVariable,
+            Some(200),
+            FaultAttribution::Caller,
+            FailureClass::Service,
+        );
         // The name does not resolve, or no connection comes up: the network of this machine is as
         // likely as the service.
         check(ErrorKind::ConnectFailed, None, FaultAttribution::Executor, FailureClass::Service);

@@ -258,7 +258,9 @@ impl From<PrepareError> for crate::error::Error {
             PrepareError::Task(_) => {
                 (ErrorKind::DocumentRefused, "Correct the task, and publish a new version.")
             }
-            PrepareError::TooLarge { .. } => (ErrorKind::RequestTooLarge, "Send less in one request."),
+            PrepareError::TooLarge { .. } => {
+                (ErrorKind::RequestTooLarge, "Send less in one request.")
+            }
         };
         Self::new(kind, error.to_string()).with_hint(hint)
     }

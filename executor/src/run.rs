@@ -335,7 +335,8 @@ impl RunService {
         }
         let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
         let message = format!("run {run} is not over: it is {}", row.status.as_str());
-        Err(Error::new(ErrorKind::WrongState, message).with_hint("Cancel it first with `a2s cancel`."))
+        Err(Error::new(ErrorKind::WrongState, message)
+            .with_hint("Cancel it first with `a2s cancel`."))
     }
 
     /// Ends a run as soon as it may be ended.

@@ -8,12 +8,12 @@ use serde_json::Value;
 use crate::error::{Error, ErrorKind};
 use crate::request::stored_headers;
 
-/// What outputs are taken from.
+/// The result of a step, from which its outputs are taken.
 #[derive(Debug, Clone)]
 pub(crate) struct StepResult {
     /// The body, as the guardian let it pass; of a capability its result.
     pub(crate) body: Value,
-    /// How it came from a service; a capability's result has none.
+    /// Status and headers of a service's response; the result of a capability has none.
     pub(crate) head: Option<ResponseHead>,
 }
 

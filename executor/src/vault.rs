@@ -272,9 +272,9 @@ impl Vault {
         credential: &Credential,
         set_at: Timestamp,
     ) -> Result<CredentialRow, Error> {
-        let plain = serde_json::to_vec(credential)
-            .map(Zeroizing::new)
-            .map_err(|_| Error::new(ErrorKind::Internal, "a credential could not be written as JSON"))?;
+        let plain = serde_json::to_vec(credential).map(Zeroizing::new).map_err(|_| {
+            Error::new(ErrorKind::Internal, "a credential could not be written as JSON")
+        })?;
         Ok(CredentialRow {
             kind: credential.kind(),
             set_at: Timestamp::from_millisecond(set_at.as_millisecond()).unwrap_or(set_at),

@@ -1,24 +1,24 @@
-//! The audit log: what was decided, in a file that shows when it was changed.
+//! The audit log: the decisions of the guardian, in a tamper-evident file.
 //!
-//! One JSON object per line. Each record has a number, the digest of the record before it, and as
-//! its last member its own digest: SHA-256 over the line without that member. So a record cannot
-//! be changed, removed from the middle or put elsewhere without breaking the chain. What a chain
-//! alone cannot show is that its end was cut off: keep [`VerifiedLog::head`] somewhere else for that.
+//! The log has one JSON object per line. Each record has a number, the digest of the record before it, and
+//! as its last member its own digest: SHA-256 over the line without that member. A record cannot be
+//! changed, removed from the middle or moved without breaking the chain. The chain alone does not show that
+//! its end was cut off: keep [`VerifiedLog::head`] somewhere else to detect that.
 //!
-//! A decision and what came of it are records of their own: `decision` is what a rule said and what
-//! was answered, and `outcome` what the agent tells of a tool call afterwards. Both have the
-//! `execution`. `policy` says which rules came into force, `approval` what a person decided, `recovery`
-//! what a crash had left.
+//! A decision and its outcome are separate records: `decision` has the result of the rules and the
+//! response, `outcome` the result of a tool call that the agent reports afterwards. Both have the
+//! `execution`. `policy` states which rules came into force, `approval` the decision of a person,
+//! `recovery` the rest that a crash had left.
 //!
-//! The log is in segments. The one in use is `audit.jsonl`; when it is long enough it is closed as
-//! `audit.000001.jsonl`, and the next begins with a record `segment` that carries the chain on.
+//! The log is in segments. The current one is `audit.jsonl`. When it is long enough it is closed as
+//! `audit.000001.jsonl`, and the next one begins with a record `segment` that continues the chain.
 //!
-//! What rules remember, counts and approvals, is the fold of the log. `audit.checkpoint` has the fold
-//! of the closed segments, so that a start reads what came after it; it is derived, and is made again
-//! from the segments where it is damaged.
+//! The state of the rules, counts and approvals, is the fold of the log. `audit.checkpoint` has the fold of
+//! the closed segments, so that a start reads only the records after it. The checkpoint is derived: the
+//! guardian rebuilds a damaged one from the segments.
 //!
-//! A record is on disk before its answer goes out. A line that a crash left unfinished is moved to
-//! a file beside the log when it is opened again, and the chain records that.
+//! A record is on disk before its response is sent. When the log is opened again, a line that a crash left
+//! unfinished is moved to a separate file in the same folder, and the chain records that.
 
 mod audit_record;
 mod checkpoint;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-/// A token, kept as its digest: what is compared tells nothing of what was expected.
+/// A token, stored as its digest, so that a comparison reveals nothing about the expected token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TokenDigest([u8; 32]);
 
@@ -14,7 +14,7 @@ impl TokenDigest {
         Self(Sha256::digest(token).into())
     }
 
-    /// Whether this is it.
+    /// Returns true when `given` is this token.
     pub fn matches(&self, given: &str) -> bool {
         *self == Self::new(given)
     }

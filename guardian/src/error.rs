@@ -6,7 +6,7 @@ use aos::message::code;
 
 use crate::policy::PolicyErrors;
 
-/// Why a guardian cannot start, or cannot take a new policy.
+/// The reason why a guardian cannot start, or cannot load a new policy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The policy file cannot be read.
@@ -14,7 +14,7 @@ pub enum Error {
     PolicyUnreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// The policy has faults.
@@ -30,7 +30,7 @@ pub enum Error {
     AuditUnavailable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// The audit log does not end with a record of its own chain.
@@ -38,7 +38,7 @@ pub enum Error {
     AuditBroken {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Another guardian writes this audit log.
@@ -62,7 +62,7 @@ impl Error {
     }
 }
 
-/// What a guardian answers when it does not decide by its rules.
+/// A response of the guardian that does not come from its rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RejectionCode {
     /// The body is not JSON.
@@ -81,11 +81,11 @@ pub(crate) enum RejectionCode {
     AuditUnavailable,
     /// A fault of the guardian.
     Internal,
-    /// Who wants to see or decide approvals has not shown the guardian's token.
+    /// The caller wants to see or decide approvals, and has not sent the guardian's token.
     Unauthorized,
     /// No such approval is waited for.
     ApprovalNotPending,
-    /// What was said about an approval is not understood.
+    /// The body of a decision about an approval cannot be parsed.
     BadDecision,
     /// No such approval is known.
     UnknownApproval,
@@ -95,10 +95,10 @@ pub(crate) enum RejectionCode {
     TooManyFollowers,
 }
 
-/// How a [`Code`] is told.
+/// The response for a [`RejectionCode`].
 ///
-/// What is the guardian's own fault is told as a denial and not as the error of its number: an
-/// error would let an agent that fails open go on.
+/// A failure of the guardian itself becomes a denial, not a JSON-RPC error with its number: after an error,
+/// an agent that fails open would continue.
 pub(crate) struct ErrorMapping {
     /// The label of the metric, and the reason code where the answer is a denial.
     pub(crate) name: &'static str,

@@ -17,12 +17,12 @@ use crate::policy::{Approval, ApprovalEffect, ParsedTexts, PolicyDecision};
 /// Above this a message is judged on a thread of its own, so that it does not hold up others.
 const INLINE_BYTES: usize = 32 << 10;
 
-/// How deep a message may nest.
+/// The most nesting levels of a message.
 const MAX_DEPTH: usize = 64;
 
 impl App {
-    /// Judge a message of AOS, and record what was decided before it is told: what `POST /aos`
-    /// does with a body. Whatever it is given, the answer is one of JSON-RPC.
+    /// Evaluates an AOS message, and records the decision before it returns it. `POST /aos` does the same
+    /// with a body. For any input the response is one of JSON-RPC.
     pub async fn handle_message(&self, message: impl AsRef<[u8]> + Send + 'static) -> Vec<u8> {
         let size = message.as_ref().len();
         if self.config.max_body_bytes < size {
@@ -71,7 +71,7 @@ impl InProcessGuardian for App {
     }
 }
 
-/// What judging a message comes to.
+/// The result of evaluating a message.
 enum EvaluationResult {
     /// This is the answer.
     Response(Box<Response>),

@@ -9,7 +9,7 @@ use crate::policy::Approval;
 
 /// Most followers at a time.
 const MAX_FOLLOWERS: usize = 64;
-/// How many of the latest changes a follower that comes back is still given.
+/// The number of latest changes that a reconnecting follower still receives.
 const MAX_BACKLOG: usize = 256;
 
 /// A change of an approval.
@@ -19,10 +19,10 @@ pub(crate) struct ApprovalChange {
     pub(crate) approval: Approval,
 }
 
-/// Where changes go out.
+/// The feed that sends changes of approvals to its followers.
 #[derive(Clone, Debug)]
 pub(crate) struct ApprovalFeed {
-    /// Tells the numbers of this process from those of an earlier one.
+    /// Distinguishes the change numbers of this process from those of an earlier one.
     start: i64,
     latest: Arc<Mutex<RecentChanges>>,
     changes: broadcast::Sender<ApprovalChange>,
@@ -35,7 +35,7 @@ struct RecentChanges {
     changes: VecDeque<ApprovalChange>,
 }
 
-/// What a follower begins with, and what comes.
+/// The subscription of a follower: its starting point, and the changes that come.
 pub(crate) struct FeedSubscription {
     /// The number of the last change at the beginning.
     pub(crate) number: u64,

@@ -1,8 +1,10 @@
-//! The reference guardian: an agent asks before and after each step, rules decide, a log remembers.
+//! The reference guardian: an agent asks before and after each step, rules decide, and a log records the
+//! decisions.
 //!
-//! It speaks AOS (crate [`aos`]) at `POST /aos`, and as [`aos::InProcess`] to an agent beside it. [`Policy`] says how its rules are written and read,
-//! [`audit`] how its log is chained. It reads no environment and no clock: whoever runs it gives it
-//! its [`Config`] and the time, serves its router and decides when the policy is read again.
+//! It speaks AOS (crate [`aos`]) at `POST /aos`, and as [`aos::InProcess`] to an agent in the same process.
+//! [`Policy`] documents how rules are written and evaluated, [`audit`] how the log is chained. It reads no
+//! environment and no clock: the caller provides its [`Config`] and the time, serves its router and decides
+//! when the policy is read again.
 //!
 //! # Example
 //!
@@ -78,26 +80,26 @@ pub use policy::{
     Approval, ApprovalDecision, ApprovalState, Policy, PolicyDecision, PolicyError, PolicyErrors,
 };
 
-/// How a guardian is run.
+/// The configuration of a guardian.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where its rules come from.
+    /// The source of its rules.
     pub policy: PolicySource,
-    /// Rules that are only tried: what they would have decided is recorded beside what was.
+    /// The shadow policy, which is only tried: the log records its decisions next to the real ones.
     pub shadow: Option<PolicySource>,
-    /// Who may approve and reject what waits for a person. Without a token nobody may.
+    /// The token for approving and rejecting waiting acts. Without it, no caller may do so.
     pub token: Option<TokenDigest>,
-    /// Those who ask: they may read the status of an approval that they wait for.
+    /// The token of the guardian's clients: they may read the status of an approval that they wait for.
     pub client_token: Option<TokenDigest>,
     /// The folder of its audit log `audit.jsonl`. It is made if it is not there.
     pub data_dir: PathBuf,
-    /// Whether a record is flushed to the disk before its answer goes out. Without it a power cut
-    /// may lose the last records; a crash of the guardian alone does not.
+    /// Set when a record is flushed to the disk before its response is sent. Without it a power cut may
+    /// lose the last records; a crash of the guardian alone does not.
     pub sync: bool,
     /// The largest size of the audit log in bytes, all segments together. When it is reached, every
     /// step is denied.
     pub max_audit_bytes: Option<u64>,
-    /// How long a segment of the audit log gets before the next begins, in bytes.
+    /// The length of a segment of the audit log before the next one begins, in bytes.
     pub max_segment_bytes: u64,
     /// The longest message that is read, in bytes.
     pub max_body_bytes: usize,
@@ -132,13 +134,13 @@ impl Config {
         }
     }
 
-    /// The segment of the audit log that is written; closed ones are beside it.
+    /// The path of the current segment of the audit log; closed ones are in the same folder.
     pub fn audit_path(&self) -> PathBuf {
         self.data_dir.join("audit.jsonl")
     }
 }
 
-/// Where rules come from.
+/// The source of rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PolicySource {
     /// No rules: everything is allowed, and recorded.
@@ -178,7 +180,7 @@ fn read_bounded(path: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// What tells the time.
+/// The source of the current time.
 type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// A guardian. Clones are handles on the same one; its log is closed when the last is gone.
@@ -189,13 +191,13 @@ pub struct App {
     policy: Arc<RwLock<Arc<Policy>>>,
     shadow: Option<Arc<RwLock<Arc<Policy>>>>,
     policy_state: Arc<Mutex<PolicyState>>,
-    /// What the shadow remembers. It is not kept over a restart.
+    /// The state of the shadow policy. It is lost at a restart.
     shadow_state: Arc<Mutex<PolicyState>>,
     /// Held by who decides about an approval, so that only one does.
     approval_lock: Arc<tokio::sync::Mutex<()>>,
     feed: ApprovalFeed,
     audit: AuditWriter,
-    /// Whether the last record could be written.
+    /// Set when the last record could be written.
     is_log_writable: Arc<AtomicBool>,
     metrics: Metrics,
 }
@@ -271,8 +273,9 @@ impl App {
         http::router(self.clone())
     }
 
-    /// `POST /aos`, to be merged into the router of a larger service behind a check of who asks: every
-    /// answer is a record of the audit log and may use an approval or a limit up.
+    /// Returns `POST /aos`, to be merged into the router of a larger service. That service has to
+    /// authenticate the callers first: every response is a record of the audit log and may use up an
+    /// approval or a limit.
     pub fn protocol_routes(&self) -> Router {
         http::protocol_routes(self.clone())
     }
@@ -287,7 +290,7 @@ impl App {
         http::openapi()
     }
 
-    /// Whether decisions can be recorded. If not, every step is denied.
+    /// Returns true when decisions can be recorded. Otherwise every step is denied.
     pub fn is_ready(&self) -> bool {
         self.is_log_writable.load(Ordering::Relaxed)
     }
@@ -303,8 +306,8 @@ impl App {
         Some(Arc::clone(&shadow.read().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Read the policy, and the one that is only tried, again and put them in force, with a record
-    /// in the log. Whether anything is another than before. What is remembered stays.
+    /// Reads the policy and the shadow policy again and puts them in force, with a record in the log.
+    /// Returns true when one of them has changed. The state of the rules stays.
     ///
     /// # Errors
     /// A new policy cannot be used. The one in force stays.
@@ -338,12 +341,13 @@ impl App {
         Ok(true)
     }
 
-    /// What waits for a person, or was decided and is not used yet; the oldest first.
+    /// Returns the approvals that wait for a person, or that are decided and not used yet; the oldest
+    /// first.
     pub fn approvals(&self) -> Vec<Approval> {
         self.lock_policy_state().open_approvals(self.now())
     }
 
-    /// Those in one state, or all that are known, the latest used and expired ones included; the
+    /// Returns the approvals in one state, or all known ones, with the latest used and expired ones; the
     /// oldest first.
     pub fn approval_history(&self, state: Option<ApprovalState>) -> Vec<Approval> {
         self.lock_policy_state().approvals_in_state(state, self.now())
@@ -355,7 +359,7 @@ impl App {
         self.lock_policy_state().approval(id).map(|approval| approval.at_time(now))
     }
 
-    /// Tells those who follow what a decision has made of an approval.
+    /// Sends the followers the change that a decision made to an approval.
     fn publish_approval(&self, trace: Option<&ApprovalEffect>) {
         let id = match trace {
             Some(ApprovalEffect::Asked(asked)) => &asked.id,

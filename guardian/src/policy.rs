@@ -1,4 +1,4 @@
-//! Policy: rules decide on messages. Pure: no clock, no file, no network.
+//! Policy: rules that decide on messages. Pure: no clock, no file, no network.
 //!
 //! # The file
 //!
@@ -44,49 +44,49 @@
 //!
 //! # How it is read
 //!
-//! The rules are gone through in order. A rule applies if its hook, its names, its condition and its
-//! limit fit. The first `allow`, `deny` or `approve` that applies decides. A `modify` changes the
-//! message and the going through continues with the changed message, so that a redaction never hides
-//! a message from the denials after it, and several redactions add up. If no rule applies, `default`
-//! decides; if only modifications apply, the message goes on as they left it.
+//! The guardian checks the rules in order. A rule applies if its hook, its names, its condition and its
+//! limit match. The first `allow`, `deny` or `approve` that applies decides. A `modify` changes the
+//! message, and the following rules see the changed message: so a redaction never hides a message from the
+//! denials after it, and several redactions add up. If no rule applies, `default` decides; if only
+//! modifications apply, the message continues as they left it.
 //!
-//! A rule with `tool` is about messages that name a tool: tool calls, results that carry `toolId`
-//! (the A2S executor sends it), and MCP `tools/call`. A rule with `capability` or `host` is about
-//! messages of the A2S executor, which says both. A message that does not say what a rule asks for
-//! by name is none that the rule is about.
+//! A rule with `tool` matches messages that name a tool: tool calls, results that carry `toolId` (the A2S
+//! executor sends it), and MCP `tools/call`. A rule with `capability` or `host` matches messages of the A2S
+//! executor, which states both. A message that does not state a name does not match a rule that asks for
+//! it.
 //!
-//! `user` is the id or the e-mail address of the user, `context.user.id` or `context.user.email`. What a
-//! token does for an end user has the end user as `user` and the token as `caller`: a rule that
-//! denies, changes or asks a person applies if either fits, one that allows only by the user. A
-//! message without a user fits every rule by user that denies or changes, and none that allows; one
-//! that would ask a person denies it with the reason `user_unknown`. A condition that reads `user`
-//! or `caller` is a rule by user likewise.
+//! `user` is the id or the e-mail address of the user, `context.user.id` or `context.user.email`. When a
+//! token acts for an end user, the end user is the `user` and the token is the `caller`: a rule that
+//! denies, changes or asks a person applies if either matches, a rule that allows only by the user. A
+//! message without a user matches every rule by user that denies or changes, and none that allows; a rule
+//! that would ask a person denies it with the reason `user_unknown`. A rule with a condition that reads
+//! `user` or `caller` is a rule by user, too.
 //!
 //! A condition is CEL over `method`, `tool`, `inputs`, `outputs`, `is_error`, `texts`, `reasoning`,
-//! `session`, `metadata` (of the session), `agent`, `user`, `caller`, `capability`, `turn`, `step` and `params`
-//! (the whole message). Texts that a message does not have are empty; a member of `inputs` that is
-//! not there is an error, so ask `has(inputs.city)` first. A condition that fails at a message
-//! denies it with the reason `policy_error`.
+//! `session`, `metadata` (of the session), `agent`, `user`, `caller`, `capability`, `turn`, `step` and
+//! `params` (the whole message). Texts that a message does not have are empty; a missing member of `inputs`
+//! is an error, so ask `has(inputs.city)` first. A condition that fails at a message denies it with the
+//! reason `policy_error`.
 //!
-//! A rule with `limit` counts the messages that it is about, and applies to those beyond the limit.
-//! What is denied in the end is not counted. `spend` is CEL like a condition, and gives a number.
-//! Counts are `per` session unless it says user (with the caller), agent, capability, tool or all, and look back
-//! `within` a time of at most 31 days, which is what is meant without it.
+//! A rule with `limit` counts the messages that it matches, and applies to those beyond the limit. A
+//! message that is denied in the end is not counted. `spend` is CEL like a condition, and returns a number.
+//! Counts are `per` session unless it says user (with the caller), agent, capability, tool or all, and look
+//! back `within` a time of at most 31 days, which is the default.
 //!
-//! `approve` denies with the reason `approval_required` and an id, until a person has agreed to
-//! exactly this: the same tool, inputs, capability, agent, user and caller. Then the same message is allowed,
-//! once, within the time that `approval` says, else an hour.
+//! `approve` denies with the reason `approval_required` and an id, until a person has agreed to exactly
+//! this: the same tool, inputs, capability, agent, user and caller. Then the same message is allowed, once,
+//! within the time of `approval`, by default an hour.
 //!
-//! `capability.preview` is true when somebody plans a run of the A2S executor and only wants to know
-//! what would be said: nothing is executed then, whatever the answer, `capability.run` is empty, and
-//! a run asks again. The record in the log has it. A preview uses nothing up and asks nobody. That it
-//! is one is what the agent says, so it is not believed any further than it has to be: what an
-//! execution would use up, of a limit or of an approval, is never allowed to a preview. It is denied
-//! with the reason `preview_only`, and `data.preview` says what would be decided. So what is allowed
-//! to a preview is allowed to any number of executions, and nobody gains by the mark.
+//! `capability.preview` is true when a client plans a run of the A2S executor and only asks for the
+//! decision: nothing is executed then, whatever the response, `capability.run` is empty, and a run asks
+//! again. The record in the log has it. A preview uses up nothing and asks no person. Only the agent states
+//! that a message is a preview, so the guardian relies on it as little as possible: if an execution would
+//! use up part of a limit or an approval, the preview is never allowed. It is denied with the reason
+//! `preview_only`, and `data.preview` has the decision that an execution would get. So everything that a
+//! preview is allowed, any number of executions is allowed, too, and the mark gives no advantage.
 //!
-//! A path names a place in the part that the hook covers: for a tool call a dotted input such as
-//! `body.city`; for results, memory and messages a place in each text that is JSON. Patterns are
+//! A path names a location in the part that the hook covers: for a tool call a dotted input such as
+//! `body.city`; for results, memory and messages a location in each text that is JSON. Patterns are
 //! searched in every text, in keys too, and in numbers.
 
 mod approval;
@@ -144,14 +144,15 @@ pub struct PolicyDecision {
     pub answer: DecisionResponse,
     /// The ids of the rules that applied, in order.
     pub rules: Vec<String>,
-    /// Those of them that would have changed the message, and found nothing to change.
+    /// The ids of those that would have changed the message, and found nothing to change.
     pub(crate) idle: Vec<String>,
-    /// What the decision leaves behind.
+    /// The side effects of the decision.
     pub(crate) effects: SideEffects,
 }
 
 impl PolicyDecision {
-    /// Whether another comes to the same: the same decision, and the same message where it is changed.
+    /// Returns true when another decision has the same effect: the same decision, and for a change the same
+    /// message.
     pub(crate) fn has_same_effect(&self, other: &Self) -> bool {
         match (&self.answer.decision, &other.answer.decision) {
             (Decision::Modify(mine), Decision::Modify(theirs)) => mine.call == theirs.call,
@@ -192,7 +193,7 @@ impl Policy {
         &self.digest
     }
 
-    /// How many rules it has.
+    /// The number of its rules.
     pub fn rules(&self) -> usize {
         self.rules.len()
     }
@@ -209,8 +210,8 @@ impl Policy {
         self.decide_within(request, &mut opened, &Mutex::default(), Timestamp::UNIX_EPOCH)
     }
 
-    /// Decide on a message with what is remembered of those before it. What is read of its texts is
-    /// in `opened`.
+    /// Decides on a message with the state that earlier messages left. `opened` has the parsed texts of the
+    /// message.
     pub(crate) fn decide_within(
         &self,
         request: &Request,
@@ -326,7 +327,7 @@ impl Evaluation<'_> {
         self.exceeds_limit(limit, &rule.id, facts)
     }
 
-    /// Whether a message goes beyond a limit. If it does not, it is counted.
+    /// Returns true when a message exceeds a limit. Otherwise the message is counted.
     fn exceeds_limit(
         &mut self,
         limit: &RateLimit,
@@ -348,7 +349,7 @@ impl Evaluation<'_> {
         Ok(!fits)
     }
 
-    /// Whether a person has agreed to this, or how it is denied.
+    /// Returns `Ok` when a person has agreed to this, else the denial.
     fn check_approval(
         &mut self,
         rule: &PolicyRule,
@@ -416,7 +417,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// What has happened to a message so far.
+/// The effects of the rules on a message so far.
 #[derive(Default)]
 struct EvaluationState {
     rules: Vec<String>,
@@ -425,7 +426,8 @@ struct EvaluationState {
     is_changed: bool,
     messages: Vec<String>,
     reason_codes: Vec<String>,
-    /// What an execution would use up, and a preview may not: see [`Applied::go_on`].
+    /// The limits and approvals that an execution would use up, and a preview may not: see
+    /// [`EvaluationState::go_on`].
     would_use: Vec<String>,
     effects: SideEffects,
 }
@@ -452,8 +454,8 @@ impl EvaluationState {
         self.build_decision(decision, message, reason_codes, [])
     }
 
-    /// What a preview is told instead of a yes that would be worth something: an agent that calls a
-    /// step a preview and takes it all the same would get around every limit and approval.
+    /// Denies a preview when the execution would use up a limit or an approval. Otherwise an agent that
+    /// marks a step as a preview and executes it all the same would bypass every limit and approval.
     fn deny_preview(&mut self, would: &Decision) -> PolicyDecision {
         let what = if self.is_changed { "changed and allowed" } else { "allowed" };
         let uses = std::mem::take(&mut self.would_use).join(", and ");
@@ -534,7 +536,7 @@ impl EvaluationState {
     }
 }
 
-/// What an agent learns of an approval that it waits for.
+/// Returns the data of an approval for the agent that waits for it.
 fn approval_data(approval: &Approval) -> Value {
     let status = approval.state.status();
     json!({"id": approval.id, "status": status, "expiresAt": approval.expires_at})

@@ -1,4 +1,4 @@
-//! A policy held to cases: what is asked, and what the rules are expected to say.
+//! Policy tests: cases of requests, each with the expected decision of the rules.
 //!
 //! ```yaml
 //! cases:
@@ -24,9 +24,9 @@
 //!     expect: {decision: modify, outputs: ["to [redacted]"]}
 //! ```
 //!
-//! Every case begins with nothing counted and nothing approved. A request is a tool call unless `hook`
-//! says otherwise; what it does not say is made up. `aos` takes a complete message in place of all
-//! else. What `expect` does not say may be anything.
+//! Every case begins without counts and approvals. A request is a tool call unless `hook` names another
+//! hook; members that it does not state have default values. `aos` takes a complete message in place of
+//! everything else. Members that `expect` does not state may have any value.
 
 mod request;
 mod text;
@@ -63,21 +63,21 @@ struct PolicyTestCase {
 /// One step of a case.
 #[derive(Debug)]
 struct TestStep {
-    /// How long after the step before it.
+    /// The time after the step before it.
     after: jiff::SignedDuration,
-    /// What is decided about whatever waits for a person.
+    /// The decision on the approval that waits for a person.
     approve: Option<bool>,
     times: u32,
     request: Request,
     expect: ExpectText,
 }
 
-/// What came of one case.
+/// The result of one case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaseResult {
     /// The name of the case.
     pub name: String,
-    /// What is not as it was expected; nothing if the case passed.
+    /// The differences from the expected decision; empty if the case passed.
     pub differences: Vec<ExpectationMismatch>,
 }
 
@@ -86,18 +86,19 @@ pub struct CaseResult {
 pub struct ExpectationMismatch {
     /// The step, counted from 1.
     pub step: usize,
-    /// What differs: `decision`, `reason_codes`, `rules`, `message`, `inputs`, `outputs`, `texts`.
+    /// The member that differs: `decision`, `reason_codes`, `rules`, `message`, `inputs`, `outputs`,
+    /// `texts`.
     pub what: &'static str,
-    /// What was expected.
+    /// The expected value.
     pub expected: Value,
-    /// What was there.
+    /// The actual value.
     pub found: Value,
-    /// What the policy said of the step.
+    /// The message of the policy for the step.
     pub message: String,
 }
 
 impl CaseResult {
-    /// Whether everything is as it was expected.
+    /// Returns true when everything is as expected.
     pub fn has_passed(&self) -> bool {
         self.differences.is_empty()
     }
@@ -116,23 +117,23 @@ impl PolicyTestSuite {
         if faults.is_empty() { Ok(Self(cases)) } else { Err(PolicyErrors(faults)) }
     }
 
-    /// How many there are.
+    /// The number of cases.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns true when there are no cases.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a case states for whom the agent acts.
+    /// Returns true when a case states the user that the agent acts for.
     pub fn has_user(&self) -> bool {
         let mut requests = self.0.iter().flat_map(|case| &case.steps).map(|step| &step.request);
         requests.any(|request| user_of(&request.call).is_some())
     }
 
-    /// Try those whose name has a text, in order.
+    /// Runs the cases that have `filter` in their name, in order.
     pub fn run<'a>(
         &'a self,
         policy: &'a Policy,

@@ -10,8 +10,8 @@ use sqlx::{ConnectOptions as _, SqliteConnection};
 
 use crate::store::{DatabaseAddress, Error};
 
-/// Copies a registry database as of one moment to a new file, with what SQLite has for that. A registry
-/// may use it meanwhile.
+/// Copies a registry database as of one moment to a new file with SQLite's `VACUUM INTO`. A registry may
+/// use the database at the same time.
 ///
 /// # Errors
 /// There is no such database, or the copy cannot be written.

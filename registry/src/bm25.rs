@@ -9,7 +9,7 @@ use a2s::split_name;
 
 /// Saturation of repeated words.
 const K1: f32 = 1.2;
-/// How much long documents are discounted.
+/// The discount of long documents, 0 to 1.
 const B: f32 = 0.75;
 /// The usual length of an index text in terms; the tuning sets have 22 with parameters and 12
 /// without. A constant, so that the vector of a document does not depend on other documents.
@@ -19,7 +19,7 @@ const MAX_QUERY_TERMS: usize = 256;
 /// The longest document, in terms.
 const MAX_TERMS: usize = 8192;
 
-/// English words that say nothing of what is wanted.
+/// English words that carry no meaning for a search.
 const STOP_WORDS: [&str; 62] = [
     "a", "about", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but",
     "by", "can", "could", "did", "do", "does", "for", "from", "had", "has", "have", "how", "i",

@@ -1,5 +1,4 @@
-//! The rules of the registry: what may be published, what is found, what is told. Free of HTTP
-//! and SQL.
+//! The rules of the registry for publishing, searching and reading. Free of HTTP and SQL.
 
 mod change_log;
 mod graph;
@@ -50,8 +49,8 @@ pub(crate) struct Catalog {
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
     pub(crate) limits: Limits,
-    /// Names the store, so that what belongs to another one is recognised; the key that reporters
-    /// are told apart by.
+    /// The identity of the store. It marks cursors and indexes, so that those of another store are
+    /// recognised, and it is the key of the hash that separates reporters.
     pub(crate) identity: String,
 }
 
@@ -225,7 +224,7 @@ impl Catalog {
         Ok(FetchedVersion { entry, document: opened })
     }
 
-    /// Whether a stored document still is what was published.
+    /// Checks that a stored document still is the published one.
     ///
     /// # Errors
     /// When there is no such version.
@@ -256,10 +255,10 @@ impl Catalog {
         if self.index.is_ready() { Ok(()) } else { Err(Error::IndexNotReady) }
     }
 
-    /// How the index is that answers, and the one that is being built.
+    /// The status of the live index, and of the one that is being built.
     ///
     /// # Errors
-    /// When there is none yet.
+    /// When there is no index yet.
     pub(crate) async fn index_status(&self) -> Result<IndexStatus, Error> {
         let live = self.vectors.current_reader()?;
         let status = self.vectors.status().await?;

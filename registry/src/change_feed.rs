@@ -1,4 +1,4 @@
-//! Followers of the feed of changes: they are told that something changed, and read what.
+//! Followers of the change feed. They are notified of a change, and then read the changes from the store.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use crate::Error;
 
 /// The most followers at the same time.
 const FOLLOWER_LIMITS: StreamLimits = StreamLimits { total: 256, principal: 64, anonymous: 16 };
-/// How often followers look by themselves: another process may have changed something.
+/// The interval at which followers read without a notification, because another process may have changed
+/// something.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The feed of changes of this registry.
@@ -23,7 +24,7 @@ pub(crate) struct ChangeFeed {
     end: CancellationToken,
 }
 
-/// Somebody who follows.
+/// A subscriber of the change feed.
 #[derive(Debug)]
 pub(crate) struct FeedFollower {
     changes: watch::Receiver<()>,
@@ -32,7 +33,7 @@ pub(crate) struct FeedFollower {
 }
 
 impl ChangeFeed {
-    /// The feed of the store with this identity, which is told to nobody.
+    /// The feed of the store with this identity. Its name is a hash, because the identity is secret.
     pub(crate) fn for_store(identity: &str) -> Self {
         let name = Digest::of_bytes(format!("feed of {identity}").as_bytes());
         Self {

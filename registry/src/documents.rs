@@ -1,11 +1,10 @@
-//! Stored documents, checked each time they are read.
+//! Stored documents, verified at each read.
 //!
-//! Whoever can write to the database can change a stored text, its recorded digest, or both. So
-//! nothing is taken from a stored text before the digest of its content was computed anew and
-//! found equal to the recorded one, and its name and version to those of its row. To make that
-//! cheap, what a text compiles to is remembered under the SHA-256 of its bytes: equal bytes have
-//! equal content, and the memory is out of reach of the database. What searches tell of a text is
-//! also on a [`Card`] in the index.
+//! A writer with access to the database can change a stored text, its recorded digest, or both. So a stored
+//! text is used only after its digest was computed again and equals the recorded one, and its name and
+//! version equal those of its row. To make this cheap, the compiled form of a text is cached under the
+//! SHA-256 of its bytes: equal bytes have equal content, and the database cannot change the cache. The
+//! summary of a text for searches is also on a [`SummaryCard`] in the index.
 
 mod capability_facts;
 mod hit_summary;
@@ -25,26 +24,26 @@ use self::hit_summary_cache::SummaryCard;
 use crate::Error;
 use crate::store::{RegistryStore, VersionEntry};
 
-/// How many documents are remembered, and how many bytes their texts may have together; and as many
-/// cards. What is remembered of a text is a small part of it.
+/// The most documents in the cache, and the most bytes of their texts together. The same bounds hold for
+/// cards. The cached part of a text is small.
 const MAX_CACHED: usize = 16_384;
 const MAX_CACHED_BYTES: usize = 64 * 1024 * 1024;
-/// How many documents are compiled at once: it is pure computation.
+/// The most documents that are compiled at the same time: compiling is pure computation.
 const MAX_COMPILERS: usize = 2;
 
-/// A stored document that is what was published.
+/// A stored document that equals the published one.
 #[derive(Debug, Clone)]
 pub(crate) struct VerifiedDocument {
     pub(crate) source: Vec<u8>,
     pub(crate) facts: Arc<CapabilityFacts>,
 }
 
-/// A stored document that is not what was published, or cannot be read.
+/// A stored document that differs from the published one, or cannot be read.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CorruptDocument {
     /// The digest that it has now, when it has one.
     pub(crate) computed: Option<Digest>,
-    /// What is wrong: `has the checksum … now, but …`.
+    /// The defect, such as `has the checksum … now; … was published`.
     pub(crate) reason: String,
 }
 
@@ -64,23 +63,23 @@ pub(crate) struct DocumentReader {
     store: Arc<dyn RegistryStore>,
     /// By the SHA-256 of their texts.
     compiled: Mutex<TextCache<CompiledText>>,
-    /// By the digests of what was published: a card knows of which text it is.
+    /// By the digests of the published documents: a card names its text.
     cards: Mutex<TextCache<SummaryCard>>,
     compilers: Semaphore,
     damaged: Counter,
 }
 
-/// What a text compiles to.
+/// The result of compiling a text.
 #[derive(Debug, Clone)]
 struct CompiledText {
     digest: Option<Digest>,
-    /// Whether its field `checksum`, which the digest leaves out, says something else.
+    /// Set when its field `checksum`, which is not part of the digest, has another value.
     states_other_checksum: bool,
     /// Absent when the text is no valid document for this version of the program.
     facts: Option<Arc<CapabilityFacts>>,
 }
 
-/// What is known of the most recent texts.
+/// A cache of the most recent texts.
 #[derive(Debug)]
 struct TextCache<T> {
     entries: BTreeMap<Digest, T>,
@@ -206,7 +205,7 @@ impl DocumentReader {
         Ok((source, reading))
     }
 
-    /// Runs pure computation over a document where it holds nobody up, a few at a time.
+    /// Runs pure computation over a document on a blocking thread, a few at a time.
     ///
     /// # Errors
     /// When it panics.

@@ -54,7 +54,7 @@ const RULES: u32 = 2;
 /// learnt from.
 const MAX_PIECES: usize = 512;
 
-/// What turns text into vectors.
+/// An embedding model, which turns text into vectors.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Embedder {
@@ -66,16 +66,16 @@ pub enum Embedder {
     Local(LocalModel),
 }
 
-/// What a text is: some models are told.
+/// The purpose of a text. Some models treat queries and documents differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EmbedPurpose {
-    /// What a capability is found by.
+    /// The text of a capability in the index.
     Document,
-    /// What somebody searches with.
+    /// The text of a search.
     Query,
 }
 
-/// What some models want to read before each text, such as `query: ` and `passage: `.
+/// Prefixes that some models expect before each text, such as `query: ` and `passage: `.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PromptPrefixes {
     /// Before a query.
@@ -84,17 +84,26 @@ pub struct PromptPrefixes {
     pub document: Option<String>,
 }
 
-/// How long an answer is worth waiting for.
+impl PromptPrefixes {
+    /// The text of the prefixes in the source of an embedder's id. A change of this text makes every
+    /// index of such an embedder be built again.
+    fn to_id_source(&self) -> String {
+        let Self { query, document } = self;
+        format!("Prefixes {{ query: {query:?}, document: {document:?} }}")
+    }
+}
+
+/// The time that an embedder has for a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EmbedDeadline {
-    /// Somebody waits: one attempt, so long at the most, and none at all while an endpoint is left
-    /// alone because it failed again and again.
+    /// For a waiting caller: one attempt of at most this time. Not even one while an endpoint is skipped
+    /// after repeated failures.
     Short(Duration),
-    /// Nobody waits: several attempts with pauses, as the endpoint asks for.
+    /// For background work: several attempts with pauses, as the endpoint asks for.
     Long,
 }
 
-/// Why there are no vectors.
+/// An error of an embedder.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// It can never work as it is configured.
@@ -129,8 +138,8 @@ impl Embedder {
         LocalModel::open(folder, prefixes).map(Self::Local)
     }
 
-    /// A name that changes whenever the vectors would, such as `builtin-256-int4-0123456789ab-2`.
-    /// An index keeps it beside its vectors and is built anew when it differs.
+    /// A name that changes whenever the vectors would, such as `builtin-256-int4-0123456789ab-2`. An index
+    /// stores it with its vectors and is rebuilt when it differs.
     #[must_use]
     pub fn id(&self) -> &str {
         match self {
@@ -174,7 +183,7 @@ impl Embedder {
 }
 
 impl PromptPrefixes {
-    /// What comes before a text.
+    /// The prefix of a text.
     fn prefix_for(&self, purpose: EmbedPurpose) -> &str {
         let prefix = match purpose {
             EmbedPurpose::Query => &self.query,
@@ -232,7 +241,7 @@ impl BuiltIn {
         to_unit(vector)
     }
 
-    /// How its cosines lie.
+    /// The scale of its cosines.
     #[must_use]
     pub fn scale(&self) -> SimilarityScale {
         let vectors: Vec<_> = SimilarityScale::texts().map(|text| self.embed(text)).collect();
@@ -260,7 +269,7 @@ pub fn combine_parts(parts: impl IntoIterator<Item = (Embedding, f32)>) -> Embed
     to_unit(sum)
 }
 
-/// Enough of a digest to tell one embedder from another.
+/// The first characters of a digest, enough to distinguish embedders.
 pub(crate) fn short_digest(text: &str) -> String {
     a2s::Digest::of_bytes(text.as_bytes()).to_hex().chars().take(12).collect()
 }

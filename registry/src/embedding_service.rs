@@ -1,7 +1,7 @@
-//! The embedders at hand, what they gave before, and what is done when one does not answer.
+//! Embeds texts with the configured or the built-in embedder, caches vectors, and falls back to words.
 //!
-//! Two are at hand: the one that is wanted, and the built-in one, which can always answer. Which of
-//! them a query needs is not up to the query but to the index that it is going to meet.
+//! Two embedders are available: the configured one, and the built-in one, which always answers. A query
+//! uses the embedder of the index that it searches.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,20 +19,20 @@ use crate::vectors::IndexIdentity;
 /// Texts of queries that are remembered, so that the next page of an answer costs nothing.
 const MAX_CACHED_QUERIES: usize = 1024;
 
-/// Texts with their weights, whose vectors become one.
+/// Texts with weights that are combined into one vector.
 pub(crate) type WeightedParts = Vec<(String, f32)>;
 
-/// Why a query is answered by its words alone.
+/// The reason why a query is answered by words alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DegradedReason {
-    /// The index was made by an embedder that nobody has any more.
+    /// The embedder of the index is not available any more.
     EmbedderGone,
     /// The embedder of the index did not answer in time.
     EmbedderUnavailable,
 }
 
 impl DegradedReason {
-    /// What the caller is told.
+    /// The message for the caller.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::EmbedderGone => {
@@ -97,8 +97,8 @@ impl EmbeddingService {
         [&self.configured, &self.built_in].into_iter().find(|known| known.id() == identity.embedder)
     }
 
-    /// Vectors of what is searched with, for an index. When there are none to be had, the words have
-    /// to do; a query never fails for that.
+    /// The vectors of query texts for an index. Without vectors the search uses words alone; a query never
+    /// fails because of its embedder.
     pub(crate) async fn embed_queries(
         &self,
         texts: &[String],
@@ -132,10 +132,10 @@ impl EmbeddingService {
         (vec![None; texts.len()], Some(DegradedReason::EmbedderUnavailable))
     }
 
-    /// Vectors of capabilities, each given in parts. What was embedded before costs nothing.
+    /// The vectors of capabilities, each given in parts. Cached texts cost nothing.
     ///
     /// # Errors
-    /// When one that was not embedded before cannot be now.
+    /// When a text is not cached and cannot be embedded now.
     pub(crate) async fn embed_documents(
         &self,
         documents: Vec<WeightedParts>,
@@ -160,10 +160,10 @@ impl EmbeddingService {
         Ok(documents.iter().map(to_vector).collect())
     }
 
-    /// What the cosines of an embedder are worth, found out by texts that are the same for all.
+    /// The scale of an embedder's cosines, measured with texts that are the same for all embedders.
     ///
     /// # Errors
-    /// When one that was not embedded before cannot be now.
+    /// When a text is not cached and cannot be embedded now.
     pub(crate) async fn scale(&self, embedder: &Embedder) -> Result<SimilarityScale, crate::Error> {
         if let Embedder::BuiltIn(built_in) = embedder {
             return Ok(built_in.scale());
@@ -176,7 +176,7 @@ impl EmbeddingService {
         Ok(SimilarityScale::from_vectors(&queries, &documents))
     }
 
-    /// Vectors of texts, in their order. What was embedded before costs nothing.
+    /// The vectors of texts, in their order. Cached texts cost nothing.
     async fn embed_texts(
         &self,
         texts: &[&str],
@@ -234,7 +234,8 @@ impl EmbeddingService {
     }
 }
 
-/// What a text is remembered under. Lengths come first, so that no two things are spelled alike.
+/// The cache key of a text. The length of the id comes first, so that different inputs never give the same
+/// key.
 fn key(embedder: &Embedder, purpose: EmbedPurpose, text: &str) -> Digest {
     let id = embedder.id();
     Digest::of_bytes(format!("{}:{id}{purpose:?}:{text}", id.len()).as_bytes())

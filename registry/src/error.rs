@@ -80,7 +80,7 @@ codes! {
     LAST_OWNER = "A2S273", "name without an owner", "Add another owner first, or hand the name over with `--transfer`.";
 }
 
-/// A version that has another digest than somebody said.
+/// A version whose digest differs from the one in a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` {version} was published with the checksum {published}, this is about {given}")]
 pub struct DigestMismatch {
@@ -94,7 +94,7 @@ pub struct DigestMismatch {
     pub given: Digest,
 }
 
-/// Why the registry did not do what it was asked.
+/// An error of the registry.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -116,10 +116,10 @@ pub enum Error {
         /// The most that is taken, in bytes.
         limit: usize,
     },
-    /// The body is not what it should be.
+    /// The body is malformed.
     #[error("{0}")]
     MalformedBody(String),
-    /// A part of the path or the query is not what it should be.
+    /// A part of the path or the query is malformed.
     #[error("{0}")]
     MalformedParameter(String),
     /// The token that was shown does not open this.
@@ -160,7 +160,7 @@ pub enum Error {
     NotOwner {
         /// The name.
         name: CapabilityName,
-        /// Whoever may publish under it.
+        /// The owners, who may publish under it.
         owners: Vec<TokenSubject>,
     },
     /// A mirror did not copy this from its source.
@@ -199,7 +199,7 @@ pub enum Error {
     VersionMissing {
         /// Name of the capability.
         name: CapabilityName,
-        /// What was asked for.
+        /// The requested version or range.
         wanted: String,
         /// Some of the versions that there are.
         known: String,
@@ -207,14 +207,14 @@ pub enum Error {
     /// No live capability talks to this host.
     #[error("no capability talks to `{0}`")]
     ServiceMissing(String),
-    /// The stored text was changed behind the registry's back.
+    /// The stored text was changed outside the registry.
     #[error("the stored document of `{name}` {version} {reason}")]
     DocumentDamaged {
         /// Name of the capability.
         name: CapabilityName,
         /// The version.
         version: Version,
-        /// What is wrong with it.
+        /// The defect.
         reason: String,
     },
 
@@ -224,7 +224,7 @@ pub enum Error {
     /// The preset is not one of those there are.
     #[error("`{given}` is not a strategy; there are {known}")]
     UnknownStrategy {
-        /// What was asked for.
+        /// The requested version or range.
         given: String,
         /// The presets.
         known: String,
@@ -242,7 +242,7 @@ pub enum Error {
     /// The report makes no sense.
     #[error("{0}")]
     BadOutcome(String),
-    /// The report is about another content than what is published.
+    /// The report names another checksum than the published one.
     #[error("{0}")]
     OutcomeDigest(Box<DigestMismatch>),
 
@@ -255,7 +255,7 @@ pub enum Error {
     /// There is no token of this name.
     #[error("no token is called `{0}`")]
     TokenMissing(TokenSubject),
-    /// Nobody would own the name.
+    /// The name would have no owner.
     #[error("`{0}` would have no owner")]
     LastOwner(CapabilityName),
     /// Too many streams of changes are open.
@@ -268,7 +268,7 @@ pub enum Error {
     /// The store failed.
     #[error("{}", store_text(.0))]
     Store(#[from] store::Error),
-    /// The database has not what was there before.
+    /// The database lacks data that was there before.
     #[error("{0}")]
     DatabaseMissing(String),
     /// The index failed.
@@ -292,7 +292,7 @@ impl Error {
         self.code_and_status().1
     }
 
-    /// What the caller is told (RFC 9457).
+    /// The response for the caller (RFC 9457).
     #[must_use]
     pub fn to_problem(&self) -> Problem {
         let (code, status) = self.code_and_status();

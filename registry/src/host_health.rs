@@ -1,7 +1,7 @@
-//! The health of hosts, as executors report it. Kept in memory: it holds for minutes.
+//! The health of hosts, as executors report it. Kept in memory, because it is valid only for minutes.
 //!
-//! One executor that has lost its network must not make every service look down, so what executors
-//! tell of a host is averaged, and each has one voice.
+//! The health of a host is the average over the executors, one value for each, so that an executor without
+//! a network does not make every service look down.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,21 +9,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use a2s::Domain;
 use a2s::api::HostHealth;
 
-/// After so many milliseconds bad news is half as bad: nobody tells of a host that nobody asks.
+/// The half-life of a bad report in milliseconds. Reports must fade, because a host without traffic gets no
+/// new ones.
 const HALF_LIFE: f64 = 120_000.0;
-/// What is older tells nothing any more: five half-lives.
+/// The age in milliseconds after which a report is removed: five half-lives.
 const MAX_AGE: i64 = 600_000;
 /// Hosts that are remembered, and voices of each.
 const MAX_HOSTS: usize = 4_096;
 const MAX_REPORTERS: usize = 64;
 
-/// What is known of hosts.
+/// The reported health of hosts.
 #[derive(Debug, Default)]
 pub(crate) struct HostHealthTracker {
     hosts: Mutex<BTreeMap<Domain, HostReports>>,
 }
 
-/// What each executor says of one host, and when it said so.
+/// The last report of each executor about one host, with its time.
 type HostReports = BTreeMap<u8, (f64, i64)>;
 
 /// The hosts that are not well at one time, with their health, 0 to 1.
@@ -31,7 +32,7 @@ type HostReports = BTreeMap<u8, (f64, i64)>;
 pub(crate) struct UnhealthyHosts(BTreeMap<Domain, f64>);
 
 impl HostHealthTracker {
-    /// Takes what the executor `voice` tells at `now`, in milliseconds since 1970.
+    /// Records the reports of the executor `voice` at `now`, in milliseconds since 1970.
     pub(crate) fn record_reports(&self, voice: u8, told: &[HostHealth], now: i64) {
         let mut hosts = self.lock();
         for HostHealth { host, health } in told {

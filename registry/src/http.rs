@@ -47,7 +47,7 @@ const MAX_REQUEST_BYTES: usize = 64 * 1024;
 const DEFAULT_PAGE_SIZE: u32 = 50;
 const MAX_PAGE_SIZE: u32 = 100;
 
-/// What handlers share.
+/// The state that handlers share.
 #[derive(Debug)]
 pub(crate) struct HttpState {
     pub(crate) catalog: Catalog,
@@ -203,9 +203,9 @@ async fn publish_capability(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct PageParams {
-    /// The name behind which the page begins: `next` of the page before.
+    /// The name after which the page starts: `next` of the page before.
     after: Option<a2s::CapabilityName>,
-    /// How many capabilities at most: 1 to 100, 50 when absent.
+    /// The most capabilities on the page: 1 to 100, 50 when absent.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
 }
@@ -302,10 +302,10 @@ async fn get_document(
     Ok((head, kind, body).into_response())
 }
 
-/// Tell how the runs of a version ended
+/// Show how the runs of a version ended
 ///
-/// Counts since it was published, and what they weigh today: after two weeks a run weighs half, and
-/// those of one session or one executor weigh only so much.
+/// Counts since it was published, and their weights today: after two weeks a run has half its weight, and
+/// the weight of one session or one executor is limited.
 #[utoipa::path(
     get, path = "/v1/capabilities/{name}/{version}/stats", tag = "capabilities",
     params(
@@ -361,7 +361,7 @@ async fn get_index(State(app): App) -> Result<Json<IndexStatus>, Error> {
 
 /// Verify a stored document
 ///
-/// Computes the checksum of what is stored now and compares it with the published one.
+/// Computes the checksum of the stored document and compares it with the published one.
 #[utoipa::path(
     post, path = "/v1/verify", tag = "search", request_body = VerifyRequest,
     responses(
@@ -436,7 +436,7 @@ impl IntoResponse for Error {
     }
 }
 
-/// What engines said, for the log.
+/// The chain of causes of an error, for the log.
 fn error_chain(error: &Error) -> Option<String> {
     let mut cause = std::error::Error::source(error)?;
     let mut text = cause.to_string();

@@ -1,18 +1,18 @@
 //! Keeps the search index level with the store.
 //!
-//! Publishing writes a document and a change in one transaction; the indexer, one task, follows
-//! the changes. It remembers in the store how far the index is *on disk*, and only after a flush.
-//! So after a crash it repeats what may be lost, which does no harm, and never skips anything.
+//! Publishing writes a document and a change in one transaction; the indexer, one task, follows the
+//! changes. It stores in the database how far the index is *on disk*, and only after a flush. So after a
+//! crash it repeats changes that may be lost, which does no harm, and never skips one.
 //!
-//! Where the index is not what it should be, a new one is built beside it from the documents, while
-//! the old one answers and is followed:
+//! If the index is not as it should be, a new one is built from the documents, while the old one answers
+//! and follows the changes:
 //!
-//! | the index is | what is built |
+//! | the index is | the new index |
 //! |---|---|
-//! | missing, broken, or lacks documents | one by the built-in embedder, which takes seconds; nothing answers before |
-//! | of an embedder that nobody has any more | the same; meanwhile it is asked by words alone |
-//! | of another embedder than the wanted one | one by the wanted embedder, however long that takes |
-//! | worn, or somebody asks for a new one | the same |
+//! | missing, broken, or lacks documents | one by the built-in embedder, which takes seconds; searches fail until then |
+//! | of an embedder that is not available any more | the same; until then searches use words alone |
+//! | of another embedder than the configured one | one by the configured embedder, however long that takes |
+//! | worn, or a rebuild is requested | the same |
 
 mod backoff;
 mod pending_embeddings;
@@ -49,10 +49,10 @@ use crate::vectors::{self, IndexChange, VectorIndex};
 
 /// Changes that are made in one go.
 const BATCH: u32 = 256;
-/// How long changes may wait for the embedder; after that they are found by their words until they
-/// have vectors. Publishing waits a little longer.
+/// The time that changes wait for the embedder; after that they are found by words alone until they have
+/// vectors. Publishing waits a little longer.
 const EMBED_DEADLINE: EmbedDeadline = EmbedDeadline::Short(Duration::from_secs(4));
-/// How long a change may wait to be brought to disk. Until then a crash costs only a repetition.
+/// The longest time from a change to its flush. Until then a crash costs only a repetition.
 const FLUSH_DELAY: Duration = Duration::from_secs(1);
 /// So many changes are brought to disk at once.
 const FLUSH_CHANGES: usize = 2048;
@@ -61,7 +61,7 @@ const CHECK_CHANGES: usize = 10_000;
 /// After so many failures in a row the index counts as broken.
 const FAILURES_BEFORE_REBUILD: u32 = 3;
 
-/// How far the index is.
+/// The progress of the index.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct IndexProgress {
     /// Queries see every change up to this one.
@@ -84,15 +84,15 @@ pub(crate) struct IndexerHandle {
     task: tokio::sync::Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the indexer is asked for.
+/// A command to the indexer.
 enum IndexCommand {
     /// Look for changes.
     Follow,
-    /// Make rows and index anew; answers with the number of capabilities in the index.
+    /// Rebuilds rows and index; the reply is the number of capabilities in the index.
     Rebuild(oneshot::Sender<Result<usize, Error>>),
 }
 
-/// What the indexer wakes up for.
+/// An event that wakes the indexer.
 enum IndexerEvent {
     Command(IndexCommand),
     Step(RebuildStep),
@@ -163,7 +163,7 @@ impl IndexerHandle {
         self.progress.borrow().is_ready
     }
 
-    /// Whether the index is not written, as its disk has too little space.
+    /// Returns true when the index is not written because its disk has too little space.
     pub(crate) fn is_paused(&self) -> bool {
         self.progress.borrow().is_paused
     }
@@ -182,8 +182,8 @@ impl IndexerHandle {
         self.progress.borrow().building.clone()
     }
 
-    /// Makes the rows between documents and the index anew, with the wanted embedder; the old ones
-    /// answer meanwhile. Gives the number of capabilities in the index.
+    /// Rebuilds the rows of documents and the index, with the configured embedder; the old ones answer
+    /// until then. Returns the number of capabilities in the index.
     ///
     /// # Errors
     /// When store, engine or embedder fail; then the old index stays.
@@ -225,7 +225,7 @@ struct Indexer {
     /// The last change that this index has on disk, as the store knew last: up to it, others have
     /// done the work.
     settled: ChangeSeq,
-    /// When to look for what others have done, if there are any.
+    /// The time of the next check for changes of other registries, if the store or the index is shared.
     next_shared_check: Option<Instant>,
     /// The numbers of the last reports of runs that there were at the last two looks.
     reported: (i64, i64),
@@ -235,11 +235,11 @@ struct Indexer {
     unchecked: usize,
     flush_at: Option<Instant>,
     failures: u32,
-    /// It would be better for being built anew.
+    /// Set when a rebuild would improve the index.
     needs_rebuild: bool,
     /// It failed again and again: whatever it says, it does not answer.
     is_broken: bool,
-    /// Who asked for a new index.
+    /// The callers that requested a new index.
     rebuild_waiters: Vec<oneshot::Sender<Result<usize, Error>>>,
     /// The new index in the making.
     build: Option<IndexRebuild>,
@@ -393,7 +393,7 @@ impl Indexer {
         Ok(())
     }
 
-    /// The embedder of the index that answers, when it is at hand.
+    /// The embedder of the live index, when it is available.
     fn live_embedder(&self) -> Option<Arc<Embedder>> {
         let live = self.vectors.current_reader().ok()?;
         self.points.embedding_service.embedder_of(live.identity()).cloned()
@@ -488,7 +488,7 @@ impl Indexer {
     }
 }
 
-/// What changes are about, each once.
+/// The distinct capabilities of changes.
 fn distinct_capabilities(changes: &[(ChangeSeq, CapabilityId)]) -> Vec<CapabilityId> {
     let capabilities: BTreeSet<_> = changes.iter().map(|(_, id)| *id).collect();
     capabilities.into_iter().collect()

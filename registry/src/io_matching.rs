@@ -16,7 +16,7 @@ pub(crate) struct OutputPort {
 pub(crate) struct IoMatch<'a> {
     pub(crate) output: &'a OutputPort,
     pub(crate) input: &'a InputField,
-    /// Whether the types of both are known, so that more than the names speak for it.
+    /// Set when the types of both are known, so that the match does not depend on names alone.
     pub(crate) typed: bool,
 }
 

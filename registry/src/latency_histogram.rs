@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 const PER_DOUBLING: f64 = 4.0;
 /// Up to 2²³ ms, two hours; what took longer is in the last one.
 const BUCKETS: usize = 93;
-/// When so many runs are counted, all counts are halved: recent runs count more.
+/// At this number of counted runs, all counts are halved, so that recent runs count more.
 const MAX_RUNS: u32 = 4_096;
 
-/// How many runs took how long.
+/// The distribution of run times.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct LatencyHistogram {
-    /// By bucket; those behind the last one are 0.
+    /// By bucket; missing buckets at the end are 0.
     counts: Vec<u32>,
 }
 

@@ -1,8 +1,8 @@
 //! The registry: publish capabilities and find them by intent.
 //!
-//! [`App::open`] takes a folder, a clock and a metrics registry, and gives a router. Everything
-//! runs in this process: documents in SQLite unless a PostgreSQL server is named, the search index in
-//! Qdrant Edge unless a Qdrant server is named, and an embedder in the binary.
+//! [`App::open`] takes a configuration, a clock and a metrics registry; [`App::router`] returns the routes.
+//! Everything runs in this process: documents in SQLite unless a PostgreSQL server is configured, the
+//! search index in Qdrant Edge unless a Qdrant server is configured, and an embedder in the binary.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -16,7 +16,7 @@
 //! let clock = Arc::new(|| "2026-03-01T12:00:00Z".parse().expect("a timestamp"));
 //! let app = App::open(config, clock, &mut prometheus_client::registry::Registry::default()).await?;
 //!
-//! // Publishing needs the token. The document is compiled, and kept as it was written.
+//! // Publishing needs the token. The registry compiles the document, and stores its text unchanged.
 //! let draft = r#"
 //! a2s: 1.0.0
 //! name: ListDogBreeds
@@ -44,7 +44,7 @@
 //!     .body(Body::from(draft.replace("<checksum>", &digest.to_string())))?;
 //! assert_eq!(app.router().oneshot(publish).await?.status(), 201);
 //!
-//! // Searching does not. What was published is found, by meaning.
+//! // Searching does not. The search finds the capability by meaning.
 //! let search = Request::post("/v1/search")
 //!     .header("content-type", "application/json")
 //!     .body(Body::from(r#"{"intent": "pooch kinds"}"#))?;
@@ -60,25 +60,27 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What holds
+//! # Guarantees
 //!
-//! - **Documents are the truth.** Rows and vectors are derived from them; [`App::reindex`] builds
-//!   the index anew, and an index that is missing, broken or of another database is built anew at the
-//!   start. One of another embedder answers until a new one is built beside it.
-//! - **A published version never changes.** The digest of a stored document is computed again on
-//!   every read. One that was changed behind the registry's back is not found, not listed, not
-//!   served (A2S222) and not verified.
-//! - **What is acknowledged is on disk**, and in the index soon after, even if the process is killed
+//! - **Documents are the truth.** Rows and vectors are derived from them; [`App::reindex`] rebuilds
+//!   the index, and the start rebuilds an index that is missing, broken or of another database. An index
+//!   of another embedder answers until the new one is built.
+//! - **A published version never changes.** Every read computes the digest of the stored document again.
+//!   A document that was changed outside the registry is not found, not listed, not served (A2S222) and
+//!   not verified.
+//! - **Acknowledged data is on disk**, and in the index soon after, even if the process is killed
 //!   between the two.
 //! - **Search is absolute and explained.** A hit has a similarity that can be compared between
-//!   answers, and the terms of its score; when nothing is close enough, nothing is found.
+//!   responses, and the terms of its score; when nothing is close enough, the response has no hits.
 //!
 //! # Map
 //!
-//! `http` unpacks and wraps. `catalog` has the rules, and asks `store` (rows), `documents` (checked
-//! texts), `live` (the rows that searches weigh), `tokens` and `feed` (who may do what, and who wants to know of it), `vectors` (the index), [`retrieval`] (from an intent to what fits; [`embed`], `keywords` and
-//! `fuse` are its parts), `rank` (which hit is first) and `port` (what can feed what). `index` is the
-//! task that keeps the index level with the store, `meaning` the embedders at hand.
+//! `http` reads requests and writes responses. `catalog` has the rules, and uses `store` (rows),
+//! `documents` (verified texts), `live_version_cache` (the rows that searches rank), `tokens` (access),
+//! `change_feed` (subscribers of changes), `vectors` (the index), [`retrieval`] (from an intent to
+//! candidates; [`embed`], `bm25` and `rank_fusion` are its parts), `rank` (the order of hits) and
+//! `io_matching` (compatible inputs and outputs). `index` is the task that keeps the index level with the
+//! store, and `embedding_service` has the embedders.
 
 mod backup;
 mod bm25;
@@ -134,29 +136,30 @@ pub use crate::store::{DatabaseAddress, Error as StoreError, ErrorKind as StoreE
 use crate::tokens::TokenService;
 pub use crate::vectors::{Error as VectorsError, IndexLocation, QdrantConfig};
 
-/// Tells the time. Given from outside, so that nothing here depends on when it runs.
+/// Returns the current time. Injected, so that nothing here depends on the time of execution.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// How long a search usually waits for its vectors.
+/// The default time that a search waits for its vectors.
 pub const QUERY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a registry is made of.
+/// The configuration of a registry.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The database of documents, outcomes and tokens.
     pub database: DatabaseAddress,
-    /// Where the search index is. Made when it is missing, and made anew when what is there belongs
-    /// to another database: it is derived from the documents. One of another embedder answers until
-    /// there is a new one.
+    /// The location of the search index. The registry creates it when it is missing, and rebuilds it when
+    /// it belongs to another database: it is derived from the documents. An index of another embedder
+    /// answers until the new one is built.
     pub index: IndexLocation,
-    /// What turns text into vectors.
+    /// An embedding model, which turns text into vectors.
     pub embedder: Embedder,
-    /// How long a search waits for its vectors; then it is answered by words alone.
+    /// The time that a search waits for its vectors; after that it uses words alone.
     pub query_timeout: Duration,
-    /// Opens everything, and makes tokens that open less; without it, nobody is asked for any.
+    /// The owner's token, which has every scope and can create tokens with fewer scopes. Without it, the
+    /// registry asks for no token at all.
     pub token: Option<Secret>,
-    /// A token of the scope `service` that is configured, beside those that are made here: for the
-    /// executors of this registry, and for the process that it is a part of.
+    /// A configured token of the scope `service`, in addition to the tokens that the registry creates: for
+    /// the executors of this registry, and for the process that it is a part of.
     pub service_token: Option<Secret>,
     /// Bounds.
     pub limits: Limits,
@@ -178,16 +181,16 @@ impl Config {
     }
 }
 
-/// Bounds on what a caller can ask for.
+/// Limits on requests.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// The largest document, in bytes. The compiler has a bound of its own, 1 MiB.
     pub document_bytes: usize,
-    /// How long a request may take, its body included.
+    /// The longest time of a request, its body included.
     pub request_time: Duration,
-    /// How long publishing waits for the index to have the version, and a search right after the
-    /// start for the index to be there. A version is stored before, and is indexed in any case; but
-    /// a publisher who searches at once should find it.
+    /// The time that publishing waits until the index has the version, and that a search right after the
+    /// start waits for the index. The version is stored before, and is indexed in any case; but a publisher
+    /// that searches at once should find it.
     pub index_wait: Duration,
 }
 
@@ -208,13 +211,13 @@ pub struct App {
 }
 
 impl App {
-    /// Opens the database and the index, and starts to make the index level with the documents.
+    /// Opens the database and the index, and starts to bring the index level with the documents.
     ///
     /// # Errors
-    /// When the database cannot be opened, was made by a newer version, or has nothing though the index
-    /// was made from one, or the index folder or
-    /// server cannot be used. A server of the index that is away may come back, and is waited for. An index that is merely missing or broken is no error: it is built anew. Nor
-    /// is an embedder that does not answer: the built-in one stands in for it.
+    /// When the database cannot be opened, was made by a newer version, or is empty although the index was
+    /// made from one; or when the index folder or server cannot be used. An index server that is away is
+    /// not an error: the registry waits for it. A missing or broken index is not an error: the registry
+    /// rebuilds it. Nor is an embedder that does not answer: the built-in one takes over.
     pub async fn open(
         config: Config,
         clock: Clock,
@@ -321,7 +324,7 @@ impl App {
         self.shared.catalog.publish(source, caller, None).await
     }
 
-    /// Whether searches are answered.
+    /// Checks that the registry answers searches.
     ///
     /// # Errors
     /// When the database does not answer or the index is still being built.
@@ -329,16 +332,16 @@ impl App {
         self.shared.catalog.check_ready().await
     }
 
-    /// How the search index is, and the one that is being built, if one is.
+    /// The status of the search index, and of the one that is being built, if there is one.
     ///
     /// # Errors
-    /// When there is none yet.
+    /// When there is no index yet.
     pub async fn index_status(&self) -> Result<IndexStatus, Error> {
         self.shared.catalog.index_status().await
     }
 
-    /// Whether the search index is not written, because its disk has too little space. Searches are
-    /// answered from what it has.
+    /// Returns true when the search index is not written, because its disk has too little space. Searches
+    /// still use its current content.
     #[must_use]
     pub fn is_index_paused(&self) -> bool {
         self.shared.catalog.index.is_paused()
@@ -349,9 +352,8 @@ impl App {
         self.shared.catalog.index.building()
     }
 
-    /// Makes everything anew that is derived from documents, the search index and the rows between
-    /// documents, and gives the number of capabilities in the index. Searches are answered from
-    /// the old one meanwhile.
+    /// Rebuilds everything that is derived from documents, the search index and the rows between documents,
+    /// and returns the number of capabilities in the index. Searches use the old index until then.
     ///
     /// # Errors
     /// When database, index or embedder fail; then the old index stays.

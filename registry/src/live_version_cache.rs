@@ -1,10 +1,10 @@
-//! The live versions that searches have asked for, in memory.
+//! A cache of the live versions for searches, in memory.
 //!
-//! A search weighs a hundred candidates and more, and reading their rows takes longer than finding
-//! them: so they are read ahead at the start, and kept. Whoever changes a row says so here behind
-//! it, and the indexer says so of every change that it follows and of what was reported to others: so
-//! what another process has written is known within seconds. Whether a document still is what was
-//! published is not decided by this: [`crate::documents`] reads it anew.
+//! A search ranks a hundred candidates and more, and reading their rows takes longer than finding them. So
+//! the rows are loaded at the start and cached. Writers invalidate entries after commit. The indexer
+//! invalidates entries for every change that it follows and for outcomes that were reported to other
+//! registries, so changes of other processes are known within seconds. The cache does not verify documents:
+//! [`crate::documents`] does that at each read.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,9 +14,9 @@ use a2s::CapabilityName;
 use crate::Error;
 use crate::store::{CapabilityId, LiveVersionQuery, RegistryStore, VersionEntry};
 
-/// How many are kept; beyond that all are forgotten.
+/// The most cached entries; if a search needs more, the cache is cleared.
 const MAX_CACHED: usize = 131_072;
-/// How many are read in one go ahead of searches.
+/// The number of entries that the preload reads at once.
 const BATCH: u32 = 1_000;
 
 /// Reads live versions, and remembers them until they change.
@@ -30,7 +30,7 @@ pub(crate) struct LiveVersionCache {
 struct CachedVersions {
     entries: BTreeMap<CapabilityId, Arc<VersionEntry>>,
     ids: BTreeMap<CapabilityName, CapabilityId>,
-    /// Grows with every change: what was read before one may be old behind it.
+    /// Grows with every change: rows that were read before a change may be stale after it.
     changes: u64,
 }
 
@@ -123,8 +123,8 @@ impl CachedVersions {
         self.entries.len() + more <= MAX_CACHED
     }
 
-    /// Keeps what was read since there had been so many changes. What was read beside one is read
-    /// again by the search that asks for it.
+    /// Caches rows that were read when the counter had the value `changes`. Discards them if there was a
+    /// change since; the next search reads them again.
     fn insert(&mut self, read: &[Arc<VersionEntry>], changes: u64) {
         if self.changes != changes {
             return;

@@ -1,4 +1,4 @@
-//! The metrics of the registry. The metrics live in the registry of whoever opened the [`crate::App`].
+//! The metrics of the registry. The caller that opens the [`crate::App`] provides the metrics registry.
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
@@ -141,7 +141,7 @@ impl Metrics {
         metrics
     }
 
-    /// Makes all series: a rate can be told from the first event on.
+    /// Creates all series at zero, so that a rate is visible from the first event on.
     fn begin_at_zero(&self) {
         use PublishResult::{conflict, created, refused, same};
         for result in [created, same, conflict, refused] {

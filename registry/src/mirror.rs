@@ -1,10 +1,9 @@
-//! Requests of mirrors: a mirror changes what it has copied from its source, and nothing else.
+//! Requests of mirrors: a mirror changes only what it has copied from its source.
 //!
-//! A mirror names its source in the header [`MIRROR`]. The registry records it as the origin of each
-//! name and version that the mirror creates. A mirror may publish under a name that is free or that the
-//! same source created here, and may yank, bring back or deprecate a version that it copied from the
-//! same source with the same checksum. Tokens with `admin` are no tokens for mirrors: they own the
-//! names of others.
+//! A mirror names its source in the header [`MIRROR`]. The registry records it as the origin of each name
+//! and version that the mirror creates. A mirror may publish under a name that is free or that the same
+//! source created here, and may yank, unyank or deprecate a version that it copied from the same source
+//! with the same checksum. Mirrors must not use tokens with `admin`, because these own the names of others.
 
 use a2s::api::{MIRROR, MIRROR_CHECKSUM};
 use a2s::{Caller, Digest, TokenScope};
@@ -55,7 +54,7 @@ impl MirrorSource {
         Ok(Some(Self { source: source.to_owned(), checksum }))
     }
 
-    /// Whether the mirror has copied what has this origin.
+    /// Returns true when the mirror has copied the item with this origin.
     pub(crate) fn is_origin(&self, origin: Option<&str>) -> bool {
         origin == Some(self.source.as_str())
     }

@@ -1,30 +1,29 @@
 //! The weights of a version's runs. Pure arithmetic; times are milliseconds since 1970.
 //!
-//! Three rules. *Time*: a run weighs half after [`HALF_LIFE_DAYS`]. All weights fall by the same
-//! factor, so sums are kept with the time they were made and are brought up to date by one
-//! multiplication. *Sessions*: the runs of one session weigh at most [`SESSION_LIMIT`], and those of
-//! one executor at most [`SESSIONS`] times that; a new run then takes the place of older ones of the
-//! same session, so that who runs much is heard about what is, not about what was. *Reporters*: no
-//! executor weighs more than [`AVERAGES`] average ones.
+//! Three rules. *Time*: a run has half its weight after [`HALF_LIFE_DAYS`]. All weights fall by the same
+//! factor, so sums are stored with the time of their calculation and updated by one multiplication.
+//! *Sessions*: the runs of one session weigh at most [`SESSION_LIMIT`], and those of one executor at most
+//! [`SESSIONS`] times that; a new run then displaces older ones of the same session, so that recent runs
+//! count. *Reporters*: no executor weighs more than [`AVERAGES`] average ones.
 //!
-//! Executors and sessions are told apart by a keyed hash with few values. So what is stored is
-//! bounded, however many names somebody makes up, and nobody can choose with whom to share a place.
+//! A keyed hash with few values separates executors and sessions. So the stored data is bounded, however
+//! many names a reporter invents, and a reporter cannot choose the slot of another one.
 
 use serde::{Deserialize, Serialize};
 
-/// After so many days a run weighs half: two weeks, so that a service that was mended has a good
-/// name again within a month, and one that is rarely run keeps some of its history.
+/// The days after which a run has half its weight: two weeks, so that a repaired service has a good rate
+/// again within a month, and a rarely used one keeps some of its history.
 pub(crate) const HALF_LIFE_DAYS: f64 = 14.0;
-/// What the runs of one session weigh at most.
+/// The largest weight of the runs of one session.
 pub(crate) const SESSION_LIMIT: f64 = 8.0;
-/// The sessions of one executor that are told apart.
+/// The number of session slots of an executor.
 pub(crate) const SESSION_SLOTS: usize = 16;
 /// No executor weighs more than so many average ones.
 const MAX_AVERAGES: f64 = 2.0;
 
 const DAY: f64 = 86_400_000.0;
 
-/// What runs weigh: those that succeeded, those that count against the capability, and all.
+/// Weights of runs: the successful ones, those that count against the capability, and all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "(f64, f64, f64)", into = "(f64, f64, f64)")]
 pub(crate) struct RunWeight {
@@ -33,22 +32,22 @@ pub(crate) struct RunWeight {
     pub(crate) runs: f64,
 }
 
-/// How a run ended.
+/// The outcome of a run for the weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunEnd {
     Success,
     /// It counts against the capability.
     Fault,
-    /// It tells nothing about the capability.
+    /// It says nothing about the capability.
     Neutral,
 }
 
 /// The runs that one executor has reported of one version.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ReporterWeights {
-    /// By place; those behind the last one have no runs.
+    /// By session slot; missing slots at the end have no runs.
     pub(crate) sessions: Vec<RunWeight>,
-    /// When they were brought up to date.
+    /// The time of the last update.
     pub(crate) at: i64,
 }
 
@@ -66,7 +65,7 @@ impl RunWeight {
         self.scale(factor, factor)
     }
 
-    /// Weight of the runs that tell something about the capability.
+    /// Weight of the runs that say something about the capability.
     fn evidence(self) -> f64 {
         self.good + self.bad
     }
@@ -119,8 +118,8 @@ impl ReporterWeights {
     }
 }
 
-/// What all executors tell together, each with no more weight than [`AVERAGES`] average ones. All
-/// weights must be of one time. As limits are relative, the sum falls with time as its parts do.
+/// The sum over all executors, each with at most the weight of [`AVERAGES`] average ones. All weights must
+/// be of the same time. As limits are relative, the sum falls with time as its parts do.
 pub(crate) fn sum_reporters(reporters: &[RunWeight]) -> RunWeight {
     let evidence = fair_limit(reporters.iter().map(|weight| weight.evidence()));
     let runs = fair_limit(reporters.iter().map(|weight| weight.runs));
@@ -240,12 +239,12 @@ mod tests {
         assert!((sum.bad / (sum.good + sum.bad) - 0.02).abs() < 1e-9, "{sum:?}");
         // Among few there is no crowd to compare with.
         let few = [weight(100.0, 0.0), weight(0.0, 1.0)];
-        assert_eq!(outcome_weighting::sum_reporters(&few), weight(100.0, 1.0));
+        assert_eq!(sum_reporters(&few), weight(100.0, 1.0));
         // Whoever says nothing about the capability is no part of the crowd.
         let mut silent = few.to_vec();
         silent.extend([RunWeight { good: 0.0, bad: 0.0, runs: 1.0 }; 50]);
-        assert_eq!(outcome_weighting::sum_reporters(&silent).good, 100.0);
-        assert_eq!(outcome_weighting::sum_reporters(&[]), RunWeight::default());
+        assert_eq!(sum_reporters(&silent).good, 100.0);
+        assert_eq!(sum_reporters(&[]), RunWeight::default());
     }
 
     fn any_weight() -> impl Strategy<Value = RunWeight> {
@@ -274,7 +273,7 @@ mod tests {
             }
         }
 
-        /// What is stored is the sum of one moment; it must be what would be summed up later.
+        /// A stored sum is of one moment; at a later time it must equal a new sum.
         #[test]
         fn a_sum_falls_as_its_parts_do(
             reporters in prop::collection::vec(any_weight(), 1..20),

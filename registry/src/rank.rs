@@ -14,7 +14,7 @@ use a2s::api::ScoreTerm;
 pub(crate) use self::strategy::{RankStrategy, parse_strategies};
 use crate::outcome_weighting::RunWeight;
 
-/// What is believed of a capability that never ran: as if it had run so often, so well.
+/// The assumption about a capability that never ran: as if it had run this often with this success.
 const PRIOR_SUCCESSES: f64 = 4.0;
 const PRIOR_FAULTS: f64 = 1.0;
 /// So much weight of runs counts as the most popular there can be.
@@ -27,26 +27,26 @@ type PerTerm = [f64; TERMS.len()];
 const TERMS: [&str; 6] =
     ["similarity", "success_rate", "usage", "simplicity", "permissions", "service_health"];
 
-/// What is weighed of one hit.
+/// The features of one hit for the ranking.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RankingFeatures {
     /// 0 to 1.
     pub(crate) relevance: f64,
-    /// What its runs weigh now.
+    /// The current weights of its runs.
     pub(crate) runs: RunWeight,
     pub(crate) complexity: Complexity,
-    /// How many permissions it needs.
+    /// The number of permissions that it needs.
     pub(crate) permissions: u32,
-    /// How its services are doing, 0 to 1.
+    /// The health of its services, 0 to 1.
     pub(crate) health: f64,
 }
 
 /// A hit that a strategy has chosen.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RankedChoice {
-    /// Its place in what was given.
+    /// Its index in the input.
     pub(crate) index: usize,
-    /// Its score under the strategy, and under each one behind it in the list.
+    /// Its score under the strategy, and under each later one in the list.
     scores: Vec<f64>,
 }
 
@@ -76,8 +76,8 @@ impl RankingFeatures {
     }
 }
 
-/// The place of the first strategy that admits anything, and what it admits, in the order given.
-/// None when there is nothing that any of them admits.
+/// The index of the first strategy that admits a hit, and the hits that it admits, in input order. None
+/// when no strategy admits one.
 pub(crate) fn choose_strategy(
     merits: &[RankingFeatures],
     strategies: &[RankStrategy],
@@ -113,15 +113,15 @@ fn score(values: &PerTerm, strategy: &RankStrategy) -> f64 {
     values.iter().zip(strategy.shares()).map(|(value, share)| value * share).sum()
 }
 
-/// The share of runs that succeeded, by weight, of those that tell something about the capability.
+/// The share of successful runs, by weight, among the runs that say something about the capability.
 pub(crate) fn success_rate(runs: &RunWeight) -> Option<f64> {
     let counted = runs.good + runs.bad;
     (0.0 < counted).then(|| runs.good / counted)
 }
 
-/// What success can be relied on: the mean of the Beta distribution that prior and runs make,
-/// less one standard deviation. Few runs are little evidence, so ten successes of ten stand
-/// behind a thousand of a thousand, and before none at all.
+/// A cautious estimate of success: the mean of the Beta distribution of prior and runs, less one standard
+/// deviation. Few runs are little evidence, so ten successes of ten rank after a thousand of a thousand,
+/// and before none at all.
 pub(crate) fn reliability(runs: &RunWeight) -> f64 {
     let successes = PRIOR_SUCCESSES + runs.good;
     let faults = PRIOR_FAULTS + runs.bad;
@@ -169,7 +169,7 @@ mod tests {
         parse_strategies(Some(&serde_json::from_value(asked).unwrap())).unwrap()
     }
 
-    /// The places of what is chosen, best first.
+    /// The indexes of the choices, best first.
     fn order(merits: &[RankingFeatures], asked: serde_json::Value) -> Option<(usize, Vec<usize>)> {
         let (place, mut chosen) = choose_strategy(merits, &strategies(asked))?;
         chosen.sort_by(RankedChoice::compare);

@@ -1,10 +1,10 @@
 //! Fuses the hits by meaning and by words into one list. Pure arithmetic.
 //!
-//! *Fusion*: each probe (the whole intent, and each clause of it) gives points two scores, a cosine
-//! and a BM25; they become one relevance. *Fit*: a cosine says in absolute terms how near two texts
-//! are, however good one looks beside the rest, once it is told on the scale of its embedder. When
-//! the best is not near enough, nothing fits; when it is, those fit that are not far off. Every judgement on a capability depends on it alone and on
-//! the best of the answer, so that a weaker hit never changes the order of stronger ones.
+//! *Fusion*: each probe (the whole intent, and each clause of it) gives points two scores, a cosine and a
+//! BM25; they become one relevance. *Fit*: on the scale of its embedder, a cosine is an absolute measure of
+//! nearness, independent of the other hits. When the best is not near enough, nothing fits; when it is, all
+//! candidates fit that are not far off. The result for a capability depends only on itself and on the best
+//! of the response, so that a weaker hit never changes the order of stronger ones.
 
 use std::collections::BTreeMap;
 
@@ -24,30 +24,31 @@ const DENSE_SHARE: f64 = 0.6;
 const CLAUSE_DISCOUNT: f64 = 0.9;
 /// The height of a similarity below which one capability, looked at alone, does not fit.
 const NEAR: f64 = 1.58;
-/// How much more the best of many must have: so much for each e-fold of the comparisons.
+/// The additional nearness that the best of many must have, for each e-fold of the comparisons.
 const NEAR_RISE: f64 = 0.39;
 
 /// A capability that was found, before its history is looked at.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FusedCandidate {
-    /// Which one.
+    /// The capability.
     pub capability: CapabilityId,
     /// 0 to 1, comparable within one answer.
     pub relevance: f64,
     /// The best cosine of a probe, 0 to 1, comparable between answers.
     pub similarity: f64,
-    /// Whether it fits in absolute terms.
+    /// Set when it fits in absolute terms.
     pub fits: bool,
 }
 
-/// Makes one list of what the probes found `among` so many capabilities, the best first. The first
-/// probe is the whole intent, the others are its clauses. `scale` is that of the cosines.
+/// Fuses the hits of the probes into one list, the best first. `among` is the number of searched
+/// capabilities. The first probe is the whole intent, the others are its clauses. `scale` is that of the
+/// cosines.
 ///
-/// When the best is not [near enough](near_enough), nothing fits. When it is, whatever would fit on
-/// its own does, too.
+/// When the best is not [near enough](near_enough), nothing fits. When it is, all candidates fit that would
+/// fit on their own.
 ///
-/// An intent in a script that the embedder does not know has no cosines at all: then every point
-/// that shares a word fits.
+/// An intent in a script that the embedder does not know has no cosines: then every point that shares a
+/// word fits.
 pub fn fuse(
     probes: &[Vec<VectorHit>],
     among: usize,

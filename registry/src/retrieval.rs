@@ -1,8 +1,8 @@
-//! From an intent to what fits, as pure functions: neither index nor store, network nor clock.
+//! Retrieval from an intent to candidates, as pure functions: without index, store, network or clock.
 //!
-//! An intent becomes [probes](to_probes), an index answers each with what it [found](Found), and
-//! [`fuse`] makes one list of that. In the registry the index is an engine; here there is a
-//! [`BruteForceIndex`], which looks at everything and answers alike, to measure the rest with.
+//! [`to_probes`] makes queries of an intent, an index answers each with a list of [`VectorHit`], and
+//! [`fuse`] makes one list of those. In the registry the index is an engine. This module has a
+//! [`BruteForceIndex`] instead, which compares everything and gives the same results, to measure the rest.
 //!
 //! ```
 //! use registry::embed::{BuiltIn, EmbeddingSource, index_text};
@@ -49,7 +49,7 @@ pub fn to_texts(intent: &str) -> Vec<String> {
     std::iter::once(whole).chain(split_clauses(intent).into_iter().map(str::to_owned)).collect()
 }
 
-/// What to search with, by the built-in embedder.
+/// The queries of an intent, embedded by the built-in embedder.
 pub fn to_probes(intent: &str, embedder: &BuiltIn) -> Vec<SearchQuery> {
     to_texts(intent)
         .iter()
@@ -61,7 +61,7 @@ pub fn to_probes(intent: &str, embedder: &BuiltIn) -> Vec<SearchQuery> {
 #[derive(Debug, Clone, Default)]
 pub struct BruteForceIndex {
     points: Vec<(CapabilityId, Embedding)>,
-    /// Where a term occurs, and with which weight.
+    /// The points of each term, with its weights.
     postings: BTreeMap<u32, Vec<(usize, f32)>>,
 }
 
@@ -75,12 +75,12 @@ impl BruteForceIndex {
         self.points.push((capability, vector));
     }
 
-    /// How many capabilities it has.
+    /// The number of capabilities.
     pub fn len(&self) -> usize {
         self.points.len()
     }
 
-    /// Whether it has none.
+    /// Returns true when it is empty.
     pub fn is_empty(&self) -> bool {
         self.points.is_empty()
     }

@@ -18,7 +18,7 @@ const EXECUTORS: u64 = 100;
 const SESSIONS_PER_EXECUTOR: u64 = 20;
 /// Share of the runs that fail through the caller's input.
 const CALLER_FAULT_RATE: f64 = 0.05;
-/// How much the alternatives differ in relevance: the standard deviation of what they lack.
+/// The differences in relevance between the alternatives: the standard deviation of their distance from 1.
 const SPREAD: f64 = 0.05;
 
 /// A number with the bounds that hold 95 of 100 such numbers.
@@ -30,20 +30,20 @@ pub struct Estimate {
     pub margin: f64,
 }
 
-/// How well intents are served, 0 to 1: the share of runs that succeed.
+/// The quality of service for intents, 0 to 1: the share of runs that succeed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {
-    /// When the most similar capability is run each time.
+    /// If the most similar capability runs each time.
     pub most_similar: Estimate,
-    /// When the one with the highest score is run each time.
+    /// If the one with the highest score runs each time.
     pub highest_score: Estimate,
-    /// What the second gains over the first, intent by intent.
+    /// The gain of the second over the first, intent by intent.
     pub gain: Estimate,
-    /// What there would be to gain: the most reliable one, known from the beginning.
+    /// The best possible result: the most reliable one, known from the beginning.
     pub best: Estimate,
 }
 
-/// Who sends hostile reports: against the winner, and for others.
+/// The source of hostile reports, which are against the winner and for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attack {
     /// One executor; 1 % of all reports.
@@ -52,8 +52,8 @@ pub enum Attack {
     OneSession,
     /// As many made-up executors as there are hostile reports; 1 % of the reports of each capability.
     ManyNames,
-    /// The same, and all of it about the winner and the one behind it: 5 % of the reports of each.
-    /// Nobody can do this without the owner's token.
+    /// The same, but all reports are about the winner and the one after it: 5 % of the reports of each.
+    /// This needs the owner's token.
     ManyNamesOnTwo,
     /// One executor that sends as many reports as all others together.
     Flood,
@@ -65,28 +65,28 @@ impl Attack {
         [Self::OneExecutor, Self::OneSession, Self::ManyNames, Self::ManyNamesOnTwo, Self::Flood];
 }
 
-/// What hostile reports come to.
+/// The effect of hostile reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttackResult {
     /// Intents that were looked at.
     pub intents: usize,
-    /// Those with another winner.
+    /// Intents with another winner.
     pub changed: usize,
-    /// Those that would have another winner if every report counted alike.
+    /// Intents that would have another winner if every report counted alike.
     pub changed_if_all_count: usize,
 }
 
-/// What ranking by outcomes does to recall when there is nothing to gain.
+/// The effect of ranking by outcomes on recall when outcomes bring no gain.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RecallCost {
     /// Recall at 5 by similarity alone.
     pub before: Estimate,
-    /// What it loses, query by query.
+    /// The loss of recall, query by query.
     pub loss: Estimate,
 }
 
-/// Serves `intents` intents `runs` times each, over four weeks, and learns from what happens. Each
-/// run is of the capability that comes first at that time; nobody tries others for the sake of it.
+/// Serves `intents` intents `runs` times each, over four weeks, and learns from the outcomes. Each run uses
+/// the capability that comes first at that time; others are not tried for exploration.
 #[must_use]
 pub fn compare(seed: u64, intents: usize, runs: usize) -> Comparison {
     let mut random = SeededRandom(seed);
@@ -111,7 +111,7 @@ pub fn compare(seed: u64, intents: usize, runs: usize) -> Comparison {
     }
 }
 
-/// Expected success of what is run for one intent, over all its runs.
+/// Expected success of the chosen capabilities for one intent, over all its runs.
 fn serve(
     mut alternatives: Vec<SimulatedCapability>,
     runs: usize,
@@ -131,10 +131,10 @@ fn serve(
     expected / runs.max(1) as f64
 }
 
-/// Reports of honest executors on `intents` intents, then hostile ones.
+/// Simulates reports of honest executors on `intents` intents, then hostile ones.
 ///
-/// There are `runs` for each alternative over two weeks. The alternatives are alike but for their
-/// reliability: one succeeds 95 times of 100, the others are behind by `gap` at least.
+/// There are `runs` for each alternative over two weeks. The alternatives differ only in their reliability:
+/// one succeeds 95 times of 100, the others are worse by at least `gap`.
 #[must_use]
 pub fn attack(seed: u64, intents: usize, runs: usize, gap: f64, attack: Attack) -> AttackResult {
     let mut random = SeededRandom(seed);
@@ -258,7 +258,7 @@ impl SimulatedCapability {
     }
 }
 
-/// What a registry keeps of one version.
+/// The data of a registry about one version.
 #[derive(Debug, Default)]
 struct ReportLedger {
     reporters: BTreeMap<u8, ReporterWeights>,
@@ -279,7 +279,7 @@ impl ReportLedger {
         }
     }
 
-    /// Sums up what was reported.
+    /// Sums up the reports.
     fn settle(&mut self) {
         let weights = self.reporters.values_mut().map(|reporter| {
             reporter.decay_to(self.at);
@@ -289,7 +289,7 @@ impl ReportLedger {
     }
 }
 
-/// Whose word a report is, behind the hash.
+/// The reporter of a report, after hashing.
 #[derive(Debug, Clone, Copy)]
 struct SimulatedReporter {
     reporter: u8,

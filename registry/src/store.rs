@@ -1,8 +1,8 @@
 //! The store of documents, versions and outcomes.
 //!
-//! One small trait, so that SQLite and a server database are the same to the rest of the crate.
-//! It knows nothing of documents beyond their bytes: whether stored bytes still are what was
-//! published is decided in one place, [`crate::documents`].
+//! One small trait makes SQLite and a server database the same to the rest of the crate. The store knows
+//! only the bytes of documents: [`crate::documents`] alone decides if stored bytes still are the published
+//! ones.
 
 pub(crate) mod dependency_rows;
 pub(crate) mod embeddings;
@@ -33,10 +33,10 @@ use self::tokens::TokenStore;
 use crate::latency_histogram::LatencyHistogram;
 use crate::outcome_weighting::{RunEnd, RunWeight};
 
-/// Where a database is: the path of an SQLite file, or a `sqlite:` URL, which is made when it is
-/// missing; or a `postgres:` or `postgresql:` URL, whose database has to be there.
+/// The address of a database: the path of an SQLite file, or a `sqlite:` URL, which is created when it is
+/// missing; or a `postgres:` or `postgresql:` URL, whose database must exist.
 ///
-/// It is never shown, as it may have a password.
+/// It is never shown, because it may contain a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DatabaseAddress(String);
 
@@ -61,7 +61,7 @@ impl std::fmt::Debug for DatabaseAddress {
     }
 }
 
-/// How many runs are remembered, so that a report which comes again counts once.
+/// The number of remembered runs, so that a repeated report counts once.
 const MAX_REMEMBERED_RUNS: i64 = 1_000_000;
 
 /// A capability in this store; never used for another one, even after a deletion by hand.
@@ -72,7 +72,7 @@ pub struct CapabilityId(pub i64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct VersionId(pub(crate) i64);
 
-/// What is known of a version without its document.
+/// The data of a version without its document.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct VersionEntry {
     pub(crate) capability: CapabilityId,
@@ -82,7 +82,7 @@ pub(crate) struct VersionEntry {
     /// The digest that was recorded when it was published.
     pub(crate) digest: Digest,
     pub(crate) complexity: Complexity,
-    /// How many permissions its caller must hold.
+    /// The number of permissions that its caller must hold.
     pub(crate) permissions: u32,
     pub(crate) published_at: Timestamp,
     pub(crate) yanked: bool,
@@ -102,37 +102,37 @@ impl VersionEntry {
     }
 }
 
-/// How the runs of a version ended.
+/// Statistics of the runs of a version.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct RunStats {
     /// All runs.
     pub(crate) runs: u64,
-    /// Those that succeeded.
+    /// The successful ones.
     pub(crate) successes: u64,
-    /// Those that failed through the capability or its services.
+    /// The runs that failed through the capability or its services.
     pub(crate) faults: u64,
-    /// What they weigh together, and when that was (milliseconds since 1970).
+    /// Their total weight, and the time of that weight (milliseconds since 1970).
     pub(crate) weight: RunWeight,
     pub(crate) weighed_at: i64,
 }
 
 impl RunStats {
-    /// What the runs weigh at another time.
+    /// The weights of the runs at another time.
     pub(crate) fn weight_at(&self, now: Timestamp) -> RunWeight {
         self.weight.decayed(self.weighed_at, now.as_millisecond())
     }
 }
 
-/// What else is known of the runs of a version.
+/// Details of the runs of a version.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct RunDetails {
     /// The most frequent first.
     pub(crate) failures: Vec<FailureCount>,
-    /// How long successful runs took.
+    /// The durations of successful runs.
     pub(crate) latency: LatencyHistogram,
-    /// How many executors have reported, as far as they are told apart.
+    /// The number of executors that have reported, as far as they can be distinguished.
     pub(crate) reporters: u64,
-    /// When the last run ended.
+    /// The end of the last run.
     pub(crate) last_run: Option<Timestamp>,
 }
 
@@ -145,12 +145,12 @@ pub(crate) struct NewVersion {
     /// UTF-8.
     pub(crate) source: String,
     pub(crate) complexity: Complexity,
-    /// How many permissions its caller must hold.
+    /// The number of permissions that its caller must hold.
     pub(crate) permissions: u32,
     pub(crate) relations: RelationRows,
 }
 
-/// What came of storing a version.
+/// The result of storing a version.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum PublicationResult {
     /// It is stored; the change has this number.
@@ -169,16 +169,16 @@ pub(crate) enum PublicationResult {
     OtherOrigin(Option<String>),
 }
 
-/// Which live versions.
+/// A selection of live versions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum LiveVersionQuery<'a> {
-    /// Those of these capabilities.
+    /// The live versions of these capabilities.
     ByIds(&'a [CapabilityId]),
-    /// So many, in order of name, behind a name.
+    /// At most a number of versions, in order of name, after a name.
     AfterName(Option<&'a str>, u32),
 }
 
-/// One run, as the executor tells it.
+/// The outcome of one run, as the executor reports it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RunOutcome {
     pub(crate) run: Uuid,
@@ -192,13 +192,13 @@ pub(crate) struct RunOutcome {
     pub(crate) duration_ms: u64,
     pub(crate) ended_at: Timestamp,
     pub(crate) reporter_key: ReporterKey,
-    /// When it is recorded.
+    /// The time of recording.
     pub(crate) at: Timestamp,
     /// Runs that were recorded before are forgotten: they will not be reported again.
     pub(crate) forget_before: Timestamp,
 }
 
-/// Whose word an outcome is: few values, so that names which somebody makes up cost nothing.
+/// The key of the reporter: it has few values, so that invented names cost nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReporterKey {
     /// The executor.
@@ -208,8 +208,8 @@ pub(crate) struct ReporterKey {
 }
 
 impl RunOutcome {
-    /// Whether it counts against the capability. A failure that nobody is blamed for does: else
-    /// leaving the blame out would make every capability look perfect.
+    /// Returns true when it counts against the capability. A failure without attribution does: otherwise
+    /// reports without it would make every capability look perfect.
     pub(crate) fn is_fault(&self) -> bool {
         !self.success
             && match self.blame {
@@ -222,7 +222,7 @@ impl RunOutcome {
             }
     }
 
-    /// What it tells about the capability.
+    /// The outcome for the weights.
     pub(crate) fn run_end(&self) -> RunEnd {
         match (self.success, self.is_fault()) {
             (true, _) => RunEnd::Success,
@@ -232,7 +232,7 @@ impl RunOutcome {
     }
 }
 
-/// What came of recording an outcome.
+/// The result of recording an outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum RecordResult {
     /// It counts from now on.
@@ -249,14 +249,14 @@ pub(crate) enum RecordResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct ChangeSeq(pub(crate) i64);
 
-/// What an index has yet to follow.
+/// The changes that an index has to follow.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ChangeOutbox {
     /// Identity of this store; an index made from another one is worthless.
     pub(crate) identity: String,
     /// The last change there is.
     pub(crate) latest: ChangeSeq,
-    /// How many capabilities have a live version.
+    /// The number of capabilities with a live version.
     pub(crate) live_count: u64,
     /// The next changes, in order.
     pub(crate) changes: Vec<(ChangeSeq, CapabilityId)>,
@@ -264,8 +264,8 @@ pub(crate) struct ChangeOutbox {
 
 /// A database of documents, versions and outcomes.
 ///
-/// What a method acknowledges is on disk. Methods are atomic: a crash leaves all of one or
-/// nothing. Every method can be called by many at once.
+/// Acknowledged changes are on disk. Methods are atomic: after a crash, all of a change is there or
+/// nothing. Every method can be called concurrently.
 #[async_trait]
 pub(crate) trait RegistryStore:
     EmbeddingStore + IndexStore + LifecycleStore + RelationStore + TokenStore + std::fmt::Debug
@@ -283,34 +283,34 @@ pub(crate) trait RegistryStore:
     /// Live versions, in order of name. A capability of which all versions are yanked has none.
     async fn live_versions(&self, which: LiveVersionQuery<'_>) -> Result<Vec<VersionEntry>, Error>;
 
-    /// The bytes of documents as they are now. A version whose bytes are gone is left out.
-    /// Nobody but [`crate::documents`] may use them before their digest was checked.
+    /// The current bytes of documents. A version whose bytes are gone is left out. Only
+    /// [`crate::documents`] may use them before their digest was checked.
     async fn load_sources(&self, ids: &[VersionId]) -> Result<BTreeMap<VersionId, Vec<u8>>, Error>;
 
     /// Counts the outcome of a run, once.
     async fn record_outcome(&self, outcome: &RunOutcome) -> Result<RecordResult, Error>;
 
-    /// What is known of the runs of a version beside its [`Stats`].
+    /// Details of the runs of a version that [`RunStats`] does not contain.
     async fn load_run_details(&self, version: VersionId) -> Result<RunDetails, Error>;
 
-    /// The capabilities of which others may have reported runs behind the number `after`, and the
-    /// last number there is. A report may be seen after one that has a larger number.
+    /// The capabilities with runs that other registries may have reported after the number `after`, and the
+    /// last number. A report may become visible after one with a larger number.
     async fn list_reported(&self, after: i64) -> Result<(i64, Vec<CapabilityId>), Error> {
         // Nobody else reports to a store that is not shared.
         Ok((after, Vec::new()))
     }
 
-    /// At most `limit` changes behind `after`.
+    /// At most `limit` changes after `after`.
     async fn read_outbox(&self, after: ChangeSeq, limit: u32) -> Result<ChangeOutbox, Error>;
 
     /// Asks the connection that writes whether it can. After a failure it writes something that changes
     /// nothing to find out.
     async fn check_writer(&self) -> Result<(), Error>;
 
-    /// Whether other registries may use this database at the same time.
+    /// Returns true when other registries may use this database at the same time.
     fn is_shared(&self) -> bool;
 
-    /// Waits for what is under way and lets the database go; later calls fail.
+    /// Waits for running operations and closes the database; later calls fail.
     async fn close(&self);
 }
 
@@ -334,7 +334,7 @@ pub(crate) async fn open(database: &DatabaseAddress) -> Result<Arc<dyn RegistryS
     Ok(Arc::new(sqlite::SqliteStore::open(path.as_ref()).await?))
 }
 
-/// Why the store failed. What the engine said is for the log, not for callers.
+/// An error of the store. The engine's message is for the log, not for callers.
 #[derive(Debug, thiserror::Error)]
 #[error("{source}")]
 pub struct Error {
@@ -342,7 +342,7 @@ pub struct Error {
     source: Box<dyn std::error::Error + Send + Sync>,
 }
 
-/// What a failure of the store means.
+/// The kind of a store error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// It did not answer as it should; it may later.
@@ -351,7 +351,7 @@ pub enum ErrorKind {
     Unusable,
     /// A newer version of the program made it.
     Newer,
-    /// It has not what was there before.
+    /// It lacks data that was there before.
     Lost,
 }
 
@@ -372,13 +372,13 @@ impl Error {
         Self { kind: ErrorKind::Lost, source: why.into() }
     }
 
-    /// What it means.
+    /// The kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// What the database or its driver said.
+    /// The message of the database or its driver.
     pub(crate) fn detail(&self) -> String {
         self.source.to_string()
     }

@@ -1,9 +1,8 @@
-//! Tokens: made here, shown once, and known by their digests from then on.
+//! Tokens: created here, shown once, and stored only as digests.
 //!
-//! A token is 256 random bits, so its digest needs no salt and no slow hash: nobody finds the one
-//! from the other, and how far two digests agree tells nothing of what they were made of. Whoever
-//! tries tokens pays for each try as much as this does for saying no: one hash, and one row that is
-//! not there.
+//! A token is 256 random bits, so its digest needs no salt and no slow hash: the token cannot be found from
+//! the digest, and a partial match of two digests says nothing about their tokens. A wrong token costs its
+//! sender as much as the registry: one hash, and one lookup without a row.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use crate::store::lifecycle::AuditActor;
 use crate::store::tokens::{MAX_TOKENS, TokenResult, TokenRow};
 use crate::{Clock, Error};
 
-/// What tokens begin with, so that scanners for lost secrets know them.
+/// The prefix of tokens, so that secret scanners recognise them.
 const PREFIX: &str = "a2s_";
 
 /// The tokens in a store.
@@ -104,7 +103,7 @@ impl TokenService {
         Ok(self.store.list_tokens().await?.into_iter().map(|row| to_entry(row, now)).collect())
     }
 
-    /// What a token opens, as other services ask for it.
+    /// The scopes of a token, for other services.
     pub(crate) async fn introspect(&self, token: &Secret) -> Result<IntrospectionResponse, Error> {
         if self.owner.as_ref().is_some_and(|owner| owner.matches(token.expose_secret())) {
             return Ok(to_introspection(Caller::owner(), None));
@@ -178,7 +177,7 @@ fn to_entry(row: TokenRow, now: Timestamp) -> TokenEntry {
     TokenEntry { name, scopes, created_at, expires_at, expired }
 }
 
-/// A token that nobody has seen.
+/// A new random token.
 fn generate_token() -> Secret {
     let mut bytes = [0; 32];
     // Without randomness there are no safe tokens: there is no way on.

@@ -23,7 +23,7 @@ use crate::store::{CapabilityId, ChangeSeq};
 
 pub use self::qdrant::QdrantConfig;
 
-/// Where a search index is.
+/// The location of a search index.
 #[derive(Debug, Clone)]
 pub enum IndexLocation {
     /// In a folder of this machine, with the engine in this process.
@@ -41,9 +41,9 @@ pub(crate) struct IndexPoint {
     pub(crate) sparse: SparseVector,
     /// The services it talks to, as domains.
     pub(crate) domains: Vec<String>,
-    /// What a caller must hold.
+    /// The permissions that a caller must hold.
     pub(crate) permissions: Vec<String>,
-    /// Whether nothing changes when it runs.
+    /// Set when a run changes nothing.
     pub(crate) read_only: bool,
     /// The formats of its tasks.
     pub(crate) formats: Vec<TaskFormat>,
@@ -53,7 +53,7 @@ pub(crate) struct IndexPoint {
     pub(crate) authors: Vec<String>,
     /// The live version.
     pub(crate) version: Version,
-    /// What searches tell of its document. Opaque here.
+    /// The summary of its document for searches. Opaque here.
     pub(crate) card: Option<String>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) enum IndexChange {
 }
 
 impl IndexChange {
-    /// Which capability it is about.
+    /// The capability that it changes.
     pub(crate) fn capability(&self) -> CapabilityId {
         match self {
             Self::Upsert(point) => point.capability,
@@ -85,12 +85,12 @@ pub struct SearchQuery {
     pub sparse: SparseVector,
 }
 
-/// What must hold for every point found.
+/// The conditions that every found point meets.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct PointFilter {
     /// One of these domains, when there are any.
     pub(crate) domains: Vec<String>,
-    /// Needs nothing but these permissions, when they are told.
+    /// Needs only these permissions, when they are given.
     pub(crate) held_permissions: Option<Vec<String>>,
     /// Only reads, when that is wanted.
     pub(crate) read_only: bool,
@@ -107,7 +107,7 @@ pub(crate) struct PointFilter {
 /// A point that a probe found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct VectorHit {
-    /// Which one.
+    /// The capability.
     pub capability: CapabilityId,
     /// Cosine of probe and point; 0 when one of them has no dense vector.
     pub cosine: f32,
@@ -115,8 +115,8 @@ pub struct VectorHit {
     pub bm25: f32,
 }
 
-/// One list of what a probe found, in which every point has both scores: by its meaning, and by its
-/// words. A point without a meaning has no cosine.
+/// One list of the hits of a probe, each with both scores: by meaning and by words. A point without a
+/// vector has cosine 0.
 fn merge_hits(
     near: impl IntoIterator<Item = Result<(CapabilityId, f32), Error>>,
     best: impl IntoIterator<Item = Result<(CapabilityId, f32), Error>>,
@@ -134,32 +134,32 @@ fn merge_hits(
     Ok(found.into_values().collect())
 }
 
-/// What an index answers.
+/// The results of a query.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct QueryResults {
-    /// What each probe found, in no particular order.
+    /// The hits of each probe, in no particular order.
     pub(crate) found: Vec<Vec<VectorHit>>,
-    /// How many points the filter leaves, more or less.
+    /// The approximate number of points that pass the filter.
     pub(crate) matching_points: usize,
 }
 
-/// How the index is.
+/// The state of the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IndexState {
-    /// How many points it has; none when there is nothing to ask.
+    /// The number of its points; none when there is no index.
     pub(crate) points: Option<usize>,
-    /// How many changes its graph lacks: so many points at most are compared one by one.
+    /// The number of changes that its graph lacks: at most this many points are compared one by one.
     pub(crate) fresh: usize,
-    /// Whether it would be better for being built anew.
+    /// Set when a rebuild would improve the index.
     pub(crate) needs_rebuild: bool,
     /// The last change that a point of it knows of, where others may have made it.
     pub(crate) as_of: Option<ChangeSeq>,
 }
 
-/// What an index was made with.
+/// The properties of an index, fixed when it is built.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct IndexIdentity {
-    /// What its store calls it.
+    /// The id from its store.
     pub(crate) id: IndexId,
     /// The store that the points come from. An index of another one is worth nothing.
     pub(crate) store: String,
@@ -167,14 +167,14 @@ pub(crate) struct IndexIdentity {
     pub(crate) embedder: String,
     /// Their length.
     pub(crate) dimensions: usize,
-    /// What their cosines are worth.
+    /// The scale of their cosines.
     pub(crate) scale: SimilarityScale,
     /// Format of all this, of points and of keywords; a change of any raises [`FORMAT`]. An index of
     /// another one is worth nothing.
     pub(crate) format: u32,
 }
 
-/// The format of what is written now.
+/// The current format.
 pub(crate) const FORMAT: u32 = 7;
 
 /// An engine that finds points.
@@ -183,41 +183,41 @@ pub(crate) const FORMAT: u32 = 7;
 /// indexer, which never calls two at the same time.
 #[async_trait]
 pub(crate) trait VectorIndex: Send + Sync + std::fmt::Debug {
-    /// The index that answers now.
+    /// The live index.
     ///
-    /// Whoever holds it asks this one, even when another takes its place meanwhile: so what was
-    /// embedded for its [`Identity`] never meets vectors of another embedder.
+    /// A caller that holds it uses this index, even if another one replaces it in between: so vectors that
+    /// were embedded for its [`IndexIdentity`] are never compared with vectors of another embedder.
     ///
     /// # Errors
-    /// [`Error::NotReady`] when there is none yet.
+    /// [`Error::NotReady`] when there is no index yet.
     fn current_reader(&self) -> Result<Arc<dyn IndexReader>, Error>;
 
     /// Finds out which index answers by now: on a server, others may have put one in place.
     async fn refresh(&self) -> Result<(), Error>;
 
-    /// Whether others may change it, or put another in its place.
+    /// Returns true when other registries may change or replace the index.
     fn is_shared(&self) -> bool;
 
-    /// Makes changes, which were read from the store when `as_of` was its last change or later. Queries
-    /// see them at once; a crash may lose them until the next `flush`. Where others change the index as
-    /// well, what is as of a later change stays, however late a change arrives.
+    /// Applies changes that were read from the store when `as_of` was its last change or later. Queries see
+    /// them at once; a crash may lose them until the next `flush`. If others change the index as well,
+    /// points of a later change stay, however late a change arrives.
     async fn apply(&self, changes: Vec<IndexChange>, as_of: ChangeSeq) -> Result<(), Error>;
 
     /// Brings every change made so far to disk. False when that has to wait for the engine, which
     /// works on its files; it can be asked again in a while.
     async fn flush(&self) -> Result<bool, Error>;
 
-    /// Begins a new index beside the one that answers, in place of any that was begun before.
+    /// Begins a new index alongside the live one, in place of any that was begun before.
     async fn begin(&self, identity: IndexIdentity) -> Result<(), Error>;
 
-    /// Makes changes in the new index; nobody sees them yet.
+    /// Applies changes to the new index; queries do not see them yet.
     async fn stage(&self, changes: Vec<IndexChange>, as_of: ChangeSeq) -> Result<(), Error>;
 
     /// Brings the new index to disk and puts it in the place of the old one. Queries are answered
     /// from the old one until then, and for good when it fails.
     async fn commit(&self) -> Result<(), Error>;
 
-    /// How the index that answers is.
+    /// The state of the live index.
     async fn status(&self) -> Result<IndexState, Error>;
 
     /// Brings every change to disk and lets the files go.
@@ -227,11 +227,11 @@ pub(crate) trait VectorIndex: Send + Sync + std::fmt::Debug {
 /// An index that answers, as long as it is held.
 #[async_trait]
 pub(crate) trait IndexReader: Send + Sync + std::fmt::Debug {
-    /// What it was made with.
+    /// The properties of the index.
     fn identity(&self) -> &IndexIdentity;
 
-    /// For each probe the `limit` points nearest by cosine and the `limit` best by BM25, each
-    /// with both scores. Sees every change whose `apply` has returned.
+    /// For each probe the `limit` points nearest by cosine and the `limit` best by BM25, each with both
+    /// scores. Queries see every change whose `apply` has returned.
     async fn query(
         &self,
         probes: Vec<SearchQuery>,
@@ -246,13 +246,13 @@ pub(crate) trait IndexReader: Send + Sync + std::fmt::Debug {
     ) -> Result<BTreeMap<CapabilityId, String>, Error>;
 }
 
-/// Opens the index of a store, whatever embedder it was made with. It is usable even when nothing in
-/// its place is: then `status` says so, and a new index mends it. Where there are several, that of the
-/// first of `embedders` answers that has one.
+/// Opens the index of a store, whatever its embedder. It can be used even if its location is empty: then
+/// `status` reports that, and a rebuild fixes it. If there are several indexes, the one of the first
+/// embedder in `embedders` that has one answers.
 ///
 /// # Errors
-/// When the folder cannot be used, or another process uses it; when the server can never be used as
-/// it is configured. One that is away may come back.
+/// When the folder cannot be used, or another process uses it; when the server can never be used with this
+/// configuration. A server that is away may come back.
 pub(crate) async fn open(
     place: IndexLocation,
     store: String,
@@ -277,7 +277,7 @@ pub(crate) fn find_foreign_index(place: &IndexLocation, store: &str) -> Option<S
     }
 }
 
-/// Why the index failed. What the engine said is for the log, not for callers.
+/// An error of the index. The engine's message is for the log, not for callers.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no index yet; it is being built.
@@ -292,7 +292,7 @@ pub enum Error {
     /// The server does not answer; it may later.
     #[error("{0}")]
     Unavailable(String),
-    /// The server will not answer until somebody mends it, or how it is asked.
+    /// The server will not answer until an operator fixes it or the configuration.
     #[error("{0}")]
     Unusable(String),
     /// Another process uses the folder.
@@ -303,13 +303,13 @@ pub enum Error {
     Folder {
         /// The path in question.
         path: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
 }
 
 impl Error {
-    /// The same for somebody else who waits.
+    /// A copy of the error for another waiting caller.
     pub(crate) fn duplicate(&self) -> Self {
         match self {
             Self::NotReady => Self::NotReady,

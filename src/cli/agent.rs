@@ -56,11 +56,11 @@ docs/operations.md has the set-up of several machines.";
 /// An agent on its own.
 #[derive(Debug, Args)]
 pub(crate) struct AgentServiceArgs {
-    /// Where the registry answers [default: port 8741 of this machine]
+    /// The address of the registry [default: port 8741 of this machine]
     #[arg(long, env = "A2S_REGISTRY_URL")]
     pub(crate) registry: Option<Url>,
-    /// Where the executor answers, which runs what that registry has [default: port 8742 of this
-    /// machine]
+    /// The address of the executor, which runs the capabilities of that registry [default: port 8742 of
+    /// this machine]
     #[arg(long, env = "A2S_EXECUTOR_URL")]
     pub(crate) executor: Option<Url>,
     #[command(flatten)]
@@ -75,15 +75,15 @@ pub(crate) struct AgentServiceArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {
-    /// What you want done; without it, a conversation begins
+    /// Your request; without it, a conversation begins
     pub(crate) message: Option<String>,
-    /// Go on with this conversation, whose state may fill in what is missing
+    /// Continue this conversation; its stored values may fill in missing inputs
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
     /// An input that is known; the value is JSON where it can be
     #[arg(short, long = "input", value_name = "NAME=VALUE")]
     pub(crate) inputs: Vec<String>,
-    /// Run what is not known to be read-only without asking
+    /// Run capabilities that are not known to be read-only without asking
     #[arg(short, long)]
     pub(crate) yes: bool,
     #[command(flatten)]
@@ -92,9 +92,9 @@ pub(crate) struct ChatArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ComposeArgs {
-    /// What is to be done, one thing after another: "get a joke and tweet it"
+    /// The tasks, one after another: "get a joke and tweet it"
     pub(crate) intent: String,
-    /// Who answers for the document
+    /// The author of the document
     #[arg(long, value_name = "NAME", default_value = "a2s compose")]
     pub(crate) author: String,
     /// Publish the best chain
@@ -102,7 +102,7 @@ pub(crate) struct ComposeArgs {
     pub(crate) publish: bool,
 }
 
-/// Whether actions are confirmed.
+/// The setting for the confirmation of actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ConsentSetting {
@@ -114,8 +114,8 @@ pub(crate) enum ConsentSetting {
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct AgentArgs {
-    /// A language model for the agent: any endpoint of chat completions, as `https://…/v1`. Its key
-    /// comes from `A2S_MODEL_KEY`. Without one, patterns read what is wanted
+    /// A language model for the agent: any endpoint of chat completions, as `https://…/v1`. Its key comes
+    /// from `A2S_MODEL_KEY`. Without one, patterns interpret the request
     #[arg(long, env = "A2S_MODEL_URL", value_name = "URL")]
     pub(crate) model_url: Option<Url>,
     /// The name of the language model at its endpoint
@@ -125,7 +125,7 @@ pub(crate) struct AgentArgs {
     /// host:HOST, read-only. Without any, they find capabilities by `search_capabilities`
     #[arg(long = "mcp-tool", value_name = "WHAT")]
     pub(crate) mcp_tools: Vec<ListedTools>,
-    /// How many MCP sessions callers without a known token may have together [default: 16]. A
+    /// The most MCP sessions that callers without a known token may have together [default: 16]. A
     /// principal may have 64, all together 256
     #[arg(long, value_name = "COUNT")]
     pub(crate) mcp_anonymous_sessions: Option<usize>,
@@ -133,11 +133,11 @@ pub(crate) struct AgentArgs {
     /// several times; one that needs a token has its place in the file: `[[agent.peers]]`
     #[arg(long = "peer", value_name = "URL")]
     pub(crate) peers: Vec<Url>,
-    /// Whether the agent asks before it runs what is not known to be read-only: `ask`, or `off`, which
-    /// every answer then says
+    /// Ask before running a capability that is not known to be read-only: `ask`, or `off`, which every
+    /// response then states
     #[arg(long, env = "A2S_CONSENT", value_name = "HOW")]
     pub(crate) consent: Option<ConsentSetting>,
-    /// Where other agents reach this service, when it is not where they say: the address of a proxy
+    /// The address of this service for other agents, if it is not the one that they call: that of a proxy
     #[arg(long, env = "A2S_AGENT_URL", value_name = "URL")]
     pub(crate) agent_url: Option<Url>,
 }

@@ -66,13 +66,13 @@ pub(crate) enum ImportCommand {
     Arazzo(ImportArazzoArgs),
 }
 
-/// What every import takes.
+/// The arguments of every import.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
     /// The folder to write to
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) out: PathBuf,
-    /// What every name begins with
+    /// A prefix for every name
     #[arg(long, value_name = "NAME")]
     pub(crate) prefix: Option<String>,
     /// The author of the documents [default: git's user.name, else the contact or title of the
@@ -110,7 +110,7 @@ pub(crate) struct ImportGraphqlArgs {
     /// the schema]
     #[arg(long, value_name = "FILE")]
     pub(crate) operation: Option<PathBuf>,
-    /// Where the service takes queries
+    /// The address of the service for queries
     #[arg(long, value_name = "URL")]
     pub(crate) endpoint: Url,
     #[command(flatten)]
@@ -121,7 +121,7 @@ pub(crate) struct ImportGraphqlArgs {
 pub(crate) struct ImportArazzoArgs {
     /// The document: a file, or an address
     pub(crate) file: String,
-    /// Where an OpenAPI description is, in place of what the document says
+    /// The location of an OpenAPI description, in place of the one in the document
     #[arg(long = "source", value_name = "NAME=SPEC", value_parser = parse_source)]
     pub(crate) sources: Vec<(String, String)>,
     /// The address of the services, in place of those in the descriptions

@@ -21,7 +21,7 @@ Runs that had not ended wait for a person then: what they have sent since is not
 Example:
   a2s restore /backups/2026-11-25 --data-dir ./data";
 
-/// Where a copy is, or shall be.
+/// The folder of a copy, present or future.
 #[derive(Debug, Args)]
 pub(crate) struct BackupArgs {
     /// The folder of the copy

@@ -18,7 +18,7 @@ Exit codes:
 pub(crate) struct BomArgs {
     #[arg(help = "NAME[@RANGE], a file, or - for standard input")]
     pub(crate) target: String,
-    /// Take what it uses from the documents of a folder, and not from the registry
+    /// Take its dependencies from the documents of a folder, not from the registry
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
     /// Write it into a file

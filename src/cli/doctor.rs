@@ -15,10 +15,10 @@ Exit codes:
   0  nothing has to be fixed; there may be warnings
   1  something has to be fixed";
 
-/// What is looked at beside this machine.
+/// The checks beyond this machine.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// A host whose name has to be found; may be given several times
+    /// A host name that has to resolve; may be given several times
     #[arg(long, value_name = "HOST")]
     pub(crate) resolve: Vec<String>,
     /// A guardian that has to answer; may be given several times

@@ -58,15 +58,15 @@ pub(crate) struct TestPolicyArgs {
     pub(crate) policy: PathBuf,
     /// The cases, in YAML
     pub(crate) cases: PathBuf,
-    /// Try those cases alone whose name has this text
+    /// Only run cases with TEXT in their name
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ApprovalsArgs {
-    /// Those that are pending, approved, rejected, used or expired, or all; the latest 1,000 of what
-    /// is over are kept [default: what waits, and what was decided and is not used yet]
+    /// Approvals that are pending, approved, rejected, used or expired, or all; the latest 1,000 of those
+    /// that are over are kept [default: those that wait, or are decided and not used yet]
     #[arg(long, value_name = "STATUS", conflicts_with = "watch")]
     pub(crate) status: Option<String>,
     /// Show what waits, then go on with each change as it happens
@@ -76,12 +76,12 @@ pub(crate) struct ApprovalsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct SettleArgs {
-    /// The id that the denial has told
+    /// The approval id in the denial
     pub(crate) id: String,
-    /// Who decides, for the record
+    /// The person who decides, for the record
     #[arg(long, value_name = "NAME", env = "USER", hide_env_values = true)]
     pub(crate) by: Option<String>,
-    /// Why, for the record
+    /// The reason, for the record
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
 }
@@ -90,8 +90,8 @@ pub(crate) struct SettleArgs {
 pub(crate) enum AuditCommand {
     /// Check that no record was changed, removed or moved
     Verify {
-        /// The log: its segment in use, with the closed ones beside it [default: audit.jsonl in the
-        /// data folder]
+        /// The log: its current segment, with the closed ones in the same folder [default: audit.jsonl in
+        /// the data folder]
         log: Option<PathBuf>,
         /// A digest that the log had at its end before, as `sha256:…`
         #[arg(long, value_name = "DIGEST")]
@@ -109,34 +109,34 @@ pub(crate) enum AuditCommand {
 pub(crate) struct ShowAuditArgs {
     /// The log [default: audit.jsonl in the data folder]
     pub(crate) log: Option<PathBuf>,
-    /// Those of this event: decision, outcome, approval, policy, `shadow_policy`, recovery or segment
+    /// Only this event: decision, outcome, approval, policy, `shadow_policy`, recovery or segment
     #[arg(long)]
     pub(crate) event: Option<String>,
-    /// Those with this decision: allow, deny or modify
+    /// Only this decision: allow, deny or modify
     #[arg(long)]
     pub(crate) decision: Option<String>,
-    /// Those whose tool has this text
+    /// Only tools with TEXT in their name
     #[arg(long, value_name = "TEXT")]
     pub(crate) tool: Option<String>,
-    /// Those of this capability
+    /// Only this capability
     #[arg(long, value_name = "NAME")]
     pub(crate) capability: Option<String>,
-    /// Those that this rule took part in
+    /// Only records that this rule took part in
     #[arg(long, value_name = "ID")]
     pub(crate) rule: Option<String>,
-    /// Those of this session
+    /// Only this session
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
-    /// Those of this user, or of this token that acts for one
+    /// Only this user, or this token that acts for one
     #[arg(long, value_name = "ID")]
     pub(crate) user: Option<String>,
-    /// Those of this execution: what was decided of a call, and what came of it
+    /// Only this execution: the decisions about a call, and its outcome
     #[arg(long, value_name = "ID")]
     pub(crate) execution: Option<String>,
-    /// Those from this time on, such as 2026-05-06T07:08:09Z
+    /// Only records from this time on, such as 2026-05-06T07:08:09Z
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<jiff::Timestamp>,
-    /// Those that the policy of `--shadow` would have decided otherwise
+    /// Only records that the policy of `--shadow` would have decided differently
     #[arg(long)]
     pub(crate) differs: bool,
     /// The last of them alone

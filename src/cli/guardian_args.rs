@@ -11,20 +11,20 @@ pub(crate) struct PolicyArgs {
     /// Rules of the guardian; without them every step is allowed and recorded
     #[arg(long, env = "A2S_POLICY", value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Rules that are only tried: the audit log tells what they would have decided
+    /// Rules that are only tried: the audit log records their decisions
     #[arg(long, env = "A2S_SHADOW_POLICY", value_name = "FILE")]
     pub(crate) shadow: Option<PathBuf>,
-    /// How long a segment of the audit log gets before the next one begins [default: 67108864]
+    /// The length of a segment of the audit log before the next one begins [default: 67108864]
     #[arg(long, env = "A2S_AUDIT_SEGMENT_BYTES", value_name = "BYTES")]
     pub(crate) audit_segment_bytes: Option<u64>,
 }
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct GuardingArgs {
-    /// Who is asked around every step: an AOS guardian's URL, builtin (with `up` alone), or off.
-    /// Given several times, or with commas between: all of them in this order, until one denies.
-    /// What a `[[guardian]]` of the configuration says of the same URL holds
-    /// [default: up builtin, executor /aos at port 8743 of this machine]
+    /// The guardian that is asked around every step: an AOS guardian's URL, builtin (with `up` alone), or
+    /// off. Given several times, or with commas between: all of them in this order, until one denies. The
+    /// settings of a `[[guardian]]` of the configuration with the same URL apply [default: up builtin,
+    /// executor /aos at port 8743 of this machine]
     #[arg(
         long = "guardian",
         env = "A2S_GUARDIAN",
@@ -36,8 +36,8 @@ pub(crate) struct GuardingArgs {
     /// The bearer token of the only guardian at a URL; several have theirs in the configuration
     #[arg(long, env = "A2S_GUARDIAN_TOKEN", hide_env_values = true)]
     pub(crate) guardian_token: Option<String>,
-    /// What happens when a guardian does not answer, whatever the configuration says of one or of a
-    /// hook [default: closed]
+    /// The action when a guardian does not answer, whatever the configuration says of one or of a hook
+    /// [default: closed]
     #[arg(long, value_enum, env = "A2S_GUARDIAN_FAIL")]
     pub(crate) guardian_fail: Option<GuardianFailMode>,
 }

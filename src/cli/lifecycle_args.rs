@@ -40,10 +40,10 @@ Exit codes:
 pub(crate) struct DeprecateArgs {
     #[arg(help = "NAME@VERSION")]
     pub(crate) target: String,
-    /// What to use instead: NAME or NAME@RANGE
+    /// The replacement: NAME or NAME@RANGE
     #[arg(long, value_name = "NAME@RANGE", value_parser = parse_successor)]
     pub(crate) successor: Option<SuccessorRef>,
-    /// Why, or what to do about it
+    /// The reason, or what to do about it
     #[arg(long, short)]
     pub(crate) message: Option<String>,
     /// The version is not deprecated any more
@@ -78,9 +78,9 @@ pub(crate) struct OwnerChangeArgs {
 pub(crate) enum TokensCommand {
     /// Make a token, and show it once
     Create {
-        /// Who it stands for
+        /// The name of the token's holder
         name: TokenSubject,
-        /// What it opens: publish, execute, admin, delegate, service, guard
+        /// Its scopes: publish, execute, admin, delegate, service, guard
         #[arg(long = "scope", required = true, value_name = "SCOPE", value_delimiter = ',')]
         scopes: Vec<TokenScope>,
         /// In how long it ends: 90d, 12h; without it the token never ends
@@ -101,12 +101,12 @@ pub(crate) enum TokensCommand {
 pub(crate) struct AuditArgs {
     #[command(subcommand)]
     pub(crate) command: Option<RegistryAuditCommand>,
-    /// Only what is about this capability
+    /// Only entries about this capability
     pub(crate) name: Option<CapabilityName>,
-    /// How many at most, the newest first
+    /// The most entries, the newest first
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
-    /// Only what is older than the entry with this number
+    /// Only entries older than the one with this number
     #[arg(long, value_name = "NUMBER")]
     pub(crate) before: Option<u64>,
 }
@@ -123,7 +123,7 @@ pub(crate) enum RegistryAuditCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct MirrorArgs {
-    /// Where the other registry answers
+    /// The address of the other registry
     pub(crate) source: Url,
     /// A file with a token for the other registry
     #[arg(long, value_name = "FILE")]
@@ -131,7 +131,7 @@ pub(crate) struct MirrorArgs {
     /// Stop when everything that there is was copied
     #[arg(long)]
     pub(crate) once: bool,
-    /// Begin at the beginning: what was refused before is tried again
+    /// Start from the beginning: changes that were refused before are tried again
     #[arg(long)]
     pub(crate) again: bool,
     /// Stop after so many changes

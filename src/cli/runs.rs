@@ -33,22 +33,22 @@ pub(crate) struct RunsArgs {
     pub(crate) command: Option<RunsCommand>,
     /// The run to show: its id, or the beginning of it
     pub(crate) id: Option<String>,
-    /// How many to list
+    /// The number of runs to list
     #[arg(long, default_value_t = 20)]
     pub(crate) limit: usize,
-    /// Those in this state: queued, running, waiting, succeeded, failed, denied or cancelled
+    /// Only runs in this state: queued, running, waiting, succeeded, failed, denied or cancelled
     #[arg(long, value_parser = parse_status)]
     pub(crate) status: Option<RunStatus>,
-    /// Those of this capability
+    /// Only this capability
     #[arg(long, value_name = "CAPABILITY")]
     pub(crate) name: Option<CapabilityName>,
-    /// Those of this principal: the name of a token, `owner`, or `token/end user`; others than your own
-    /// with `admin` alone
+    /// Only runs of this principal: the name of a token, `owner`, or `token/end user`; others than your own
+    /// need `admin`
     #[arg(long, value_name = "NAME")]
     pub(crate) tenant: Option<Principal>,
 }
 
-/// What is done about a run.
+/// The actions on a run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunsCommand {
     /// Go on with a run that waits for a person
@@ -87,10 +87,10 @@ pub(crate) struct ResumeArgs {
     /// Send the request again
     #[arg(long, group = "decision")]
     pub(crate) repeat: bool,
-    /// Go on without what the step would have set
+    /// Continue without the outputs of the step
     #[arg(long, group = "decision")]
     pub(crate) skip: bool,
-    /// What the step has set; the value is JSON, or else text
+    /// An output of the step; the value is JSON, or else text
     #[arg(long = "set", value_name = "NAME=VALUE", group = "decision")]
     pub(crate) outputs: Vec<String>,
 }

@@ -20,12 +20,12 @@ yanked, a pin the one content that it names.
 
 #[derive(Debug, Args)]
 pub(crate) struct SearchArgs {
-    /// What is to be done, in words
+    /// The task, in words
     pub(crate) intent: String,
     /// One more intent, which gets an answer of its own; at most 15
     #[arg(long, value_name = "INTENT")]
     pub(crate) also: Vec<String>,
-    /// How many hits at most (1 to 1,000)
+    /// The most hits (1 to 1,000)
     #[arg(long, default_value_t = 10, value_parser = parse_limit)]
     pub(crate) limit: usize,
     /// Go on where a page ended: its `next`, as --json prints it
@@ -42,8 +42,8 @@ pub(crate) struct SearchArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct StrategyArgs {
-    /// How to choose: `highest_score` (default), `most_similar`, `most_reliable`, `most_used`, `simplest`,
-    /// `least_privilege`, `healthiest`, or weights and least values such as
+    /// The strategy for choosing: `highest_score` (default), `most_similar`, `most_reliable`, `most_used`,
+    /// `simplest`, `least_privilege`, `healthiest`, or weights and minimum values such as
     /// `similarity=0.7,success_rate=0.3,success_rate>=0.9`; give several to fall back through
     #[arg(long)]
     pub(crate) strategy: Vec<String>,
@@ -73,7 +73,7 @@ pub(crate) struct FilterArgs {
     /// Only capabilities with this author: a name, an organization or an account on GitHub
     #[arg(long)]
     pub(crate) author: Option<String>,
-    /// Only capabilities whose live version lies in this range: ^1.2
+    /// Only capabilities with a live version in this range: ^1.2
     #[arg(long, value_name = "RANGE")]
     pub(crate) version: Option<VersionReq>,
 }
@@ -126,12 +126,12 @@ impl FilterArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServicesArgs {
-    /// What is to be done, in words: the services that can do it, best first
+    /// The task, in words: the services that can do it, best first
     pub(crate) intent: Option<String>,
     /// All about one service: the capabilities that talk to it
     #[arg(long, conflicts_with = "intent")]
     pub(crate) host: Option<Domain>,
-    /// How many at most (1 to 1,000; with INTENT, to 100)
+    /// The most results (1 to 1,000; with INTENT, to 100)
     #[arg(long, default_value_t = 50, value_parser = parse_limit)]
     pub(crate) limit: usize,
     #[command(flatten)]
@@ -142,16 +142,16 @@ pub(crate) struct ServicesArgs {
 pub(crate) struct GraphArgs {
     #[arg(help = "NAME[@RANGE]")]
     pub(crate) capability: String,
-    /// How many steps away versions may be (0 to 16)
+    /// The most steps to other versions (0 to 16)
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u8).range(0..=16))]
     pub(crate) depth: u8,
     /// Say what would break, fall back or stay if this version were yanked
     #[arg(long)]
     pub(crate) impact: bool,
-    /// Print who uses whom in DOT, for Graphviz
+    /// Print the dependencies in DOT, for Graphviz
     #[arg(long, conflicts_with_all = ["mermaid", "json"])]
     pub(crate) dot: bool,
-    /// Print who uses whom as a Mermaid flowchart
+    /// Print the dependencies as a Mermaid flowchart
     #[arg(long, conflicts_with = "json")]
     pub(crate) mermaid: bool,
 }

@@ -34,16 +34,16 @@ Examples:
   a2s secrets allow api.x.example oauth --capability PostTweet --publisher social-team
   a2s secrets allow api.shop.example login --owner-only";
 
-/// What is done with stored credentials.
+/// The actions on stored credentials.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SecretsCommand {
     /// Store a credential for a service
     #[command(after_help = AFTER_SET)]
     Set(SetSecretArgs),
-    /// Say which runs may use a credential, beside those of the owner
+    /// Allow other runs than the owner's to use a credential
     #[command(after_help = AFTER_ALLOW)]
     Allow(AllowSecretArgs),
-    /// List what is stored; the secrets themselves are never shown
+    /// List the stored credentials; the secrets themselves are never shown
     List,
     /// Forget a credential
     Remove {
@@ -61,14 +61,14 @@ pub(crate) struct AllowSecretArgs {
     pub(crate) host: a2s::Domain,
     /// The name of the security scheme
     pub(crate) scheme: String,
-    /// A token whose runs may use it, `TOKEN/END-USER` for one end user of that token, or `*` for
-    /// everybody
+    /// A token: its runs may use the credential; `TOKEN/END-USER` for one end user of that token, or `*`
+    /// for all callers
     #[arg(long = "subject", value_name = "SUBJECT", group = "grants")]
     pub(crate) subjects: Vec<a2s::api::CredentialSubject>,
     /// An owner of capabilities in the registry: steps of these capabilities may use it
     #[arg(long = "publisher", value_name = "TOKEN", group = "grants")]
     pub(crate) publishers: Vec<a2s::TokenSubject>,
-    /// A capability whose steps may use it, in every version
+    /// A capability: its steps may use the credential, in every version
     #[arg(long = "capability", value_name = "NAME", group = "grants")]
     pub(crate) capabilities: Vec<a2s::CapabilityName>,
     /// Take all grants back
@@ -82,7 +82,7 @@ pub(crate) struct SetSecretArgs {
     pub(crate) host: a2s::Domain,
     /// The name of the security scheme in documents
     pub(crate) scheme: String,
-    /// What kind of credential it is
+    /// The kind of credential
     #[arg(long, value_enum, default_value_t = SecretKind::ApiKey)]
     pub(crate) kind: SecretKind,
     /// The only place that a key may go to, of api-key: `header:NAME`, `query:NAME` or `cookie:NAME`
@@ -102,8 +102,7 @@ pub(crate) struct SetSecretArgs {
     /// Give a refresh token, too, of oauth2
     #[arg(long)]
     pub(crate) refresh_token: bool,
-    /// How the client says who it is, of oauth2: by a header, or in the body for servers that want
-    /// that
+    /// The authentication of the client, of oauth2: by a header, or in the body for servers that need that
     #[arg(long, value_enum, default_value_t = ClientAuth::Basic)]
     pub(crate) client_auth: ClientAuth,
 }
@@ -122,7 +121,7 @@ pub(crate) enum SecretKind {
     Oauth2,
 }
 
-/// How a client of OAuth 2.0 says who it is.
+/// The authentication of an OAuth 2.0 client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ClientAuth {
     Basic,

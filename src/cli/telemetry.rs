@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use url::Url;
 
-/// How safely the journal of runs is written.
+/// The durability of the journal of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum JournalDurability {
@@ -20,14 +20,14 @@ pub(crate) enum JournalDurability {
 
 #[derive(Debug, Args)]
 pub(crate) struct JournalArgs {
-    /// How safely the journal of runs is written [default: full]
+    /// The durability of the journal of runs [default: full]
     #[arg(long, value_enum, env = "A2S_DURABILITY")]
     pub(crate) durability: Option<JournalDurability>,
     #[command(flatten)]
     pub(crate) listeners: ListenerArgs,
 }
 
-/// Who learns of runs.
+/// The receivers of telemetry about runs.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ListenerArgs {
     /// Send the spans of runs to a receiver of OpenTelemetry (OTLP over HTTP), at /v1/traces below

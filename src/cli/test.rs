@@ -21,7 +21,7 @@ pub(crate) struct TestArgs {
         help = "Files, folders (every .yaml, .yml and .json below), - for standard input, or NAME[@RANGE]"
     )]
     pub(crate) targets: Vec<String>,
-    /// Try those examples alone whose capability or title has this text
+    /// Only run examples with TEXT in their capability or title
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
     /// A document without examples is bad, too

@@ -1,7 +1,7 @@
-//! `a2s backup` and `a2s restore`: a copy of the data folder that is whole or refused.
+//! `a2s backup` and `a2s restore`: a copy of the data folder that is complete or refused.
 //!
-//! Both work in a folder beside the one that they make, and rename it at the very end. One that was
-//! interrupted leaves the folder beside it, which has the file `unfinished` and is replaced next time.
+//! Both work in a temporary folder next to the target, and rename it at the very end. An interrupted
+//! command leaves the temporary folder. It has the file `unfinished` and is replaced next time.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -23,14 +23,14 @@ const RUNS: &str = "executor.sqlite";
 const DOCUMENTS: &str = "registry.sqlite";
 const AUDIT: &str = "audit.jsonl";
 const KEYS: [&str; 2] = ["token", "secrets.key"];
-/// Says what a copy has; it is there when the copy is whole.
+/// The list of the files in a copy; it exists when the copy is complete.
 const MANIFEST: &str = "backup.json";
 /// The file of a folder that is being made.
 const UNFINISHED: &str = "unfinished";
 /// The form of the manifest.
 const FORMAT_VERSION: u32 = 1;
 
-/// What a copy has.
+/// The contents of a copy.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BackupManifest {
@@ -38,7 +38,7 @@ struct BackupManifest {
     form: u32,
     /// The version of the program that made the copy.
     program: String,
-    /// When the copy was begun.
+    /// The time when the copy was begun.
     made_at: Timestamp,
     /// Every other file of the copy.
     files: BTreeMap<String, BackupFile>,
@@ -251,7 +251,7 @@ fn remove_unfinished(folder: &Path) -> io::Result<()> {
     fs::remove_dir_all(folder)
 }
 
-/// A folder that is being made beside where it will be.
+/// A folder in preparation, next to its final path.
 struct UnfinishedFolder {
     folder: PathBuf,
 }

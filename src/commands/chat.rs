@@ -22,9 +22,9 @@ use crate::client::ServiceClient;
 use crate::commands::search::strategy;
 use crate::output::CommandOutput;
 
-/// What an empty line says to a question whether something may be done.
+/// The reply of an empty line to a question for consent.
 const DEFAULT_REPLY: &str = "no";
-/// What ends a session.
+/// The inputs that end a session.
 const END_COMMANDS: [&str; 4] = ["exit", "quit", "/exit", "/quit"];
 
 /// Talks until there is nothing more to say. One message as the argument is one turn.
@@ -71,13 +71,13 @@ pub(super) async fn chat(
 
 struct ChatSession<'o> {
     agent: RemoteAgent,
-    /// What every turn of the session has.
+    /// The part of the request that every turn of the session has.
     request: AgentRequest,
     output: &'o mut CommandOutput,
 }
 
 impl ChatSession<'_> {
-    /// What belongs to the yes that an answer asks for; none when it asks for none.
+    /// Returns the pending action that a response asks consent for; none when it asks for none.
     fn pending_consent(&self, answer: Option<&AgentResponse>) -> Option<PendingQuestion> {
         let question = answer?.question.as_ref().filter(|question| question.is_consent());
         question.filter(|_| !self.output.is_json()).map(|question| question.pending.clone())
@@ -138,7 +138,7 @@ impl ChatSession<'_> {
         Ok(())
     }
 
-    /// One turn, told as it goes; none when it was interrupted.
+    /// Runs one turn, and prints its events as they come; none when it was interrupted.
     async fn take_turn(
         &mut self,
         message: String,

@@ -134,11 +134,11 @@ pub(super) fn refresh_checksum(source: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Writes the checksum of its content into a document whose checksum is another one or missing.
-/// Returns the text of the document.
+/// Writes the checksum of its content into a document with another checksum or none. Returns the text of
+/// the document.
 ///
 /// # Errors
-/// When the file cannot be written, or has no place for the checksum that is understood.
+/// The file cannot be written, or has no position for the checksum that the command understands.
 pub(super) fn update_checksum(file: &Path, source: Vec<u8>) -> Result<Vec<u8>, CliError> {
     let compilation = a2s::compile(&source);
     match compilation.digest {
@@ -230,7 +230,7 @@ fn insert_member(text: &str, value: &str) -> Option<String> {
     Some(format!("{before}\"checksum\": {value},{inside}"))
 }
 
-/// A new line behind `version`, in YAML block style.
+/// Inserts a new line after `version`, in YAML block style.
 fn insert_line(text: &str, value: &str) -> Option<String> {
     let (before, version, after) = split_at_line(text, "version")?;
     let ending = if text.contains("\r\n") { "\r\n" } else { "\n" };
@@ -238,7 +238,7 @@ fn insert_line(text: &str, value: &str) -> Option<String> {
     Some(format!("{before}{version}{ending}checksum: {value}{ending}{after}"))
 }
 
-/// What is before, in and behind the top-level line of a key, in YAML block style.
+/// Returns the text before, in and after the top-level line of a key, in YAML block style.
 fn split_at_line<'t>(text: &'t str, key: &str) -> Option<(&'t str, &'t str, &'t str)> {
     let mut start = 0;
     for line in text.split_inclusive('\n') {
@@ -252,7 +252,7 @@ fn split_at_line<'t>(text: &'t str, key: &str) -> Option<(&'t str, &'t str, &'t 
     None
 }
 
-/// Where a place is in a text, in bytes.
+/// Returns the offset of a position in a text, in bytes.
 fn offset_of(text: &str, place: SourcePosition) -> Option<usize> {
     let lines = text.split_inclusive('\n').take(place.line.checked_sub(1)?);
     let start: usize = lines.map(str::len).sum();
@@ -263,7 +263,7 @@ fn offset_of(text: &str, place: SourcePosition) -> Option<usize> {
     Some(start + column)
 }
 
-/// The comment behind a scalar, when there is one.
+/// Returns the comment after a scalar, if there is one.
 fn comment_of(rest: &str) -> Option<&str> {
     let rest = rest.trim_start();
     let after = match rest.chars().next()? {

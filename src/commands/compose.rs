@@ -47,7 +47,7 @@ pub(super) async fn compose(
     Ok(())
 }
 
-/// The document, which can be redirected into a file; why it is so stands beside it.
+/// Prints the document, which can be redirected into a file, and the reasons for it on standard error.
 fn print_proposal(proposal: &ChainProposal, output: &mut CommandOutput) {
     output.note(format_args!("{BOLD}{}{BOLD:#}", proposal.name));
     for link in &proposal.links {

@@ -1,5 +1,5 @@
-//! `a2s demo`: the whole loop on this machine, with real servers on loopback and no network. Every
-//! part says what it claims and checks that it is so.
+//! `a2s demo`: the whole loop on this machine, with real servers on loopback and no network. Every part
+//! states a claim and checks it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::serve::{
     bundled_documents,
 };
 
-/// How much of a long list is shown.
+/// The most items of a long list that are shown.
 const MAX_SHOWN: usize = 3;
 const INTENT: &str = "check the weather in Paris and post it";
 
@@ -101,7 +101,7 @@ struct Demo<'o> {
     weather: MockService,
     social: MockService,
     claims: Vec<DemoClaim>,
-    /// Whether long lists are shown whole.
+    /// Set when long lists are shown completely.
     is_verbose: bool,
     output: &'o mut CommandOutput,
 }
@@ -391,7 +391,7 @@ impl<'o> Demo<'o> {
         Ok(run)
     }
 
-    /// How many requests reached the weather service and the social service.
+    /// Returns the numbers of requests to the weather service and the social service.
     fn count_requests(&self) -> (usize, usize) {
         (self.weather.requests(), self.social.requests())
     }

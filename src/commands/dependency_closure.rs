@@ -13,19 +13,19 @@ use crate::output::{CommandOutput, WARN, sanitize};
 /// The code of a pin on a version that was withdrawn.
 const YANKED_PIN: &str = "A2S065";
 
-/// What a document leads to.
+/// The direct and indirect dependencies of a document.
 pub(super) struct DependencyClosure {
-    /// What is known of versions.
+    /// The known versions.
     pub(super) index: DependencyIndex,
     /// Documents, with all that it leads to among them.
     pub(super) documents: Vec<Document>,
 }
 
-/// Finds everything that a document leads to, which has to fit it. `name` and `source` are of its
-/// text, for what is printed when it does not; `missing` is the code of what is not in the folder.
+/// Loads all dependencies of a document, which have to fit it. `name` and `source` are of its text, for the
+/// messages when they do not; `missing` is the code for a dependency that is not in the folder.
 ///
 /// # Errors
-/// When something is not there or does not fit, or the registry does not answer.
+/// A dependency is missing or does not fit, or the registry does not answer.
 pub(super) async fn load_closure(
     root: &Document,
     (name, source): (&str, &[u8]),

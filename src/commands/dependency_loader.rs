@@ -81,10 +81,10 @@ async fn fetch_versions(
     Ok(versions.into_iter().map(listing).collect())
 }
 
-/// The version that the registry chooses. An exact one may be yanked: whoever names it has it.
+/// Fetches the version that the registry chooses. An exact one may be yanked.
 ///
 /// # Errors
-/// When there is none, or the registry does not answer.
+/// There is no such version, or the registry does not answer.
 pub(super) async fn fetch_document(
     target: &VersionSpec,
     client: &ServiceClient,

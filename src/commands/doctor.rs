@@ -1,4 +1,4 @@
-//! `a2s doctor`: what on this machine keeps services from working, with the remedy beside each finding.
+//! `a2s doctor`: the problems on this machine that keep services from working, each with its remedy.
 
 use std::io;
 use std::net::TcpListener;
@@ -24,12 +24,12 @@ const MIN_SPACE: u64 = 64 << 20;
 const WARN_SPACE: u64 = 1 << 30;
 /// Open files that a thousand runs at once want, with their connections.
 const MIN_OPEN_FILES: u64 = 4096;
-/// How far the clocks of two machines may be apart, in seconds.
+/// The largest accepted difference between the clocks of two machines, in seconds.
 const CLOCK_TOLERANCE: i64 = 5;
 /// The time for one look at something elsewhere.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How something is.
+/// The state of a checked item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum CheckState {
@@ -38,7 +38,7 @@ enum CheckState {
     Bad,
 }
 
-/// What was found about one thing.
+/// The result of one check.
 #[derive(Debug, Serialize)]
 struct DoctorFinding {
     check: &'static str,
@@ -99,7 +99,7 @@ fn print(finding: &DoctorFinding, output: &mut CommandOutput) {
     }
 }
 
-/// Whether the data folder is for its owner alone and can be written.
+/// Checks that the data folder is for its owner alone and can be written.
 fn check_folder(data: &Path) -> DoctorFinding {
     const CHECK: &str = "data folder";
     let shown = data.display();
@@ -141,7 +141,7 @@ fn check_folder(data: &Path) -> DoctorFinding {
     }
 }
 
-/// Whether there is room for more data.
+/// Checks that there is space for more data.
 fn check_space(data: &Path) -> DoctorFinding {
     const CHECK: &str = "disk";
     let Some(free) = free_space(data) else {
@@ -174,7 +174,7 @@ fn free_space(_: &Path) -> Option<u64> {
     None
 }
 
-/// Whether a service may open as many files and connections as much work wants.
+/// Checks that a service may open enough files and connections for much work.
 fn check_open_files() -> DoctorFinding {
     const CHECK: &str = "open files";
     #[cfg(unix)]
@@ -191,7 +191,7 @@ fn check_open_files() -> DoctorFinding {
     DoctorFinding::good(CHECK, "the system sets no limit")
 }
 
-/// Whether services answer, are ready, have this version, and agree about the time.
+/// Checks that services answer, are ready, have this version, and agree about the time.
 async fn check_service(client: &ServiceClient) -> Vec<DoctorFinding> {
     const CHECK: &str = "service";
     let url = client.url();
@@ -217,7 +217,7 @@ async fn check_service(client: &ServiceClient) -> Vec<DoctorFinding> {
     findings
 }
 
-/// Whether a service could listen where none answers.
+/// Checks that a service could listen at an address without one.
 fn check_port(url: &Url) -> DoctorFinding {
     const CHECK: &str = "port";
     let (host, port) = (url.host_str().unwrap_or_default(), url.port_or_known_default());

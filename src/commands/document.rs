@@ -27,10 +27,10 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, CliError> {
     Ok(source)
 }
 
-/// Reads and compiles a document; `-` is standard input. What is wrong with it is printed.
+/// Reads and compiles a document; `-` is standard input. It prints the problems of the document.
 ///
 /// # Errors
-/// When it cannot be read, or has errors.
+/// The document cannot be read, or has errors.
 pub(super) fn open(
     path: &Path,
     output: &mut CommandOutput,
@@ -70,7 +70,7 @@ pub(super) fn report_invalid(
 #[derive(Debug)]
 pub(super) struct FoundFile {
     pub(super) path: PathBuf,
-    /// Why it cannot be looked into.
+    /// The reason why the path cannot be read.
     pub(super) error: Option<io::Error>,
 }
 
@@ -119,8 +119,8 @@ pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     find(paths)?.into_iter().map(open).collect()
 }
 
-/// Every document below a folder. Links to folders could lead back up: what they lead to is named
-/// by whoever wants it. What is hidden belongs to other programs.
+/// Finds every document below a folder. It does not follow links to folders, which could lead back up: the
+/// user can name their targets. It leaves out hidden files, which belong to other programs.
 fn find_in(folder: &Path, depth: usize, found: &mut Vec<FoundFile>) {
     let entries = std::fs::read_dir(folder).and_then(|entries| {
         entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<PathBuf>>>()
@@ -155,7 +155,7 @@ fn is_hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
-/// Whether a file is a document, by its name.
+/// Returns true when a file is a document, by its name.
 pub(super) fn is_document(path: &Path) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str());
     extension.is_some_and(|extension| matches!(extension, "yaml" | "yml" | "json"))

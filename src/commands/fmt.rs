@@ -11,7 +11,7 @@ use crate::cli::FmtArgs;
 use crate::cli_error::{BAD_ARGUMENT, CliError, CliExitCode};
 use crate::output::{BAD, CommandOutput, DIM, GOOD, WARN, count};
 
-/// What became of a file.
+/// The result of formatting a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FormatOutcome {
     /// Its layout is as it should be.

@@ -73,7 +73,7 @@ fn print_tree(heading: &str, graph: &CapabilityGraph, is_down: bool, output: &mu
     lines.iter().for_each(|line| output.line(format_args!("{line}")));
 }
 
-/// The lines below a node. A node that was told before is not followed again.
+/// Returns the lines below a node. A node that was listed before is not followed again.
 fn tree_lines<'g>(
     graph: &'g CapabilityGraph,
     at: &str,

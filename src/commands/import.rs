@@ -23,8 +23,8 @@ pub(super) async fn import(
     }
 }
 
-/// The author of the documents of an import: as told, else whom git knows as the user. Documents are
-/// signed by whoever publishes them, and not by whoever described the service.
+/// The author of the documents of an import: the given one, else the user name of git. The publisher signs
+/// documents, and not the author of the service's description.
 fn find_author(told: Option<&str>) -> Option<String> {
     if let Some(told) = told {
         return Some(told.to_owned());

@@ -40,7 +40,7 @@ pub(super) async fn deprecate(
     Ok(())
 }
 
-/// `NAME@VERSION`, with a version and no range: nobody withdraws what they did not name.
+/// Parses `NAME@VERSION`, with a version and not a range: a withdrawal needs the exact version.
 fn parse_exact(target: &str) -> Result<(CapabilityName, Version), CliError> {
     let VersionSpec { name, range } = VersionSpec::parse(target)?;
     let version = range.as_deref().and_then(|range| Version::parse(range).ok());

@@ -32,7 +32,7 @@ pub(super) async fn lock(
     let (source, root) = document::open(file, output)?;
     let name = file.display().to_string();
     let text = (name.as_str(), source.as_slice());
-    let DependencyClosure { index: index, .. } =
+    let DependencyClosure { index, .. } =
         dependency_closure::load_closure(&root, text, folder.as_deref(), LOCK, client, output)
             .await?;
     let lock = build_lock(&root, index)?;
@@ -40,7 +40,7 @@ pub(super) async fn lock(
     if *check { compare(&path, &name, &lock, output) } else { write(&path, &name, &lock, output) }
 }
 
-/// Where the lock of a file stands: `Weather.lock` beside `Weather.yaml`.
+/// The path of the lock of a file: `Weather.lock` next to `Weather.yaml`.
 fn lock_path(file: &Path) -> PathBuf {
     file.with_extension("lock")
 }
@@ -61,8 +61,8 @@ pub(super) fn read(path: &Path) -> Result<a2s::lock::LockFile, CliError> {
     })
 }
 
-/// The lock of a document that fits what is on the shelf. With nothing but the lock, every
-/// dependency means what it means today: that is tried until it holds.
+/// Builds the lock of a document that fits the known versions. With only the lock, every dependency must
+/// resolve as it does today: this is repeated until it holds.
 fn build_lock(
     root: &Document,
     mut shelf: DependencyIndex,
@@ -155,7 +155,7 @@ fn compare(
     if is_current { Ok(()) } else { Err(CliError::already_printed(CliExitCode::Bad)) }
 }
 
-/// What differs between two locks, in words.
+/// Describes the differences between two locks.
 fn describe_changes(then: &a2s::lock::LockFile, now: &a2s::lock::LockFile) -> Vec<String> {
     let mut changes = Vec::new();
     let (old, new) = (then.capability(), now.capability());

@@ -15,7 +15,7 @@ pub(crate) async fn mcp(client: &ServiceClient) -> Result<(), CliError> {
     std::io::stdout().flush().map_err(|error| CliError::invalid_argument(error.to_string()))
 }
 
-/// Says at once when there is nobody to talk to: an MCP client shows what stands on standard error.
+/// Reports at once that the service is not reachable: an MCP client shows the text on standard error.
 async fn check(client: &ServiceClient) -> Result<(), CliError> {
     let url = client.url();
     match client.bytes(client.request(reqwest::Method::GET, &["healthz"])).await {

@@ -1,9 +1,9 @@
 //! `a2s mirror`: copy another registry, and follow it.
 //!
-//! The other registry is not trusted: it says what there is, and every document is compiled, hashed
-//! and compared with what was said, before ours compiles and links it again. Doing a change twice
-//! changes nothing, so how far the copy is can be written down after each of them, and whatever ends
-//! the command costs one repetition.
+//! The other registry is not trusted: it lists its changes, and every document is compiled, hashed and
+//! compared with this list, before our registry compiles and links it again. A repeated change has no
+//! effect. So the command can store its position after each change, and an interruption costs one
+//! repetition.
 
 mod report;
 mod state;
@@ -28,16 +28,16 @@ const PAGE_SIZE: u32 = 200;
 const MAX_RESPONSE_BYTES: usize = 2 << 20;
 /// The longest name of a feed, in bytes.
 const MAX_FEED_NAME: usize = 256;
-/// How long one answer of the other registry may take, however slowly it comes.
+/// The longest time for one response of the other registry, however slowly it comes.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(120);
-/// How long to wait for a registry that does not answer: the first time, and at most.
+/// The pause before a registry that does not answer is asked again: the first one, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// What a registry says to a token that does not open what is asked for.
+/// The registry's code for a token without the required scope.
 const TOKEN_LACKS_SCOPE: &str = "A2S209";
-/// What a registry says to a mirror with a token that owns the names of others.
+/// The registry's code for a mirror with a token that owns the names of others.
 const TOKEN_OWNS_NAMES: &str = "A2S217";
-/// What a registry says of a document that was changed behind its back.
+/// The registry's code for a stored document that was changed from outside.
 const DOCUMENT_DAMAGED: &str = "A2S222";
 
 pub(super) async fn mirror(
@@ -88,7 +88,7 @@ pub(super) async fn mirror(
     }
 }
 
-/// Why it cannot go on.
+/// The reason why the mirror cannot continue.
 enum MirrorStop {
     /// A registry does not answer; it may later.
     Unreachable(String),
@@ -122,7 +122,7 @@ struct RegistryMirror<'o> {
     source: RemoteRegistry,
     target: RemoteRegistry,
     report: MirrorReport<'o>,
-    /// How many changes may still be made.
+    /// The number of changes that may still be made.
     remaining: u64,
 }
 
@@ -230,7 +230,7 @@ impl RegistryMirror<'_> {
         to_outcome(done.map(|answer| answer.changed))
     }
 
-    /// Copies one document, if it is what the other registry said.
+    /// Copies one document, if it is the one that the other registry listed.
     async fn copy_document(&self, change: &RegistryChange) -> Result<ChangeOutcome, MirrorStop> {
         let RegistryChange { name, version, checksum, .. } = change;
         let text = version.to_string();
@@ -254,7 +254,7 @@ impl RegistryMirror<'_> {
     }
 }
 
-/// What our registry has made of a change.
+/// Converts the response of our registry to a change into an outcome.
 fn to_outcome(done: Result<bool, ClientError>) -> Result<ChangeOutcome, MirrorStop> {
     match done {
         Ok(true) => Ok(ChangeOutcome::Made),

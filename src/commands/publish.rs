@@ -56,11 +56,11 @@ pub(super) async fn publish(
     exit.map_or(Ok(()), Err)
 }
 
-/// Tries the examples of a document, and says whether they hold. One that cannot be tried, because it
-/// has errors or does not fit what it uses, is left to the registry: it tells why.
+/// Runs the examples of a document, and returns true when they pass. A document that cannot be run, because
+/// it has errors or does not fit its dependencies, is left to the registry: it reports the reason.
 ///
 /// # Errors
-/// When the registry is needed for that and does not answer.
+/// The registry is needed for that and does not answer.
 async fn run_examples(
     file: &str,
     source: &[u8],

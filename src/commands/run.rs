@@ -1,4 +1,4 @@
-//! `a2s run`: run a capability and watch it, or see what it would do.
+//! `a2s run`: run a capability and watch it, or see its plan.
 
 mod live;
 mod plan;
@@ -85,7 +85,7 @@ pub(super) fn finish(run: &Run, output: &mut CommandOutput) -> Result<(), CliErr
     }
 }
 
-/// What is to be run.
+/// The capability to run.
 struct RunTarget {
     name: CapabilityName,
     version: Option<String>,
@@ -93,7 +93,8 @@ struct RunTarget {
     lock: Option<Vec<CapabilityRef>>,
 }
 
-/// What the arguments name. A lock names one content of the capability, and of all that it uses.
+/// Reads the capability from the arguments. A lock names one content of the capability, and of all its
+/// dependencies.
 fn parse_target(arguments: &RunArgs) -> Result<RunTarget, CliError> {
     // The command line has seen to it that there is one, where there is no plan.
     let capability = arguments.capability.as_deref().unwrap_or_default();
@@ -142,9 +143,8 @@ async fn start(request: &ExecutionRequest, client: &ServiceClient) -> Result<Run
         .map_err(|error| with_exit_code(error.into()))
 }
 
-/// Shows the events of a run behind number `seen`, and gives the run when it has ended or waits: as a
-/// tree of its steps, which has grown to `tree` until then, where that can be drawn; else line by
-/// line.
+/// Shows the events of a run after number `seen`, and returns the run when it has ended or waits. On a
+/// terminal it draws the tree of steps, beginning with `tree`; elsewhere it prints line by line.
 pub(super) async fn watch_from(
     id: &str,
     mut seen: u64,
@@ -179,7 +179,7 @@ async fn watch_lines(
     follow(id, seen, client, print).await
 }
 
-/// Follows the events of a run behind number `seen`, until it has ended or waits for anything but an
+/// Follows the events of a run after number `seen`, until it has ended or waits for anything but an
 /// approval.
 pub(super) async fn follow(
     id: &str,
@@ -205,7 +205,7 @@ pub(super) async fn follow(
     }
 }
 
-/// Follows the events of a run behind number `seen`, until it has ended or waits.
+/// Follows the events of a run after number `seen`, until it has ended or waits.
 pub(super) async fn follow_once(
     id: &str,
     seen: &mut u64,
@@ -239,7 +239,7 @@ pub(crate) fn exit_code_of_run(run: &Run) -> Option<CliExitCode> {
     }
 }
 
-/// What the executor's table of errors says about the exit code.
+/// Returns the exit code for an error code of the executor, by its table of errors.
 fn exit_code_of(code: &str) -> CliExitCode {
     match executor::ErrorKind::from_code(code).map(executor::ErrorKind::exit) {
         Some(executor::ExitClass::Denied) => CliExitCode::Denied,
@@ -270,8 +270,8 @@ pub(super) fn parse_inputs(inputs: &[String]) -> Result<Map<String, Value>, CliE
     inputs.iter().map(|input| parse_assignment(input, "--input NAME=VALUE")).collect()
 }
 
-/// Takes values that read as JSON for the texts that they are written as, where an input takes
-/// text and nothing else that they could be: `id=1` of a text is `"1"`.
+/// Keeps values as texts although they can be read as JSON, for inputs that accept text and not that JSON:
+/// `id=1` of a text is `"1"`.
 async fn keep_text_inputs(
     pairs: &[String],
     name: &CapabilityName,

@@ -138,7 +138,7 @@ fn print_hit(hit: &SearchHit, output: &mut CommandOutput) {
     output.line(format_args!("      {DIM}{}{DIM:#}", hit.checksum));
 }
 
-/// How the score came about: what each term is, what it counts, and what it adds.
+/// Prints the parts of the score: the value, the weight and the contribution of each term.
 fn print_terms(hit: &SearchHit, output: &mut CommandOutput) {
     for term in &hit.explanation {
         let ScoreTerm { term, value, weight, contribution } = term;

@@ -14,7 +14,7 @@ use crate::output::{BOLD, CommandOutput, DIM, NAME, WARN, sanitize, shorten};
 
 /// The most members of one page.
 const MAX_PAGE_SIZE: usize = 100;
-/// How much of the titles of a service has room in a row, in characters.
+/// The most characters of the titles of a service in a row.
 const MAX_TITLES: usize = 30;
 
 pub(super) async fn services(

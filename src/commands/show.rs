@@ -1,4 +1,4 @@
-//! `a2s show`: what a capability does, takes and gives.
+//! `a2s show`: the description, inputs and outputs of a capability.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use crate::output::{BOLD, CommandOutput, DIM, NAME, WARN, sanitize};
 const MAX_CHOICES: usize = 8;
 /// The widest column of names.
 const MAX_COLUMN: usize = 24;
-/// How deep a type is told.
+/// The nesting depth up to which a type is described.
 const MAX_NESTING: usize = 3;
 
 pub(super) async fn show(
@@ -47,7 +47,7 @@ pub(super) async fn show(
     Ok(())
 }
 
-/// A capability, and what is published of it.
+/// A capability, and its published versions.
 struct ShownCapability {
     document: Document,
     versions: Option<CapabilityVersions>,
@@ -162,7 +162,7 @@ impl ShownCapability {
     }
 }
 
-/// What an input takes, in words.
+/// Describes the values that an input accepts.
 fn describe_input(input: &InputField) -> String {
     let mut words = Vec::new();
     let kind = describe_schema(&input.schema, 0);

@@ -1,4 +1,4 @@
-//! `a2s state`: what is remembered for the inputs of runs.
+//! `a2s state`: the stored values for the inputs of runs.
 
 use a2s::api::{StateEntry, StateList};
 use reqwest::{Method, RequestBuilder};

@@ -32,18 +32,18 @@ struct TestSubject {
     source: Vec<u8>,
     /// The document, or why there is none.
     document: Result<Arc<Document>, CliError>,
-    /// Whether the checksum in the file is that of other content.
+    /// Set when the checksum in the file is that of other content.
     is_stale: bool,
 }
 
-/// What came of the examples of a document.
+/// The results of the examples of a document.
 struct TestedDocument {
     subject: TestSubject,
-    /// What it is tried by, or why it cannot be.
+    /// The runner of its examples, or the reason why there is none.
     runner: Option<Result<ExampleRunner, CliError>>,
     /// The examples that were tried, by their number.
     results: Vec<(usize, Result<ExampleResult, ExecutorPanic>)>,
-    /// How many the filter left out.
+    /// The number of examples that the filter left out.
     left_out: usize,
 }
 
@@ -164,8 +164,7 @@ impl TestSubject {
     }
 }
 
-/// Puts together what the examples of a document are tried by. One without examples that are
-/// wanted needs nothing.
+/// Prepares the runner for the examples of a document. A document without selected examples needs none.
 async fn prepare_runner(
     subject: TestSubject,
     bench: &mut DocumentSet,
@@ -209,7 +208,7 @@ impl TestedDocument {
         self
     }
 
-    /// Why nothing could be tried.
+    /// Returns the reason why no example could be run.
     fn failure(&self) -> Option<&CliError> {
         let trial = self.runner.as_ref().and_then(|trial| trial.as_ref().err());
         self.subject.document.as_ref().err().or(trial)

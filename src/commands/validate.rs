@@ -47,10 +47,10 @@ pub(super) async fn validate(
     if counts.bad == 0 { Ok(()) } else { Err(CliError::already_printed(CliExitCode::Bad)) }
 }
 
-/// Checks the files against each other; with a client, against what is published, too.
+/// Checks the files against each other; with a client, against the published versions, too.
 ///
 /// # Errors
-/// When the registry does not answer. The files are checked against each other all the same.
+/// The registry does not answer. The files are checked against each other all the same.
 async fn link(
     checked: &mut [CheckedFile],
     mut client: Option<&ServiceClient>,

@@ -24,7 +24,7 @@ pub(super) async fn verify(
     verify_published(VerifyRequest { name, version: parse_exact(range)? }, &client()?, output).await
 }
 
-/// A version, not a range: what is verified is one content.
+/// Parses a version, not a range: the command verifies one content.
 fn parse_exact(range: Option<String>) -> Result<Option<semver::Version>, CliError> {
     range
         .map(|range| {

@@ -21,16 +21,16 @@ struct LessonSource {
     repair: Option<String>,
 }
 
-/// What a code is about.
+/// The explanation of an error code.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ErrorLesson {
-    /// What a few lines of a document cannot show.
+    /// The explanation that a few lines of a document cannot show.
     pub(crate) about: Option<String>,
     /// A few lines of a document that show it.
     pub(crate) example: Option<MistakeExample>,
 }
 
-/// A mistake, what the compiler says about it, and its repair.
+/// A mistake, the message of the compiler about it, and its fix.
 #[derive(Debug, PartialEq)]
 pub(crate) struct MistakeExample {
     /// Lines with the mistake.
@@ -58,7 +58,7 @@ static LESSONS: LazyLock<BTreeMap<String, ErrorLesson>> = LazyLock::new(|| {
     lessons.into_iter().map(teach).collect()
 });
 
-/// What there is to say about a code beside its remedy.
+/// Returns the explanation of a code, in addition to its remedy.
 pub(crate) fn find_lesson(id: &str) -> Option<&'static ErrorLesson> {
     LESSONS.get(id)
 }
@@ -81,7 +81,7 @@ fn compile(document: &str, mistake: &str, repair: &str) -> Option<a2s::Compilati
     Some(a2s::compile(text.as_bytes()))
 }
 
-/// Where the lines of `part` stand in `whole`, and the indentation that they have there.
+/// Finds the lines of `part` in `whole`, and the indentation that they have there.
 fn find_indented<'t>(whole: &'t str, part: &str) -> Option<(usize, &'t str)> {
     let first = part.lines().next()?;
     whole.match_indices(first).find_map(|(at, _)| {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::MockServiceBuilder;
 
 /// The alert service, in `GeoJSON`. There is a severe and a minor alert in Florida (`FL`) and none
-/// elsewhere; what is no code of two letters is refused, and so is who does not say their name.
+/// elsewhere. An area that is not a code of two letters is refused, and so is a caller without a name.
 #[must_use]
 pub fn alerts() -> MockServiceBuilder {
     MockServiceBuilder::for_host(

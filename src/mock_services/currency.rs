@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::MockServiceBuilder;
 
-/// What one euro buys.
+/// The value of one euro.
 const RATES: [(&str, f64); 4] = [("EUR", 1.0), ("USD", 1.25), ("GBP", 0.8), ("JPY", 160.0)];
 
 /// The exchange. It knows EUR, USD, GBP and JPY; other codes are refused with 422.

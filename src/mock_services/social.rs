@@ -11,7 +11,7 @@ use super::MockServiceBuilder;
 
 type Social = Schema<Query, Mutation, EmptySubscription>;
 
-/// What was posted, oldest first.
+/// The posts, oldest first.
 type Tweets = Mutex<Vec<Tweet>>;
 
 /// The social service: `createTweet(text)` and `tweets` over GraphQL. A text that is empty or

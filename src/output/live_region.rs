@@ -1,6 +1,6 @@
-//! Lines at the end of a terminal that are written anew, in place of those before.
+//! Lines at the end of a terminal that are drawn again in place.
 //!
-//! The cursor stays below them, so whatever ends the program leaves a whole picture behind.
+//! The cursor stays below them, so the program leaves a complete picture, however it ends.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -16,11 +16,11 @@ const DEFAULT_SIZE: (u16, u16) = (24, 80);
 /// The lines that were written last.
 #[derive(Debug, Default)]
 pub(crate) struct LiveRegion {
-    /// How many columns each of them takes.
+    /// The number of columns of each line.
     widths: Vec<usize>,
 }
 
-/// How much there is to write on.
+/// The size of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TerminalSize {
     /// Lines that are seen at once.
@@ -30,7 +30,7 @@ pub(crate) struct TerminalSize {
 }
 
 impl TerminalSize {
-    /// What the terminal has now.
+    /// Returns the current size of the terminal.
     pub(crate) fn now() -> Self {
         let (rows, columns) = Term::stdout().size_checked().unwrap_or(DEFAULT_SIZE);
         Self {
@@ -41,7 +41,8 @@ impl TerminalSize {
 }
 
 impl CommandOutput {
-    /// Whether lines can be written anew: a person watches, on a terminal that has a cursor to move.
+    /// Returns true when lines can be drawn again: a person watches, on a terminal that has a cursor to
+    /// move.
     pub(crate) fn is_live(&self) -> bool {
         let named = std::env::var_os("TERM");
         self.is_terminal() && named.is_some_and(|name| !name.is_empty() && name != "dumb")

@@ -9,9 +9,9 @@ use super::terminal_escape::{sanitize, shorten, visible_char};
 
 /// The most characters of a line that are shown.
 const MAX_SHOWN: usize = 120;
-/// How many of them stand before the place.
+/// The most characters of a line before the marked location.
 const MAX_BEFORE: usize = 40;
-/// The longest path that is shown beside a place.
+/// The longest path that is shown next to a location.
 const MAX_LABEL: usize = 80;
 /// Lines that are looked at for the end of a text that goes over several lines.
 const MAX_BLOCK: usize = 400;
@@ -95,8 +95,8 @@ impl<'t> SourceExcerpts<'t> {
         Some(LineSpan { line, columns: column..column + length })
     }
 
-    /// The template that a message names in backticks, when it stands at or behind `start`: in the
-    /// same line, or in the lines of a block below it.
+    /// Finds the template that a message names in backticks, at or after `start`: in the same line, or in
+    /// the lines of a block below it.
     fn find_template(&self, start: &LineSpan, message: &str) -> Option<LineSpan> {
         let named = message.split_once("`${")?.1.split_once('`')?.0;
         let named = named.strip_suffix('}').unwrap_or(named).trim();
@@ -132,8 +132,8 @@ impl<'t> SourceExcerpts<'t> {
         None
     }
 
-    /// The lines from the first to the last of `places`, each cut around its place, and where the
-    /// places are in that. Lines that nothing is said of are left empty: they are not shown.
+    /// Returns the lines from the first to the last of `places`, each cut around its location, and the
+    /// locations in the result. Lines without a remark are left empty: they are not shown.
     fn cut_lines<'p>(
         &self,
         places: impl Iterator<Item = &'p LineSpan> + Clone,
@@ -201,7 +201,7 @@ impl<'t> SourceExcerpts<'t> {
     }
 }
 
-/// An excerpt without the line that tells where a snippet without a file comes from.
+/// Removes the line with the origin of a snippet without a file from an excerpt.
 fn without_second_origin(rendered: &str) -> String {
     let is_origin = |line: &&str| anstream::adapter::strip_str(line).to_string().trim() == ":::";
     rendered.lines().filter(|line| !is_origin(line)).collect::<Vec<_>>().join("\n")
@@ -212,7 +212,7 @@ fn split_at(text: &str, column: usize) -> (&str, &str) {
     text.split_at(text.char_indices().nth(column).map_or(text.len(), |(at, _)| at))
 }
 
-/// Whether a place is inside `{}` or `[]`, by what stands before it on its line.
+/// Returns true when a location is inside `{}` or `[]`, by the text before it on its line.
 fn is_in_flow(before: &str) -> bool {
     let mut depth = 0_usize;
     let mut quote = None;
@@ -228,7 +228,7 @@ fn is_in_flow(before: &str) -> bool {
     depth > 0
 }
 
-/// How many characters the scalar, key, list or mapping has that `rest` begins with.
+/// Returns the length of the scalar, key, list or mapping at the start of `rest`, in characters.
 fn word_length(rest: &str, in_flow: bool) -> usize {
     let letters = || rest.chars();
     let end = match letters().next() {

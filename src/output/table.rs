@@ -8,8 +8,8 @@ use super::{CommandOutput, DIM, TerminalSize};
 const GAP: usize = 2;
 
 impl CommandOutput {
-    /// Prints rows whose cells stand below one another, with a heading where a person watches. A row
-    /// may have fewer cells than there are headings. On a terminal, what has no room at the end is cut.
+    /// Prints rows with aligned cells, and with a heading when a person watches. A row may have fewer cells
+    /// than there are headings. On a terminal, text without space at the end is cut.
     pub(crate) fn table<const N: usize>(&mut self, headings: [&str; N], rows: &[Vec<String>]) {
         if rows.is_empty() {
             return;

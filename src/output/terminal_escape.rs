@@ -1,9 +1,9 @@
-//! Foreign text on a terminal: what it says, and nothing that it could do.
+//! Foreign text on a terminal: its characters, without their effects.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The longest text of somebody else that a line has room for.
+/// The longest foreign text in a line.
 const MAX_LENGTH: usize = 400;
 
 /// A text that can do nothing to a terminal, on one line and of bounded length.
@@ -24,7 +24,7 @@ pub(crate) fn shorten(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// A character that shows what it is and does nothing.
+/// Returns a character that is visible and has no effect.
 pub(crate) fn visible_char(c: char) -> char {
     match c {
         '\t' => ' ',
@@ -35,8 +35,7 @@ pub(crate) fn visible_char(c: char) -> char {
     }
 }
 
-/// Whether a character does something to a terminal or to the order of the text, or is there
-/// without being seen.
+/// Returns true when a character has an effect on a terminal or on the order of the text, or is invisible.
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(

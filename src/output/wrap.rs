@@ -6,7 +6,7 @@ use anstream::adapter::strip_str;
 use console::measure_text_width;
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
-/// What a line that goes on is moved in by.
+/// The additional indentation of a continued line.
 const HANGING_INDENT: &str = "  ";
 /// Narrower than this nothing can be read anyway.
 const MIN_WIDTH: usize = 20;
@@ -34,7 +34,7 @@ pub(super) fn wrap(line: &str, width: usize) -> Cow<'_, str> {
     Cow::Owned(textwrap::fill(text, options))
 }
 
-/// What stands below a character of an indentation in the next line; none behind the indentation.
+/// Returns the character below a character of an indentation in the next line; none after the indentation.
 fn continued_indent(c: char) -> Option<char> {
     match c {
         ' ' | '└' | '─' | '╰' => Some(' '),

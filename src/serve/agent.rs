@@ -1,4 +1,4 @@
-//! The agent beside an executor: flags over environment over the TOML file.
+//! The settings of an agent: flags over environment over the TOML file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
 use crate::client::{TokenTransport, client};
 use crate::clock;
 
-/// Where the environment has the key of the language model.
+/// The environment variable with the key of the language model.
 const KEY_VARIABLE: &str = "A2S_MODEL_KEY";
 
-/// What an agent is told.
+/// The settings of an agent.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AgentSettings {
     /// The services that it works with; none for those of this process.
@@ -34,9 +34,9 @@ pub(crate) struct AgentSettings {
     pub(crate) mcp: mcp::Config,
     /// Other agents.
     pub(crate) peers: Vec<RemoteAddress>,
-    /// Where other agents reach this one.
+    /// The address at which other agents reach this one.
     pub(crate) url: Option<Url>,
-    /// Whether actions run without a question.
+    /// Set when actions run without a question.
     pub(crate) is_consent_off: bool,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct RemoteServices {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct RemoteAddress {
     url: Url,
-    /// What they are shown.
+    /// The token for them.
     token: Option<Secret>,
     token_file: Option<PathBuf>,
 }
@@ -81,7 +81,7 @@ pub(super) struct AgentSection {
     #[serde(default)]
     peers: Vec<RemoteAddress>,
     url: Option<Url>,
-    /// Where the executor of an agent on its own answers.
+    /// The address of the executor of a standalone agent.
     executor: Option<Url>,
     consent: Option<ConsentSetting>,
 }
@@ -192,7 +192,7 @@ impl AgentSettings {
 }
 
 impl RemoteServices {
-    /// Registry and executor, as nobody in particular.
+    /// Returns clients for registry and executor, without a token.
     pub(super) fn clients(&self) -> Result<ServiceClients, CliError> {
         Ok(ServiceClients {
             registry: self.registry.client()?.with_token(None),

@@ -49,7 +49,7 @@ use crate::cli_error::{SLOW_REQUEST, TOO_MANY_CONNECTIONS};
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 /// Refusals that are written at the same time; a connection beyond that is closed without one.
 const MAX_REJECTIONS: usize = 32;
-/// How long the client of a refused connection may take to read why.
+/// The longest time for the client of a refused connection to read the reason.
 const REJECTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// The bytes that the server reads and discards of a refused connection.
 const MAX_DISCARDED: usize = 64 << 10;
@@ -300,14 +300,14 @@ impl HttpServer {
     }
 }
 
-/// Whether an error of `accept` is about one connection that its client has closed again.
+/// Returns true when an error of `accept` is about one connection that its client has closed again.
 fn is_client_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Answers a connection with `503` and closes it. It reads what the client sends meanwhile, because
-/// closing with unread bytes would take the answer back.
+/// Answers a connection with `503` and closes it. Before that it reads the bytes that the client still
+/// sends, because closing with unread bytes would discard the response.
 async fn reject_connection(mut stream: TcpStream) -> io::Result<()> {
     let detail = "the server has as many connections as it takes";
     let problem = Problem::new(503, &TOO_MANY_CONNECTIONS, detail);

@@ -89,8 +89,8 @@ impl DataFolder {
     }
 }
 
-/// Whether a token file has its full length: all digits of a token that was made here, and the end
-/// of the line of one that somebody has chosen.
+/// Returns true when a token file has its full length: all digits of a generated token, or the end of the
+/// line of a token that the user has chosen.
 fn is_complete(text: &str) -> bool {
     let token = text.trim();
     let has_digits_only = token.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -17,7 +17,7 @@ use crate::clock;
 
 /// The time that one service has to answer.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long findings are believed: anybody may ask for them, and each one costs requests.
+/// The time for which findings are cached: any client may ask for them, and each one costs requests.
 const CACHE_TIME: SignedDuration = SignedDuration::from_secs(2);
 
 /// A service elsewhere, and what keeps it from being worked with.
@@ -44,7 +44,7 @@ impl RemoteDependencies {
         Self(Arc::new(DependencyChecks { services, guardians, last: Mutex::default() }))
     }
 
-    /// How each of them is.
+    /// Returns the state of each of them.
     pub(super) async fn check_all(&self) -> Vec<DependencyFinding> {
         // Whoever asks meanwhile waits for the same findings.
         let mut last = self.0.last.lock().await;
@@ -74,7 +74,7 @@ impl RemoteDependencies {
     }
 }
 
-/// What keeps a service from being worked with; none when nothing does.
+/// Returns the reason why a service cannot be used; none when it can.
 async fn check_service(client: &ServiceClient) -> Option<String> {
     let ready = client.with_token(None);
     if let Err(error) = ready.bytes(ready.request(Method::GET, &["readyz"])).await {

@@ -14,13 +14,13 @@ use http_body::{Frame, SizeHint};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-/// How many bytes are read that nobody wants. It is a few times what any service takes.
+/// The most unwanted bytes that are read. It is a few times the most that any service accepts.
 const MAX_DRAINED_BYTES: usize = 8 << 20;
 
-/// How long a client may take to send them.
+/// The longest time for a client to send them.
 const MAX_DRAIN_TIME: Duration = Duration::from_secs(5);
 
-/// A body whose rest is read and thrown away, whatever the service behind it leaves of it.
+/// Wraps a body: the rest that the service leaves is read and discarded.
 pub(super) fn drain_on_drop(body: Body) -> Body {
     // Most requests have no body, and nothing to watch.
     match body.is_end_stream() {
@@ -29,7 +29,7 @@ pub(super) fn drain_on_drop(body: Body) -> Body {
     }
 }
 
-/// A body whose rest is read when it is dropped.
+/// A body that reads its rest when it is dropped.
 struct DrainedBody(Body);
 
 impl HttpBody for DrainedBody {

@@ -11,9 +11,9 @@ use super::services::RegistrySettings;
 use crate::cli::{EmbedderArgs, EmbedderChoice};
 use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
 
-/// Where the environment has the key of an endpoint.
+/// The environment variable with the key of an endpoint.
 const KEY_VARIABLE: &str = "A2S_EMBEDDING_KEY";
-/// The longest time that a search may be told to wait.
+/// The longest time that a search may be configured to wait.
 const MAX_QUERY_TIMEOUT: SignedDuration = SignedDuration::from_secs(20);
 
 /// `[embedder]` of the TOML file.

@@ -1,4 +1,4 @@
-//! An example of each operation in the description of the API: what a service was asked and has answered.
+//! An example of each operation in the description of the API: a request to a service, and its response.
 
 use std::collections::BTreeMap;
 

@@ -29,7 +29,7 @@ const MAX_RETRY_TIME: SignedDuration = SignedDuration::from_mins(1);
 /// The longest token, in bytes.
 const MAX_TOKEN: u64 = 64 << 10;
 
-/// Who is asked around every step.
+/// The guardians that are asked around every step.
 #[derive(Debug, Clone)]
 pub(crate) enum GuardianSelection {
     Off,
@@ -46,7 +46,7 @@ pub(crate) enum ConfiguredGuardian {
 }
 
 impl GuardianSelection {
-    /// The guardian of this process alone, whose silence means no.
+    /// The guardian of this process alone, which fails closed.
     pub(crate) fn builtin() -> Self {
         Self::Chain(vec![ConfiguredGuardian::Builtin {
             fail: executor::FailMode::Closed.into(),
@@ -83,8 +83,8 @@ impl GuardianSelection {
         Ok(())
     }
 
-    /// As the executor is told, where `own` is the guardian of this process. All may be asked about
-    /// responses of `max_response_bytes`.
+    /// Converts the settings for the executor, where `own` is the guardian of this process. All may be
+    /// asked about responses of `max_response_bytes`.
     ///
     /// # Errors
     /// The guardian of this process is among them, and there is none.
@@ -183,7 +183,7 @@ struct GuardianTable {
 }
 
 impl GuardianTable {
-    /// A guardian of which nothing is said but where it is.
+    /// A guardian with its location and no other settings.
     fn new(url: GuardianChoice) -> Self {
         Self {
             url,
@@ -202,8 +202,8 @@ impl GuardianTable {
 }
 
 impl GuardianSection {
-    /// The guardians, `default` when nobody names any. `file_fail` is what the file says of all of
-    /// them.
+    /// Returns the guardians, `default` when none is named. `file_fail` is the setting of the file for all
+    /// of them.
     pub(super) fn read(
         &self,
         arguments: &GuardingArgs,
@@ -360,7 +360,7 @@ pub(crate) fn read_token(path: &Path) -> Result<Secret, CliError> {
     Ok(Secret::new(token))
 }
 
-/// How a guardian is told of: without user and password.
+/// The name of a guardian in messages, without user and password.
 fn display_name(choice: &GuardianChoice) -> String {
     match choice {
         GuardianChoice::Builtin => GuardianConfig::BUILTIN.to_owned(),

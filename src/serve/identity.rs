@@ -81,7 +81,7 @@ pub(super) fn check_not_owner(
     ))
 }
 
-/// Knows the one token of a standalone guardian's agents, and then whom `others` knows.
+/// Knows the one token of a standalone guardian's agents, and then the callers that `others` knows.
 #[derive(Debug)]
 pub(super) struct GuardianTokenIntrospector {
     token: Option<Secret>,
@@ -112,8 +112,8 @@ impl TokenIntrospector for GuardianTokenIntrospector {
     }
 }
 
-/// The protocol of a guardian behind `door`: every message needs a token of the scope `guard`, on
-/// loopback as well.
+/// Protects the protocol of a guardian: every message needs a token of the scope `guard`, on loopback as
+/// well.
 pub(super) fn guard_protocol(protocol: Router, door: AuthGuard) -> Router {
     protocol.route_layer(from_fn_with_state(Arc::new(door), check_guardian_client))
 }

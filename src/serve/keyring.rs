@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
 use crate::clock;
 
-/// What the entry is called there.
+/// The name of the entry in the keyring.
 const ENTRY_NAME: &str = "a2s stored credentials";
 
 /// The key for the data folder; a new one is put into the keyring when there is none.

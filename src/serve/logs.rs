@@ -1,9 +1,8 @@
-//! The log: what is logged, and what never is.
+//! The log: the records that are written, and those that never are.
 //!
-//! Libraries that carry requests show what they carry at their finest levels: headers, addresses,
-//! bodies, the messages of the keyring. A rule for one of their modules is more exact than one for
-//! the whole library, so no rule that is added to those of the user keeps them quiet; a filter
-//! behind them does.
+//! At their finest levels, libraries that carry requests log their content: headers, addresses, bodies, the
+//! messages of the keyring. A user's rule for one of their modules is more exact than a rule for the whole
+//! library, so an added rule cannot silence them; a filter after the user's rules does.
 
 use std::io::IsTerminal as _;
 
@@ -21,7 +20,7 @@ use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
 /// Our own crates: they log names, hosts and codes, and no values.
 const OWN_CRATES: [&str; 6] = ["a2s", "a2s_cli", "aos", "executor", "guardian", "registry"];
 
-/// Libraries through which credentials pass: they tell errors and nothing else.
+/// Libraries that credentials pass through: they log errors alone.
 const CREDENTIAL_LIBRARIES: [&str; 10] = [
     "h2",
     "hyper",
@@ -44,7 +43,7 @@ pub(super) fn start(common: &CommonSettings) -> Result<(), CliError> {
     started.map_err(|error| CliError::new(CliExitCode::Bad, CANNOT_SERVE, error.to_string()))
 }
 
-/// Whoever hears what is logged, and writes it to `writer`.
+/// Builds the subscriber that writes the log to `writer`.
 fn build_subscriber<W>(
     rules: &str,
     format: LogFormat,
@@ -67,7 +66,7 @@ where
     Ok(registry().with(asked).with(filter_fn(may_be_logged)).with(layer))
 }
 
-/// Whether a record may be written at all.
+/// Returns true when a record may be written at all.
 fn may_be_logged(metadata: &Metadata<'_>) -> bool {
     let library = metadata.target().split("::").next().unwrap_or_default();
     let finest = if OWN_CRATES.contains(&library) {
@@ -101,7 +100,7 @@ mod tests {
         }
     }
 
-    /// What is written of records of many modules and levels under `rules`.
+    /// Returns the output for records of many modules and levels under `rules`.
     fn written(rules: &str, format: LogFormat) -> String {
         let written = Written::default();
         let writer = written.clone();

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// The route of requests that no route fits, whose paths have no bound.
+/// The route of requests without a matching route: their paths have no bound.
 const NO_ROUTE: &str = "none";
 
 /// Requests that this process has answered.

@@ -27,10 +27,10 @@ use super::metrics::{self, HttpMetrics};
 use crate::cli_error::{BAD_HOST, NO_ROUTE};
 use crate::errors;
 
-/// Who may call a service.
+/// The access policy of a service.
 #[derive(Debug)]
 pub(super) struct AccessPolicy {
-    /// Whether the service listens on loopback alone.
+    /// Set when the service listens on loopback alone.
     is_loopback: bool,
     hosts: Vec<String>,
     auth: AuthGuard,
@@ -42,8 +42,8 @@ impl AccessPolicy {
         Self { is_loopback: listen.ip().is_loopback(), hosts: hosts.collect(), auth }
     }
 
-    /// Whether a `Host` or the host of an `Origin` is this service. On loopback this stops pages of
-    /// other sites whose name was made to resolve to this machine (DNS rebinding).
+    /// Returns true when a `Host` or the host of an `Origin` is this service. On loopback this stops pages
+    /// of other sites with a name that resolves to this machine (DNS rebinding).
     fn allows_host(&self, host: &str) -> bool {
         let bare = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((address, _)) => address,
@@ -57,9 +57,9 @@ impl AccessPolicy {
         local || named || (!self.is_loopback && self.hosts.len() == 1)
     }
 
-    /// Beyond loopback nothing but the signs of life is open without a token. What it opens is for
-    /// each service to say, and whose it is, they need not find out again; where it is not looked at
-    /// here, they look at it themselves.
+    /// Requires a token for everything but the signs of life, unless the service listens on loopback alone.
+    /// Each service checks the scopes of the token, and need not look up its caller again. Without a
+    /// look-up here, the services look it up themselves.
     async fn authenticate(
         &self,
         path: &str,
@@ -107,7 +107,7 @@ const DOCS_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'sel
                            img-src 'self' data:; font-src 'self' data:; connect-src 'self'; \
                            base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Adds the headers that restrict what a browser does with a response.
+/// Adds the headers that restrict a browser's use of a response.
 async fn protect_browser(request: Request, next: Next) -> Response {
     let is_docs = request.uri().path().starts_with("/docs/");
     let mut response = next.run(request).await;
@@ -276,7 +276,7 @@ mod tests {
         Caller { subject: "guest".parse().unwrap(), end_user: None, scopes }
     }
 
-    /// Registry, executor and agent, whose own doors know the owner alone.
+    /// Registry, executor and agent, each of which knows the owner alone.
     async fn services(folder: &std::path::Path) -> Router {
         let (owner, url) = (Some(Secret::new("owner")), "http://127.0.0.1:1".parse().unwrap());
         let mut metrics = Registry::default();

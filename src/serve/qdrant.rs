@@ -7,7 +7,7 @@ use url::Url;
 
 use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
 
-/// Where the environment has the key of the server.
+/// The environment variable with the key of the server.
 const KEY_VARIABLE: &str = "A2S_QDRANT_KEY";
 
 /// `[qdrant]` of the TOML file.

@@ -28,7 +28,7 @@ struct ReadinessPart {
     name: String,
     /// The reason why it is not as it should be.
     lacking: Option<String>,
-    /// Whether the process can work all the same.
+    /// Set when the process can work all the same.
     is_optional: bool,
 }
 
@@ -115,7 +115,7 @@ pub(super) async fn show(
     }
 }
 
-/// Whether a query has a parameter, with any value or none.
+/// Returns true when a query has a parameter, with any value or none.
 fn has_parameter(query: &str, name: &str) -> bool {
     query.split('&').any(|pair| pair.split('=').next() == Some(name))
 }

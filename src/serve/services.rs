@@ -37,37 +37,37 @@ use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
 use crate::client::{TokenTransport, client};
 use crate::clock::{self, SystemClockAndIds};
 
-/// How long runs and answers under way get when the process is told to stop.
+/// The time for runs and responses in progress when the process stops.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
-/// How often a person sees how far an index is.
+/// The interval at which a person sees the progress of an index.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
-/// How often the policy file is looked at for changes.
+/// The interval between checks of the policy file for changes.
 const POLICY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Which services there are.
+/// The services of a process.
 #[derive(Debug)]
 pub(crate) struct ServiceSettings {
     pub(crate) registry: Option<RegistrySettings>,
     pub(crate) executor: Option<ExecutorSettings>,
     /// A guardian on its own.
     pub(crate) guardian: Option<StandaloneGuardianSettings>,
-    /// The agent, beside registry and executor.
+    /// The agent, in addition to registry and executor.
     pub(crate) agent: Option<AgentSettings>,
-    /// Whether the shipped documents are published, as far as the registry lacks them.
+    /// Set when the shipped documents are published, as far as the registry lacks them.
     pub(crate) ship: bool,
     /// The connections that tokens are sent over.
     pub(crate) transport: TokenTransport,
 }
 
-/// What a registry is told.
+/// The settings of a registry.
 #[derive(Debug)]
 pub(crate) struct RegistrySettings {
-    /// Where it keeps documents; none for the file in the data folder.
+    /// The database of its documents; none for the file in the data folder.
     pub(crate) database: Option<registry::DatabaseAddress>,
     /// The server of its search index; none for the folder in the data folder.
     pub(crate) qdrant: Option<registry::QdrantConfig>,
     pub(crate) embedder: Embedder,
-    /// How long a search waits for its vectors.
+    /// The time that a search waits for its vectors.
     pub(crate) query_timeout: Duration,
     /// A configured token of the scope `service`.
     pub(crate) service_token: Option<Secret>,
@@ -85,28 +85,28 @@ impl Default for RegistrySettings {
     }
 }
 
-/// What an executor is told.
+/// The settings of an executor.
 #[derive(Debug)]
 pub(crate) struct ExecutorSettings {
-    /// Where the registry answers; none for the one of this process.
+    /// The registry; none for the one of this process.
     pub(crate) registry: Option<RegistryAccess>,
-    /// Where it keeps runs; none for the file in the data folder.
+    /// The database of its runs; none for the file in the data folder.
     pub(crate) database: Option<executor::ExecutorDatabase>,
     pub(crate) guardians: GuardianSelection,
-    /// Those of the guardian of this process, when it is among them.
+    /// The rules of the guardian of this process, when it is among them.
     pub(crate) rules: PolicyFiles,
     pub(crate) outbound: OutboundSettings,
     pub(crate) journal: JournalSettings,
 }
 
-/// How an executor writes its journal, and who learns of its runs.
+/// The durability of an executor's journal, and the receivers of telemetry about its runs.
 #[derive(Debug, Default)]
 pub(crate) struct JournalSettings {
     pub(crate) durability: executor::Durability,
     pub(crate) telemetry: executor::TelemetryConfig,
 }
 
-/// How an executor reaches services.
+/// The settings of an executor's requests to services.
 #[derive(Debug, Default)]
 pub(crate) struct OutboundSettings {
     pub(crate) upstreams: BTreeMap<Domain, Url>,
@@ -131,26 +131,26 @@ pub(crate) enum SecretKeySetting {
     Keyring,
 }
 
-/// What a guardian on its own is told.
+/// The settings of a standalone guardian.
 #[derive(Debug)]
 pub(crate) struct StandaloneGuardianSettings {
     pub(crate) rules: PolicyFiles,
-    /// The token of those who may ask and not approve.
+    /// The token of clients that may ask and not approve.
     pub(crate) client_token: Option<Secret>,
-    /// The registry whose tokens of the scope `guard` may ask as well.
+    /// A registry: its tokens of the scope `guard` may ask as well.
     pub(crate) registry: Option<RegistryAccess>,
 }
 
 /// The files of our own guardian's rules.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PolicyFiles {
-    /// Those in force; without a file everything is allowed, and recorded.
+    /// The policy in force; without a file everything is allowed, and recorded.
     pub(crate) policy: Option<PathBuf>,
-    /// Those that are only tried.
+    /// The shadow policy, which is only tried.
     pub(crate) shadow: Option<PathBuf>,
     /// The longest response that it may be asked about, in bytes.
     pub(crate) max_response_bytes: Option<usize>,
-    /// How long a segment of its audit log gets, in bytes.
+    /// The length of a segment of its audit log, in bytes.
     pub(crate) segment_bytes: Option<u64>,
 }
 
@@ -210,14 +210,14 @@ impl ServiceSettings {
         }
     }
 
-    /// Whether there is an owner, whose token opens everything. An agent on its own has none: its
-    /// callers are the registry's.
+    /// Returns true when there is an owner with a token that opens everything. A standalone agent has none:
+    /// its callers are the registry's.
     pub(crate) fn has_owner(&self) -> bool {
         self.remote_services().is_none()
     }
 
-    /// Gives the services of one process a token for each other, which nothing else knows. What an
-    /// executor asks the registry beside it is asked with that one.
+    /// Gives the services of one process a token for each other, which no other program knows. The executor
+    /// uses it for its requests to the registry of this process.
     fn share_token(&mut self, url: &Url) {
         let (Some(registry), Some(executor)) = (&mut self.registry, &mut self.executor) else {
             return;
@@ -421,12 +421,12 @@ impl RunningServices {
         Ok(Self { url, services, stop, server, _folder: folder })
     }
 
-    /// How many capabilities the registry has; none without a registry.
+    /// Returns the number of capabilities in the registry; none without a registry.
     pub(crate) async fn capabilities(&self) -> Option<usize> {
         Some(self.services.registry.as_ref()?.index_status().await.ok()?.points)
     }
 
-    /// Where the services answer.
+    /// The address of the services.
     pub(crate) fn url(&self) -> &Url {
         &self.url
     }
@@ -653,7 +653,7 @@ async fn watch_policy(app: guardian::App, stop: CancellationToken) {
     }
 }
 
-/// Where this process reaches itself.
+/// The address at which this process reaches itself.
 fn own_url(listen: SocketAddr) -> Result<Url, CliError> {
     let ip =
         if listen.ip().is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { listen.ip() };
@@ -661,7 +661,7 @@ fn own_url(listen: SocketAddr) -> Result<Url, CliError> {
     Url::parse(&format!("http://{address}/")).map_err(|error| cannot_serve(&error))
 }
 
-/// What keeps a service from starting and has no code of its own.
+/// Converts an error without a code of its own that keeps a service from starting.
 fn cannot_serve(error: &dyn std::error::Error) -> CliError {
     CliError::new(CliExitCode::Bad, CANNOT_SERVE, error_chain(error))
 }

@@ -32,13 +32,13 @@ use crate::client::TokenTransport;
 
 pub use reference::configuration_markdown;
 
-/// The vector engine warns of settings that do not matter in process; the MCP transport tells of every
-/// session.
+/// The default log filter. The vector engine warns of settings that do not matter in process; the MCP
+/// transport logs every session.
 const DEFAULT_LOG: &str = "info,qdrant_edge=error,rmcp=warn";
 /// The same in front of a person, who sees a greeting instead.
 const TERMINAL_LOG: &str = "warn,qdrant_edge=error,rmcp=warn";
 
-/// Where the environment has the key for stored credentials.
+/// The environment variable with the key for stored credentials.
 const KEY_VARIABLE: &str = "A2S_SECRET_KEY";
 
 /// The TOML file. Every key is a flag of the same meaning.
@@ -103,7 +103,7 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// What every service is told.
+/// The settings of every service.
 #[derive(Debug)]
 pub(super) struct CommonSettings {
     pub(super) listen: SocketAddr,
@@ -154,14 +154,14 @@ impl SettingsFile {
         })
     }
 
-    /// Where a service keeps what it is told, when that is not in its usual place.
+    /// The database of a service, when it is not the usual one.
     pub(super) fn database(&self, arguments: DatabaseArgs) -> Option<String> {
         let given = arguments.database.filter(|address| !address.is_empty());
         let file = || self.database.as_ref().map(|address| address.expose_secret().to_owned());
         given.or_else(file)
     }
 
-    /// Where the registry keeps documents, and what turns texts into vectors.
+    /// The settings of the registry: its database, and the embedder that turns texts into vectors.
     pub(super) fn registry_part(
         &self,
         database: Option<String>,
@@ -173,17 +173,17 @@ impl SettingsFile {
         Ok(RegistrySettings { database, qdrant, ..self.embedder.read(embedder, variable)? })
     }
 
-    /// What the agent is told.
+    /// The settings of the agent.
     pub(super) fn agent(&self, arguments: &AgentArgs) -> Result<AgentSettings, CliError> {
         self.agent.read(arguments, variable)
     }
 
-    /// Where the executor of an agent on its own answers.
+    /// The address of the executor of a standalone agent.
     pub(super) fn executor(&self) -> Option<&Url> {
         self.agent.executor()
     }
 
-    /// Who guards steps; `default` when nobody says.
+    /// The guardians of steps; `default` when none is named.
     pub(super) fn guardians(
         &self,
         arguments: &GuardingArgs,
@@ -226,7 +226,7 @@ impl SettingsFile {
         })
     }
 
-    /// Where the registry answers, and what it is shown.
+    /// The address of the registry, and the token for it.
     pub(super) fn registry_access(
         &self,
         url: Option<Url>,
@@ -267,7 +267,8 @@ impl SettingsFile {
         TokenTransport::new(is_allowed || self.allow_insecure_tokens)
     }
 
-    /// How the executor reaches services. A flag wins over the file for its host or limit.
+    /// The settings of the executor's requests to services. A flag wins over the file for its host or
+    /// limit.
     pub(super) fn outbound(&self, arguments: &OutboundArgs) -> Result<OutboundSettings, CliError> {
         let upstreams =
             self.upstreams.clone().into_iter().chain(arguments.upstreams.iter().cloned());
@@ -301,7 +302,7 @@ impl SettingsFile {
         })
     }
 
-    /// How safely the journal is written, and who learns of runs.
+    /// The durability of the journal, and the receivers of telemetry about runs.
     pub(super) fn journal(&self, arguments: &JournalArgs) -> Result<JournalSettings, CliError> {
         #[expect(
             clippy::disallowed_methods,
@@ -318,7 +319,7 @@ impl SettingsFile {
         })
     }
 
-    /// Where the key for stored credentials is; the key itself when it is in the environment.
+    /// The location of the key for stored credentials; the key itself when it is in the environment.
     fn secret_key(&self, arguments: &OutboundArgs) -> Result<SecretKeySetting, CliError> {
         match arguments.secret_key.or(self.secret_key).unwrap_or(KeySource::File) {
             KeySource::File => Ok(SecretKeySetting::File),

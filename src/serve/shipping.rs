@@ -23,7 +23,7 @@ pub(super) trait DocumentPublisher: Send + Sync {
     ) -> impl Future<Output = Result<bool, registry::Error>> + Send;
 }
 
-/// How far the documents are.
+/// The progress of publishing the documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ShippingProgress {
     /// Nothing has failed so far.
@@ -103,7 +103,7 @@ async fn publish_all(
     }
 }
 
-/// Whether the registry has another document in that place, which stays.
+/// Returns true when the registry has another document under this name or version, which stays.
 fn is_permanent(error: &registry::Error) -> bool {
     use registry::Error;
     matches!(
@@ -123,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    /// A registry that answers as it was told, and takes everything after that.
+    /// A registry that returns given responses, and accepts everything after that.
     #[derive(Clone, Default)]
     struct Script {
         answers: Arc<Mutex<VecDeque<Result<bool, registry::Error>>>>,

@@ -12,9 +12,9 @@ use url::Url;
 use crate::cli::ListenerArgs;
 use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
 
-/// Where the environment has the headers that the receiver of security events wants.
+/// The environment variable with the headers for the receiver of security events.
 const OCSF_HEADERS: &str = "A2S_OCSF_HEADERS";
-/// Where the environment has the headers that the receiver of alarms wants.
+/// The environment variable with the headers for the receiver of alarms.
 const ALARM_HEADERS: &str = "A2S_ALARM_HEADERS";
 
 /// `[telemetry]` of the TOML file.

@@ -48,6 +48,7 @@ pub struct AgentRequest {
 /// The reason for which actions run without a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = Consent)]
 pub enum ConsentSource {
     /// The request gave consent in advance.
     Given,
@@ -88,6 +89,7 @@ pub struct AgentDelegation {
 /// contains no secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = Pending)]
 pub struct PendingQuestion {
     /// The original request.
     pub query: String,
@@ -199,6 +201,7 @@ pub enum AgentEvent {
 
 /// A capability that may fit the user's request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Candidate)]
 pub struct AgentCandidate {
     /// The capability.
     pub capability: CapabilityRef,

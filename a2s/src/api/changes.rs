@@ -15,6 +15,7 @@ use crate::name::CapabilityName;
 /// The type of a change in the registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = Action)]
 pub enum RegistryAction {
     /// A version was published.
     Publish,

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 /// A guardian's decision. Where several are asked, there is one of each that was, in order: the first
 /// denial is the last.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Decision)]
 pub struct DecisionRecord {
     /// The phase in which the guardian decided.
     pub phase: GuardianPhase,

@@ -102,6 +102,7 @@ pub struct CompatibleIo {
 
 /// The effect on all dependents of a version if it were yanked. Yanked versions are not considered.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Impact)]
 pub struct YankImpact {
     /// The dependents that would no longer fit.
     pub broken: Vec<BrokenDependent>,

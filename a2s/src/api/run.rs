@@ -312,6 +312,7 @@ pub struct StepSummary {
 
 /// A problem that does not stop a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Warning)]
 pub struct StepWarning {
     /// The code: `A2S365`.
     pub code: String,
@@ -382,6 +383,7 @@ pub enum NextAction {
 
 /// One event of a run. The journal, the SSE stream and the live view all show these.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Event)]
 pub struct RunEvent {
     /// Version of this format: 1.
     pub v: u8,

@@ -10,6 +10,7 @@ use crate::task::TaskFormat;
 /// A host that capabilities talk to. The live version of each capability counts, and one that uses
 /// others talks to their hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Service)]
 pub struct ServiceSummary {
     /// Host name, and port where documents name one.
     pub host: Domain,

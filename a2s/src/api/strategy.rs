@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 /// Strategies"), or a list of them to fall back through (A2S, "Fallback Strategies").
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(untagged)]
+#[schema(as = Strategy)]
 pub enum SelectionStrategy {
     /// `highest_score`, `most_similar`, `most_reliable`, `most_used`, `simplest`, `healthiest` or
     /// `least_privilege`.
@@ -36,6 +37,7 @@ enum SingleStrategy {
 /// The weight of each term of the score, 0 to 1; they need not add up to 1.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = Weights)]
 pub struct StrategyWeights {
     /// The weight of semantic similarity.
     #[serde(default)]

@@ -66,7 +66,7 @@ fn without_tags(text: &str) -> String {
     kept + rest
 }
 
-/// Whether a character is invisible or changes the order of those around it.
+/// Returns true when a character is invisible or changes the order of the characters around it.
 fn is_hidden(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

@@ -3,7 +3,7 @@
 use crate::authoring::naming;
 use crate::name::CapabilityName;
 
-/// What a starter document shows.
+/// The content of a starter document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StarterTemplate {
     /// One request to an HTTP API.

@@ -69,7 +69,7 @@ fn block_style(value: &Value) -> Option<String> {
     Some(text)
 }
 
-/// Whether `text` gives `value` when it is read without the limits of documents.
+/// Returns true when `text` parses to `value`, apart from the size limits of documents.
 fn reads_as(text: &str, value: &Value) -> bool {
     match tree::parse(text.as_bytes()) {
         (Some(root), diagnostics) => diagnostics.is_empty() && root.to_value() == *value,

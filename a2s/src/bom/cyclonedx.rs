@@ -28,13 +28,13 @@ impl Bom {
         self.serial_number
     }
 
-    /// How many components there are below the capability: capabilities and tools.
+    /// The number of components below the capability: capabilities and tools.
     #[must_use]
     pub fn components(&self) -> usize {
         self.components.len()
     }
 
-    /// How many services there are.
+    /// The number of services.
     #[must_use]
     pub fn services(&self) -> usize {
         self.services.len()
@@ -85,8 +85,8 @@ pub(super) struct Component {
     pub(super) properties: Vec<BomProperty>,
 }
 
-/// What a component is. Capabilities and tools are applications: CycloneDX has no word of its own
-/// for either.
+/// The kind of a component. Capabilities and tools are applications: CycloneDX has no type of its own for
+/// either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum ComponentKind {

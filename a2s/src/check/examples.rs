@@ -29,7 +29,7 @@ pub(super) fn check_examples(
     }
 }
 
-/// Where a path below an example stands. The keys of answers hold brackets, which paths do not.
+/// The position of a path below an example. The keys of `answers` contain brackets, which paths do not.
 fn place_of(root: &TreeNode, index: usize, path: &str) -> SourcePosition {
     let example = root.at(&format!("examples[{index}]"));
     let answers = example.and_then(|node| node.get("answers")).and_then(TreeNode::members);

@@ -7,7 +7,7 @@ use crate::task::InputLocation;
 use crate::task::Task;
 use crate::template::{Template, VariableReference};
 
-/// How a value that may be absent is used at one place.
+/// The use of a value that may be absent, at one location.
 enum OptionalUse<'t> {
     /// It is the whole value of an input that the task cannot do without.
     Needed(&'t VariableReference, &'t InputLocation),
@@ -26,8 +26,8 @@ fn find_optional_parameter<'c>(
     (!parameter.required && parameter.default.is_none()).then_some(parameter)
 }
 
-/// Reports the inputs of a task or capability step that cannot be without a value. `is_set` tells
-/// whether a step has surely set a name; `site` finds the place of a reference.
+/// Reports the inputs of a task or capability step that need a value and may have none. `is_set` returns
+/// true when a step has surely set a name; `site` finds the location of a reference.
 pub(super) fn check_absent(
     capability: &Capability,
     step: &Step,

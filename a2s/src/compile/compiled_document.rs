@@ -23,7 +23,7 @@ pub struct Document {
     pub(crate) cached_interface: CachedInterface,
 }
 
-/// The interface of a document, once somebody has asked for it: each run of a capability does.
+/// The interface of a document, computed at its first use: each run of a capability uses it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CachedInterface(OnceLock<CapabilityInterface>);
 
@@ -62,7 +62,7 @@ impl Document {
         self.declared_checksum
     }
 
-    /// What the document describes.
+    /// The capability that the document describes.
     #[must_use]
     pub fn capability(&self) -> &Capability {
         &self.capability
@@ -74,7 +74,7 @@ impl Document {
         &self.warnings
     }
 
-    /// The inputs, outputs and needs of the capability, as far as the document alone tells.
+    /// The inputs, outputs and needs of the capability, as far as the document alone states them.
     #[must_use]
     pub fn interface(&self) -> &CapabilityInterface {
         self.cached_interface
@@ -82,8 +82,8 @@ impl Document {
             .get_or_init(|| CapabilityInterface::from_capability(&self.capability))
     }
 
-    /// The same interface with its inputs and outputs in the order of the author, for people to read.
-    /// What runs goes by [`Self::interface`], whose order the checksum determines.
+    /// The same interface with its inputs and outputs in the order of the author, for people to read. Runs
+    /// use [`Self::interface`], whose order the checksum determines.
     #[must_use]
     pub fn interface_as_written(&self) -> CapabilityInterface {
         let interface = self.interface().clone();
@@ -98,7 +98,7 @@ impl Document {
     }
 }
 
-/// What the field `checksum` says.
+/// The value of the field `checksum`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeclaredChecksum {
     /// Nothing yet: the field is absent, null or a placeholder.

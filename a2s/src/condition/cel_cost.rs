@@ -13,19 +13,19 @@ const MAX_STEPS: f64 = 2e7;
 /// A visit of a query is worth so many steps.
 pub(super) const VISIT: f64 = 5.0;
 
-/// What a condition does for each item of a list.
+/// The work of a condition for each item of a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct PerItemCost {
-    /// How many expressions are evaluated.
+    /// The number of evaluated expressions.
     expressions: f64,
-    /// How many of them are references: their whole values may be compared, searched or copied.
+    /// The number of references among them: CEL may compare, search or copy their whole values.
     references: f64,
-    /// What the patterns cost.
+    /// The cost of the patterns.
     patterns: f64,
 }
 
 impl PerItemCost {
-    /// Adds what is evaluated for each item of a list.
+    /// Adds the work that CEL repeats for each item of a list.
     pub(super) fn add(&mut self, expr: &IdedExpr) {
         self.expressions += 1.0;
         match &expr.expr {
@@ -59,13 +59,13 @@ impl PerItemCost {
         }
     }
 
-    /// Whether this is too much to do with these values.
+    /// Returns true when this is too much work with these values.
     pub(super) fn is_too_costly_over<'v>(&self, values: impl Iterator<Item = &'v Value>) -> bool {
         self.expressions > 0.0 && self.steps_over(values) > MAX_STEPS
     }
 
-    /// The steps of an evaluation with these values: each may be copied and compared once, and
-    /// what is repeated is done for each item.
+    /// The steps of an evaluation with these values. Each value may be copied and compared once; repeated
+    /// work is done for each item.
     pub(super) fn steps_over<'v>(&self, values: impl Iterator<Item = &'v Value>) -> f64 {
         let (items, size) = values
             .map(measure)
@@ -74,8 +74,8 @@ impl PerItemCost {
     }
 }
 
-/// How many items may be walked through in a value, and how large it is: its values, and eight
-/// bytes of text counted as one more.
+/// The number of items that a loop may visit in a value, and the size of the value: the number of its
+/// values, and one more for each eight bytes of text.
 fn measure(value: &Value) -> (f64, f64) {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => (0.0, 1.0),

@@ -3,7 +3,7 @@
 
 use cel::ExecutionError as Complaint;
 
-/// Why an evaluation has no outcome. Says nothing of the values but their types.
+/// Explains why an evaluation has no outcome. The text contains only the types of the values.
 pub(super) fn explain(complaint: &Complaint, source: &str) -> String {
     // A name may come from a value, as in `${map}[${key}]`; one that the author wrote does not.
     let name = |name: &str| match source.contains(name) && !name.is_empty() {
@@ -50,7 +50,7 @@ pub(super) fn explain(complaint: &Complaint, source: &str) -> String {
     }
 }
 
-/// Whether a complaint is about the types of the values, and not about these values.
+/// Returns true when an error is about the types of the values, and not about these values.
 pub(super) fn is_about_types(complaint: &Complaint) -> bool {
     matches!(
         complaint,

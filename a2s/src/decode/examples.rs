@@ -1,4 +1,4 @@
-//! Examples: runs that show what a capability does.
+//! Examples: runs that demonstrate a capability.
 
 use std::collections::BTreeMap;
 

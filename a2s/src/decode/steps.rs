@@ -30,7 +30,7 @@ const MAX_NESTING: usize = 16;
 /// The most members of a mapping.
 const MAX_MAPPING: usize = 200;
 
-/// Reads steps; knows the shared tasks and what was seen so far.
+/// The decoder of steps, with the shared tasks and the steps read so far.
 pub(super) struct StepDecoder<'n, 'f> {
     tasks: Option<DocumentField<'n>>,
     /// The shared tasks that were read, by place and format; none for one with errors.
@@ -127,7 +127,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
         StepBlock::Parallel { steps: self.require_steps(fields, depth), max_concurrency }
     }
 
-    /// A block whose type was not understood: what stands in it is checked all the same.
+    /// Decodes a block of unknown type, so that its content is still checked.
     fn decode_unknown_block(&mut self, fields: &mut ObjectReader<'n>, depth: usize) -> StepBlock {
         let steps = fields.take("steps");
         StepBlock::Sequence(steps.map_or_else(Vec::new, |steps| self.decode_steps(&steps, depth)))
@@ -373,7 +373,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
         }
     }
 
-    /// A step without `type` whose field `key` shows what it is.
+    /// Decodes a step without `type`; its field `key` shows its kind.
     fn decode_untyped_step(
         &mut self,
         key: &'static str,
@@ -426,7 +426,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
     }
 }
 
-/// Stands for a step whose task could not be read: what flows in and out of it is still known.
+/// A placeholder for a step with an unreadable task; its inputs and outputs are still known.
 fn unreadable_task(inputs: IndexMap<String, Template>, outputs: Vec<OutputMapping>) -> StepAction {
     let inputs =
         inputs.into_iter().map(|(name, value)| (InputLocation::Variable(name), value)).collect();

@@ -22,13 +22,13 @@ const MAX_LISTED: usize = 8;
 /// Everything that stands below a version.
 #[derive(Debug, Clone, Default)]
 struct VersionClosure {
-    /// Which versions, by the name of the capability.
+    /// The versions, by the name of the capability.
     below: BTreeMap<CapabilityName, BTreeMap<Digest, Version>>,
-    /// How many capabilities stand below it in a chain: 0 when it uses none.
+    /// The number of capabilities below it in its longest chain: 0 when it uses none.
     depth: usize,
-    /// What something below it needs and nothing will do for, in words.
+    /// The needs below it that no version meets, in words.
     unresolved: BTreeSet<String>,
-    /// Its inputs: its own, and what those below need and nobody on the way gives.
+    /// Its inputs: its own, and those of the dependencies below it that no step in between sets.
     inputs: BTreeMap<String, DependencyInput>,
 }
 
@@ -103,7 +103,7 @@ impl CompatibilityCheck<'_> {
         }
     }
 
-    /// What the list of versions tells.
+    /// Checks the entry in the list of versions.
     fn check_release(&mut self, dependency: &Dependency, chosen: &VersionInfo) {
         let (name, version) = (&dependency.capability, &chosen.version);
         if !dependency.range.matches(version) {
@@ -124,7 +124,7 @@ impl CompatibilityCheck<'_> {
         }
     }
 
-    /// What the document of the version tells.
+    /// Checks the document of the version.
     fn check_unit(
         &mut self,
         dependency: &Dependency,
@@ -147,7 +147,7 @@ impl CompatibilityCheck<'_> {
         }
     }
 
-    /// What everything below the version tells.
+    /// Checks everything below the version.
     fn check_reach(
         &mut self,
         dependency: &Dependency,
@@ -175,7 +175,7 @@ impl CompatibilityCheck<'_> {
         }
     }
 
-    /// Whether each step that uses the version gives it what it takes.
+    /// Checks that each step that uses the version gives it the inputs that it takes.
     fn check_inputs(
         &mut self,
         dependency: &Dependency,
@@ -312,7 +312,7 @@ impl CompatibilityCheck<'_> {
     }
 }
 
-/// Why a mapped value is surely none that an input takes.
+/// The reason why an input surely does not accept a mapped value.
 fn refuse(capability: &Capability, input: &DependencyInput, template: &Template) -> Option<String> {
     let given = match template {
         Template::Literal(value) => return input.declared.as_ref()?.find_violation(value),
@@ -337,13 +337,13 @@ fn refuse(capability: &Capability, input: &DependencyInput, template: &Template)
     Some(format!("`{name}` takes {}, not {}", taken.describe(), given.describe()))
 }
 
-/// Whether some value is of both types.
+/// Returns true when some value is of both types.
 fn overlap(one: ValueType, other: ValueType) -> bool {
     let is_number = |kind| matches!(kind, ValueType::Number | ValueType::Integer);
     one == other || is_number(one) && is_number(other)
 }
 
-/// Whether a name is an output of a step, or comes from a `for_each` or a `catch`.
+/// Returns true when a name is an output of a step, or comes from a `for_each` or a `catch`.
 fn is_set(capability: &Capability, name: &str) -> bool {
     let mut found = false;
     capability.for_each_step(|step| {

@@ -7,14 +7,14 @@ use crate::interface::CapabilityInterface;
 use crate::name::{CapabilityName, Domain, Permission};
 use crate::task::TaskFormat;
 
-/// What a document takes and needs, as the documents that use it want to know.
+/// The interface of a document, as its dependents see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DependencyInterface {
     /// The hosts that it talks to.
     pub domains: Vec<Domain>,
-    /// What its caller must hold.
+    /// The permissions that its caller must hold.
     pub permissions: Vec<Permission>,
-    /// Whether its own tasks only read.
+    /// True when its own tasks only read.
     pub read_only: bool,
     /// The formats of its own tasks.
     pub formats: BTreeSet<TaskFormat>,
@@ -22,8 +22,8 @@ pub struct DependencyInterface {
     pub dependencies: Vec<Dependency>,
     /// Its own inputs by name.
     pub(super) inputs: BTreeMap<String, DependencyInput>,
-    /// Each step that uses a capability, and the inputs of it that the step maps or other steps
-    /// set: its needs beyond those are passed on to whoever calls this capability.
+    /// Each step that uses a capability, with the inputs of the capability that the step maps or other
+    /// steps set. The caller of this capability must supply the other inputs.
     pub(super) calls: Vec<(CapabilityName, BTreeSet<String>)>,
 }
 
@@ -31,12 +31,12 @@ pub struct DependencyInterface {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct DependencyInput {
     pub(super) required: bool,
-    /// What the document says about it.
+    /// The declaration in the document.
     pub(super) declared: Option<Parameter>,
 }
 
 impl DependencyInterface {
-    /// What a document says.
+    /// Builds the interface of a document.
     #[must_use]
     pub fn from_capability(capability: &Capability) -> Self {
         let mut calls = Vec::new();

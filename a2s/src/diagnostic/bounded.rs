@@ -3,7 +3,7 @@
 use super::{Diagnostic, DiagnosticSeverity};
 use crate::error_code;
 
-/// The most diagnostics of one document, not counting the one that tells how many more there are.
+/// The most diagnostics of one document, not counting the one that reports the number of further ones.
 pub(crate) const MAX_DIAGNOSTICS: usize = 100;
 /// The most bytes that the diagnostics of one document take as JSON.
 const MAX_JSON_BYTES: usize = 200 << 10;
@@ -54,7 +54,7 @@ impl DiagnosticList {
         self.dropped_errors += 1;
     }
 
-    /// Whether no further error would be listed.
+    /// Returns true when the list does not take further errors.
     pub(crate) fn is_full(&self) -> bool {
         self.dropped_errors > 0
     }
@@ -64,7 +64,7 @@ impl DiagnosticList {
         self.errors
     }
 
-    /// Whether the list is empty.
+    /// Returns true when the list is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.kept.is_empty() && self.dropped_errors + self.dropped_warnings == 0
     }
@@ -79,15 +79,15 @@ impl DiagnosticList {
         self.kept.iter_mut()
     }
 
-    /// The listed ones in the order of the text, and one that tells how many more there are.
+    /// The listed diagnostics in the order of the text, and one that reports the number of further ones.
     pub(crate) fn into_sorted(mut self) -> Vec<Diagnostic> {
         self.kept.sort_by(|a, b| a.position.cmp(&b.position).then(a.code.cmp(&b.code)));
         self.kept.dedup();
         self.into_vec()
     }
 
-    /// The listed ones in the order of their discovery, and one that tells how many more there
-    /// are.
+    /// The listed diagnostics in the order of their discovery, and one that reports the number of further
+    /// ones.
     pub(crate) fn into_vec(mut self) -> Vec<Diagnostic> {
         let more = match (self.dropped_errors, self.dropped_warnings) {
             (0, 0) => return self.kept,

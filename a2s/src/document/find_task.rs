@@ -3,10 +3,11 @@
 use super::{Capability, Step, StepAction, StepPath};
 use crate::diagnostic::did_you_mean;
 
-/// The task step of a way; none when it leads into another capability, whose document tells.
+/// The task step at a step path; `None` when the path leads into another capability, because only the
+/// document of that capability shows the step.
 ///
 /// # Errors
-/// A message and perhaps a hint, when the way leads to no task.
+/// A message, and possibly a hint, when the path does not lead to a task.
 pub(crate) fn find_task<'c>(
     capability: &'c Capability,
     way: &StepPath,

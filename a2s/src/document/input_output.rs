@@ -7,7 +7,7 @@ use crate::query::JsonPathQuery;
 use crate::task::InputLocation;
 use crate::template::Template;
 
-/// What fills a task, each value at its place.
+/// The inputs of a task, each value at its location.
 pub type TaskInputs = IndexMap<InputLocation, Template>;
 
 /// A value that a step takes from its answer.
@@ -15,7 +15,7 @@ pub type TaskInputs = IndexMap<InputLocation, Template>;
 pub struct OutputMapping {
     /// The variable and, for a dotted name, the members below it: `notification_ids.sms`.
     pub name: Vec<String>,
-    /// Where the value stands in the answer.
+    /// The location of the value in the response.
     pub source: OutputSource,
     /// The value when there is none in the answer; without it, that fails the step (1.1).
     pub default: Option<Value>,
@@ -24,8 +24,8 @@ pub struct OutputMapping {
 /// The part of an answer that holds a value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OutputSource {
-    /// The body: of an OpenAPI task its value, of a GraphQL task the whole response, of an
-    /// MCP task what the tool gives, of a capability its result.
+    /// The body: for an OpenAPI task its value, for a GraphQL task the whole response, for an MCP task the
+    /// result of the tool, for a capability its result.
     Body(JsonPathQuery),
     /// The first header of this name, as text (1.1).
     Header(String),

@@ -7,25 +7,25 @@ use serde_json::Value;
 pub struct Parameter {
     /// Name of the variable.
     pub name: String,
-    /// What it means.
+    /// Its meaning, in words.
     pub description: Option<String>,
     /// Patterns that extract it from a query: `in *`.
     pub patterns: Vec<String>,
     /// The type of its values, when the document says it (1.1).
     pub kind: Option<ValueType>,
-    /// Whether a run needs a value: always, unless the document says `required: false` or gives a
+    /// True when a run needs a value: always, unless the document states `required: false` or gives a
     /// default (1.1).
     pub required: bool,
     /// The value when none is given (1.1).
     pub default: Option<Value>,
     /// `enum`: the only values that it takes; empty when there are no such bounds (1.1).
     pub choices: Vec<Value>,
-    /// Whether its value is kept from events, logs, guardians and errors (1.1).
+    /// True when its value is kept out of events, logs, guardians and errors (1.1).
     pub secret: bool,
 }
 
 impl Parameter {
-    /// Why `value` is none that it takes, in words that do not tell the value.
+    /// The reason why the parameter does not accept `value`, in words that do not reveal the value.
     #[must_use]
     pub fn find_violation(&self, value: &Value) -> Option<String> {
         if let Some(kind) = self.kind.filter(|kind| !kind.accepts(value)) {
@@ -41,7 +41,7 @@ impl Parameter {
     }
 }
 
-/// Whether two values are the same in the JSON data model, where `1` is `1.0`.
+/// Returns true when two values are equal in the JSON data model, where `1` equals `1.0`.
 fn same_value(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => {
@@ -98,7 +98,7 @@ impl ValueType {
         }
     }
 
-    /// Whether `value` is of this type. A number without fraction is a whole number however it is
+    /// Returns true when `value` is of this type. A number without a fraction is an integer however it is
     /// written, as in JSON Schema.
     #[must_use]
     pub fn accepts(self, value: &Value) -> bool {

@@ -20,12 +20,12 @@ pub enum StepBlock {
     Parallel {
         /// The steps.
         steps: Vec<Step>,
-        /// How many of them run at the same time, when the document says it (1.1).
+        /// The number of steps that run at the same time, when the document states it (1.1).
         max_concurrency: Option<usize>,
     },
     /// One of two sequences.
     Condition {
-        /// What decides.
+        /// The deciding condition.
         condition: Condition,
         /// Run when it holds.
         if_true: Vec<Step>,
@@ -62,11 +62,11 @@ pub struct Step {
     pub id: StepId,
     /// The function that it performs.
     pub action: StepAction,
-    /// How often, how long, and what happens when it fails (1.1).
+    /// Iteration, retries, timeout and error handling (1.1).
     pub control: StepControl,
-    /// Where it stands: `execution.steps[0]`.
+    /// The path of the step: `execution.steps[0]`.
     pub pointer: String,
-    /// Where that stands in the text.
+    /// The position of that path in the text.
     pub position: SourcePosition,
 }
 
@@ -84,25 +84,25 @@ impl Step {
     }
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StepAction {
     /// One request to a service.
     Task {
-        /// Which request; one value for all steps with the same shared task.
+        /// The request; one value for all steps with the same shared task.
         task: Arc<Task>,
-        /// What it is filled with.
+        /// The inputs of the request.
         inputs: TaskInputs,
-        /// What is taken from the answer.
+        /// The values taken from the response.
         outputs: Vec<OutputMapping>,
     },
     /// Another capability.
     Capability {
-        /// Which one; declared under `dependencies`.
+        /// The name of the capability; declared under `dependencies`.
         capability: CapabilityName,
         /// Its inputs by name.
         inputs: IndexMap<String, Template>,
-        /// What is taken from its result.
+        /// The values taken from its result.
         outputs: Vec<OutputMapping>,
     },
     /// Steps below this one.
@@ -120,7 +120,7 @@ impl StepAction {
         }
     }
 
-    /// What the step takes from its answer; blocks take nothing themselves.
+    /// The values that the step takes from its response; blocks take none themselves.
     #[must_use]
     pub fn outputs(&self) -> &[OutputMapping] {
         match self {

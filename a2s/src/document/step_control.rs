@@ -5,16 +5,16 @@ use std::time::Duration;
 use super::Step;
 use crate::template::Template;
 
-/// How often a step runs, how long it may take, and what happens when it fails (1.1).
+/// The iteration, retries, timeout and error handling of a step (1.1).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StepControl {
     /// Run it once for each item of a list.
     pub for_each: Option<ForEach>,
-    /// When its request is sent again; only tasks have it.
+    /// The conditions for sending its request again; only tasks have it.
     pub retry: Option<RetryPolicy>,
-    /// How long it may take, attempts and pauses included; each iteration on its own.
+    /// The time limit, including attempts and pauses; each iteration has its own.
     pub timeout: Option<Duration>,
-    /// What happens when it fails.
+    /// The reaction to a failure.
     pub on_error: OnError,
 }
 
@@ -31,17 +31,17 @@ pub struct ForEach {
     pub max_concurrency: usize,
 }
 
-/// What happens when a step fails. A denial, a cancellation and a run that waits are no failures.
+/// The reaction to the failure of a step. A denial, a cancellation and a waiting run are not failures.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum OnError {
-    /// What is around it fails, too.
+    /// The enclosing block or run fails, too.
     #[default]
     Stop,
-    /// The run goes on; what the step would have set stays as it was.
+    /// The run continues; variables that the step would have set stay as they were.
     Continue,
     /// Other steps run instead, one after another.
     Catch {
-        /// The variable that tells them what happened: `{code, message, step, status}`.
+        /// The variable that describes the failure for these steps: `{code, message, step, status}`.
         name: String,
         /// The steps.
         steps: Vec<Step>,
@@ -59,22 +59,22 @@ impl OnError {
     }
 }
 
-/// When a request is sent again, where that is safe.
+/// The conditions for sending a request again, where that is safe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How often it is sent in all.
+    /// The most attempts in total.
     pub max_attempts: u32,
     /// The pause before the second attempt; the executor's own when none is given.
     pub initial_delay: Option<Duration>,
     /// The longest pause; the executor's own when none is given.
     pub max_delay: Option<Duration>,
-    /// How pauses grow.
+    /// The growth of the pauses.
     pub backoff: BackoffKind,
     /// The statuses that are worth another attempt; empty for the executor's own.
     pub on_status: Vec<u16>,
 }
 
-/// How the pauses between attempts grow.
+/// The growth of the pauses between attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BackoffKind {
     /// Each is twice as long as the one before.

@@ -9,8 +9,8 @@ use crate::name::{InvalidName, StepId};
 /// The most pieces of a way: as many as chains of capabilities and levels of blocks allow.
 const MAX_PIECES: usize = 200;
 
-/// A way to a step: ids, each behind that of a step around it. The events of a run write ways in
-/// full, with every block; in a document blocks may be left out, as ids are unique in it.
+/// A path to a step: ids, each after the id of an enclosing step. The events of a run contain full paths,
+/// with every block; a document may leave out blocks, because ids are unique in it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepPath(Vec<StepPathSegment>);
 
@@ -24,10 +24,10 @@ pub struct StepPathSegment {
 }
 
 impl StepPath {
-    /// Reads a way.
+    /// Parses a path.
     ///
     /// # Errors
-    /// When a piece of it is no id, or what stands behind an id is no number in brackets.
+    /// When a piece of it is not an id, or the text after an id is not a number in brackets.
     pub fn new(text: &str) -> Result<Self, InvalidName> {
         if text.split('/').count() > MAX_PIECES {
             let reason = format!("a way to a step has at most {MAX_PIECES} pieces");

@@ -1,4 +1,4 @@
-//! The members of an object, taken one by one; what is left over at the end is unknown.
+//! Reads the members of an object one by one; members left over at the end are unknown.
 
 use std::ops::RangeInclusive;
 
@@ -21,7 +21,7 @@ pub(crate) struct ObjectReader<'n> {
 pub(crate) struct DocumentField<'n> {
     pub(crate) node: &'n TreeNode,
     pub(crate) path: String,
-    /// Where its key stands; of an item, where the item does.
+    /// The position of its key; for an item, the position of the item.
     pub(crate) key: SourcePosition,
 }
 
@@ -55,12 +55,12 @@ impl<'n> ObjectReader<'n> {
         self.what = what;
     }
 
-    /// Says what to do about the member `key` in case that nobody takes it.
+    /// Sets the hint for the member `key`, used when the decoder does not take the member.
     pub(crate) fn explain(&mut self, key: &'static str, hint: &'static str) {
         self.hints.push((key, hint));
     }
 
-    /// Whether there is a member `key`; does not take it.
+    /// Returns true when there is a member `key`; does not take it.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.members.iter().any(|member| member.key == key)
     }
@@ -129,7 +129,7 @@ impl<'n> ObjectReader<'n> {
         first.or(second)
     }
 
-    /// Reports every member that nobody took, unless its name begins with `x-`.
+    /// Reports every member that was not taken, unless its name begins with `x-`.
     pub(crate) fn finish(self, findings: &mut DiagnosticSink) {
         for member in self.members {
             let key = member.key.as_str();
@@ -160,7 +160,7 @@ impl<'n> ObjectReader<'n> {
 }
 
 impl<'n> DocumentField<'n> {
-    /// Where the whole document stands.
+    /// The whole document, with an empty path.
     pub(crate) fn root(node: &'n TreeNode) -> Self {
         Self { node, path: String::new(), key: node.position }
     }
@@ -202,7 +202,7 @@ impl<'n> DocumentField<'n> {
         found
     }
 
-    /// Whether it is true, when it is a boolean; reports when it is not.
+    /// The value of a boolean; reports any other type.
     pub(crate) fn boolean(&self, findings: &mut DiagnosticSink) -> Option<bool> {
         let NodeValue::Bool(value) = self.node.kind else {
             findings.wrong_type(self, ExpectedType::Boolean, "`true` or `false` belongs here");
@@ -211,8 +211,8 @@ impl<'n> DocumentField<'n> {
         Some(value)
     }
 
-    /// One of some words, each with what it stands for; `what` they are stands in messages.
-    /// Reports when it is none of them.
+    /// The meaning of one of the known words; `what` names the kind of word in messages. Reports an unknown
+    /// word.
     pub(crate) fn word<T: Copy>(
         &self,
         what: &str,
@@ -256,12 +256,12 @@ impl<'n> DocumentField<'n> {
     }
 }
 
-/// Whether a field is the author's own, which the language ignores.
+/// Returns true when a field is an extension of the author, which the language ignores.
 fn is_extension(key: &str) -> bool {
     key.starts_with("x-")
 }
 
-/// How a required field looks.
+/// An example of a required field.
 fn example(key: &str) -> Option<&'static str> {
     Some(match key {
         "a2s" => "a2s: 1.0.0",
@@ -290,7 +290,7 @@ fn example(key: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether `text` is a placeholder of the published templates: `<calculated_checksum>`.
+/// Returns true when `text` is a placeholder of the published templates: `<calculated_checksum>`.
 pub(crate) fn is_placeholder(text: &str) -> bool {
     text.starts_with('<') && text.ends_with('>')
 }

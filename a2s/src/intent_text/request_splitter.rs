@@ -2,7 +2,7 @@
 
 use super::tokenizer::{TextToken, TokenKind};
 
-/// What a request may begin with before its verb, when more follows.
+/// Words that may begin a request before its verb, when more words follow.
 const OPENERS: [&str; 24] = [
     "please",
     "can",
@@ -30,7 +30,7 @@ const OPENERS: [&str; 24] = [
     "also",
 ];
 
-/// Verbs that ask for something wherever they stand behind `and`.
+/// Verbs that always ask for something after `and`.
 const VERBS: [&str; 46] = [
     "announce",
     "broadcast",
@@ -80,14 +80,14 @@ const VERBS: [&str; 46] = [
     "write",
 ];
 
-/// Verbs that are nouns as often ("law and order"): they ask for something with an object behind.
+/// Verbs that are nouns as often ("law and order"): they ask for something when an object follows.
 const PERHAPS_VERBS: [&str; 24] = [
     "add", "alert", "ask", "book", "buy", "call", "forward", "mail", "message", "open", "order",
     "plan", "play", "print", "put", "read", "reply", "report", "run", "say", "schedule", "start",
     "text", "use",
 ];
 
-/// What the object of a verb begins with, or an adverb to it.
+/// Words that begin the object of a verb, or an adverb to it.
 const OBJECTS: [&str; 41] = [
     "it",
     "them",
@@ -132,8 +132,8 @@ const OBJECTS: [&str; 41] = [
     "out",
 ];
 
-/// Whether the word at a place asks for something, in lower case: what is capitalised is a part of
-/// a name.
+/// Returns true when the word at a position asks for something. It must be in lower case: a capitalised
+/// word is part of a name.
 pub(super) fn begins_request(words: &[TextToken<'_>], at: usize) -> bool {
     let Some(word) = words.get(at).filter(|word| word.kind == TokenKind::Word) else {
         return false;

@@ -5,7 +5,7 @@ use super::MAX_WORDS;
 /// A piece of a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TextToken<'s> {
-    /// Where it begins and ends, in bytes of the sentence.
+    /// Its start and end, in bytes of the sentence.
     pub(crate) start: usize,
     pub(crate) end: usize,
     /// The piece as it is written.
@@ -15,7 +15,7 @@ pub(crate) struct TextToken<'s> {
     pub(crate) kind: TokenKind,
 }
 
-/// What a piece of a sentence is.
+/// The kind of a piece of a sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenKind {
     /// A word, a number, an address.
@@ -27,18 +27,18 @@ pub(crate) enum TokenKind {
 }
 
 impl TextToken<'_> {
-    /// Whether it is this word, in lower case.
+    /// Returns true when it is this word, given in lower case.
     pub(crate) fn is(&self, norm: &str) -> bool {
         self.kind == TokenKind::Word && self.norm == norm
     }
 
-    /// Whether it begins with a letter in upper case.
+    /// Returns true when it begins with an upper-case letter.
     pub(crate) fn is_capitalised(&self) -> bool {
         self.text.chars().next().is_some_and(char::is_uppercase)
     }
 }
 
-/// Words that `'s` shortens an `is` behind, where elsewhere it is a possessive.
+/// Words after which `'s` is short for `is`; after other words it is a possessive.
 const SHORTENED: [&str; 9] = ["what", "who", "where", "how", "when", "that", "there", "here", "it"];
 /// Words that are written with a full stop.
 const ABBREVIATIONS: [&str; 14] =
@@ -76,7 +76,7 @@ struct TextTokenizer<'s> {
     sentence: &'s str,
     at: usize,
     words: Vec<TextToken<'s>>,
-    /// Which quotation marks are not closed from here on: each is looked for once in vain.
+    /// The quotation marks that are not closed from here on: each failed search happens only once.
     unclosed: [bool; 12],
 }
 
@@ -181,7 +181,7 @@ impl<'s> TextTokenizer<'s> {
     }
 }
 
-/// Whether a character is punctuation where it begins a piece.
+/// Returns true when a character is punctuation at the beginning of a piece.
 fn breaks_before(first: char, next: Option<char>) -> bool {
     match first {
         '.' | '-' => !next.is_some_and(char::is_alphanumeric),
@@ -190,7 +190,7 @@ fn breaks_before(first: char, next: Option<char>) -> bool {
     }
 }
 
-/// A chunk as far as `=`, or a colon behind a name, that assigns something.
+/// A chunk up to an assigning `=`, or an assigning colon after a name.
 fn until_assignment<'c>(chunk: &'c str, is_name: &dyn Fn(&str) -> bool) -> &'c str {
     let Some(at) = chunk.find(['=', ':']) else { return chunk };
     let (name, rest) = chunk.split_at(at);
@@ -228,7 +228,7 @@ fn without_punctuation<'c>(chunk: &'c str, rest: &str) -> &'c str {
     word
 }
 
-/// Whether a full stop behind a word belongs to it: `St. Louis`, `H. P. Lovecraft`, `D.C.`
+/// Returns true when a full stop after a word belongs to it: `St. Louis`, `H. P. Lovecraft`, `D.C.`
 fn is_abbreviation(word: &str, rest: &str) -> bool {
     let goes_on = rest.trim_start().starts_with(char::is_alphanumeric);
     let has_stop = word.contains('.') && word.split('.').all(|part| part.chars().count() == 1);

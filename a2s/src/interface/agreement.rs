@@ -22,8 +22,8 @@ pub(super) fn put_definitions(schema: &mut Value, definitions: Map<String, Value
     }
 }
 
-/// What fits all of several uses. Where their types have nothing in common, the value is written
-/// as text in some of them, and nothing is said.
+/// The schema that fits all uses. When their types have nothing in common, some uses write the value as
+/// text, and the schema is empty.
 pub(super) fn intersect_schemas(uses: &[Value]) -> Value {
     let mut definitions = Map::new();
     let mut said: Vec<Value> = Vec::new();
@@ -71,7 +71,7 @@ pub(super) fn intersect_schemas(uses: &[Value]) -> Value {
     agreed
 }
 
-/// What a schema demands, without what it only tells.
+/// The constraints of a schema, without its annotations.
 fn rules(schema: &Value) -> Map<String, Value> {
     let members = schema.as_object().cloned().unwrap_or_default();
     members.into_iter().filter(|(key, _)| !ANNOTATIONS.contains(&key.as_str())).collect()
@@ -83,7 +83,7 @@ fn set_kinds(schema: &mut Value, kinds: JsonTypes) {
     }
 }
 
-/// Whether several enumerations share no value: no input could be built.
+/// Returns true when several enumerations share no value, so that no input could be built.
 fn have_no_value(schemas: &[Value]) -> bool {
     let mut lists = schemas.iter().filter_map(|schema| schema.get("enum")?.as_array());
     let Some(first) = lists.next() else { return false };

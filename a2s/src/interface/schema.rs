@@ -1,10 +1,10 @@
 //! Schemas for readers of an interface: JSON Schema 2020-12, self-contained and bounded.
 //!
-//! What OpenAPI 3.0 writes in its own way is written in the way of 2020-12. What is sent is shown
-//! in full, as the executor holds values to it: a value that fits is never refused for its schema.
-//! `$ref`s are replaced by what they lead to; where that goes around in circles, or would be
-//! too much, they lead into `$defs` of the input. What is received may be shown as less than it is:
-//! what is too deep or too much is left open, `not` is left out, and `oneOf` becomes `anyOf`.
+//! The notation of OpenAPI 3.0 becomes that of 2020-12. Schemas of sent values are complete, as the
+//! executor checks them: the executor never rejects a value that fits its schema here. The targets of
+//! `$ref`s replace them. For cycles or very large targets, the `$ref`s point into `$defs` of the input.
+//! Schemas of received values may be incomplete: parts that are too deep or too large are left open, `not`
+//! is left out, and `oneOf` becomes `anyOf`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use super::schema_keywords::{ANNOTATIONS, is_small, write_keywords, write_kinds}
 use crate::task::open_closed_parts;
 use crate::types::{InferredType, JsonTypes, MemberPresence, ObjectType, SchemaRef};
 
-/// How deep schemas are written out.
+/// The depth to which schemas are written out.
 const MAX_DEPTH: usize = 8;
 /// The most schemas of one input or output.
 const MAX_SCHEMAS: usize = 100;
@@ -23,14 +23,14 @@ const MAX_SCHEMAS: usize = 100;
 const MAX_TOTAL: usize = 2_000;
 /// The most schemas of all inputs.
 const MAX_SENT: usize = 20_000;
-/// How deep schemas of inputs stand in one another, `$defs` not followed.
+/// The deepest nesting of input schemas, not following `$defs`.
 const MAX_SENT_DEPTH: usize = 100;
-/// The most schemas that are looked into for what is not sent or not checked.
+/// The most schemas that are examined for unsent or unchecked parts.
 const MAX_LOOKS: usize = 200_000;
 /// The most members of an object, and values of an enumeration, that are received.
 pub(super) const MAX_VALUES: usize = 100;
 
-/// Which way a value goes: members that are only for the other way are left out.
+/// The direction of a value: members that are only for the other direction are left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SchemaDirection {
     /// To a service.
@@ -43,13 +43,14 @@ pub(super) enum SchemaDirection {
 pub(super) struct SchemaWriter<'s> {
     /// The schemas that may still be written.
     total: usize,
-    /// Those of the current input or output. An input that needs more has `$defs`.
+    /// The schemas that may still be written for the current input or output. An input that needs more has
+    /// `$defs`.
     schemas_left: usize,
     lookups_left: usize,
     direction: SchemaDirection,
     /// The targets of `$ref`s that are being written in place, by their addresses.
     open: Vec<usize>,
-    /// The names of definitions, by the address of what they define and by what is not sent.
+    /// The names of definitions, by the address of the defined schema and by its unsent properties.
     definitions: BTreeMap<(usize, HiddenNames), String>,
     used_names: BTreeSet<String>,
     /// Definitions that the current input refers to.
@@ -105,7 +106,7 @@ impl<'s> SchemaWriter<'s> {
         room
     }
 
-    /// Whether no further member is shown.
+    /// Returns true when no further member is shown.
     fn is_full(&self, members: usize) -> bool {
         match self.direction {
             SchemaDirection::In => self.total == 0,
@@ -216,7 +217,7 @@ impl<'s> SchemaWriter<'s> {
         if nullable && !members.contains_key("type") { or_null(schema) } else { schema }
     }
 
-    /// What the `$ref` of a schema leads to.
+    /// Writes the target of a schema's `$ref`.
     fn write_target(&mut self, part: SchemaRef<'s>, hidden: &HiddenNames, depth: usize) -> Value {
         let Some(target) = part.target() else { return json!({}) };
         let address = std::ptr::from_ref(target.schema).addr();
@@ -232,7 +233,7 @@ impl<'s> SchemaWriter<'s> {
         json!({ "$ref": format!("#/$defs/{name}") })
     }
 
-    /// The name of the definition of what a `$ref` leads to: the last word of the `$ref`.
+    /// The name of the definition for the target of a `$ref`: the last word of the `$ref`.
     fn name_definition(
         &mut self,
         part: SchemaRef<'s>,
@@ -448,7 +449,7 @@ fn or_null(schema: Value) -> Value {
     schema
 }
 
-/// The kinds of a schema that says nothing else.
+/// The kinds of a schema that states nothing else.
 fn only_kinds(schema: &Value) -> Option<JsonTypes> {
     let members = schema.as_object().filter(|members| members.len() == 1)?;
     match members.get("type")? {

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use crate::types::SchemaRef;
 
-/// How many `$ref`s and combined schemas are followed to find what is not sent.
+/// The most `$ref`s and combined schemas that are followed to find unsent properties.
 const MAX_HOPS: usize = 16;
-/// How deep alternatives are looked into.
+/// The depth to which alternatives are examined.
 const MAX_DEPTH: usize = 100;
 /// The formats that leave no doubt: the executor checks these and no others.
 const FORMATS: [&str; 5] = ["date", "date-time", "ipv4", "ipv6", "uuid"];
@@ -45,8 +45,8 @@ pub(super) fn collect_read_only(
     }
 }
 
-/// Whether a part of a schema is not checked, so that a value which seems to fit it may not. Of
-/// two alternatives that differ in such a part, both would fit.
+/// Returns true when a part of a schema is not checked, so that a value may not fit although it seems to.
+/// When two alternatives differ in such a part, both would fit.
 pub(super) fn has_unchecked_keyword<'s>(
     part: SchemaRef<'s>,
     seen: &mut BTreeSet<&'s str>,

@@ -41,7 +41,7 @@ const PLAIN: [(&str, JsonTypes); 21] = [
     ("writeOnly", JsonTypes::BOOLEAN),
 ];
 
-/// Keywords that tell something and neither allow nor forbid anything.
+/// Keywords that give information and neither allow nor forbid anything.
 pub(super) const ANNOTATIONS: [&str; 7] =
     ["title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"];
 
@@ -90,9 +90,9 @@ pub(super) fn write_keywords(
     schema
 }
 
-/// The kinds of `type` and the values of `enum` of a value that is sent: those that the executor
-/// lets pass. Values of another type stand for those of the type that is wanted, such as `"5"`
-/// for 5, and only OpenAPI 3.0 knows `nullable`.
+/// The kinds in `type` and the values in `enum` that the executor accepts for a sent value. A value of
+/// another type can represent one of the wanted type, such as `"5"` for 5, and only OpenAPI 3.0 has
+/// `nullable`.
 fn sent_types(
     members: &Map<String, Value>,
     is_openapi_3_0: bool,
@@ -123,7 +123,7 @@ fn sent_types(
     (kinds.map(|kinds| if nullable { kinds.or(JsonTypes::NULL) } else { kinds }), choices)
 }
 
-/// The value of another type that a value of an enumeration may stand for.
+/// The value of another type that is equivalent to a value of an enumeration.
 fn reread(value: &Value) -> Option<Value> {
     match value {
         Value::Number(_) | Value::Bool(_) => Some(Value::String(value.to_string())),
@@ -202,7 +202,7 @@ pub(super) fn write_kinds(kinds: JsonTypes) -> Value {
     }
 }
 
-/// Whether a value is short enough to be shown.
+/// Returns true when a value is short enough to be shown.
 pub(super) fn is_small(value: &Value) -> bool {
     fn take(value: &Value, left: &mut usize) -> bool {
         let Some(rest) = left.checked_sub(1) else { return false };

@@ -1,4 +1,4 @@
-//! Demands of a request's places beside their schemas: a value at all, a file, a text.
+//! Requirements of request locations in addition to their schemas: any value, a file, a text.
 
 use std::collections::BTreeSet;
 
@@ -117,7 +117,7 @@ fn adapt_fields(schema: &mut Value, body: &RequestBody, required: &BTreeSet<Stri
     }
 }
 
-/// The schema of a body that is sent as text or bytes, from that of what it stands for.
+/// The schema of a body that is sent as text or bytes, from the schema of its content.
 pub(super) fn content_schema(schema: Value, body: &RequestBody) -> Value {
     let kinds = schema.as_object().map_or(JsonTypes::ANY, kinds_of);
     let is_scalar = JsonTypes::SCALAR.contains(kinds);
@@ -132,8 +132,8 @@ pub(super) fn content_schema(schema: Value, body: &RequestBody) -> Value {
     }
 }
 
-/// The schema of binary content: the text of a file, or its bytes as Base64. A `content_type` beside
-/// them has to be one that the service declares, and is seldom needed.
+/// The schema of binary content: the text of a file, or its bytes as Base64. A `content_type` next to them
+/// must be one that the service declares, and is rarely needed.
 fn file_schema(text: Value) -> Value {
     let mut about = Map::new();
     let mut text = text;

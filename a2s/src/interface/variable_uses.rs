@@ -37,7 +37,7 @@ impl<'u, 'n> VariableUses<'u, 'n> {
         uses
     }
 
-    /// What all uses of a name agree on.
+    /// The schema that all uses of a name agree on.
     pub(super) fn schema(&self, name: &str) -> Value {
         self.by_name.get(name).map_or(json!({}), |uses| intersect_schemas(uses))
     }
@@ -165,7 +165,7 @@ impl<'u, 'n> VariableUses<'u, 'n> {
         }
     }
 
-    /// The schema of what a GraphQL variable takes when it is given.
+    /// The schema of a GraphQL variable's value, when it is given.
     fn variable_schema(
         &mut self,
         task: &'n GraphqlTask,
@@ -220,7 +220,7 @@ impl<'u, 'n> VariableUses<'u, 'n> {
     }
 }
 
-/// The variable that a template is, and nothing else.
+/// The variable of a template that is exactly one variable.
 fn whole(template: &Template) -> Option<&str> {
     match template {
         Template::Reference(reference) if reference.is_plain() => Some(reference.variable()),
@@ -243,7 +243,7 @@ fn prefer_lists(schema: &mut Value) {
     }
 }
 
-/// Whether a schema is that of another or null.
+/// Returns true when a schema equals the other once null is excluded.
 fn is_or_null(schema: &Value, other: &Value) -> bool {
     let mut schema = schema.clone();
     require_value(&mut schema, false);

@@ -6,7 +6,7 @@ use crate::intent_text::{TextToken, TokenKind};
 use crate::interface::InputField;
 use crate::name::split_name;
 
-/// Patterns of all inputs that are looked for, and inputs whose names are.
+/// The most patterns of all inputs, and the most inputs with names, that are searched for.
 const MAX_PATTERNS: usize = 1_000;
 /// Places that are looked at, the first ones of a sentence.
 const MAX_MATCHES: usize = 4_000;
@@ -16,21 +16,21 @@ const MAX_PATTERN_WORDS: usize = 16;
 /// A place where a pattern is met, or the name of an input before a colon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PatternMatch {
-    /// Which input.
+    /// The index of the input.
     pub(super) field: usize,
-    /// Which of its patterns; before all of them stands its name.
+    /// The rank of the pattern among the patterns of the input; its name comes before all of them.
     pub(super) rank: usize,
-    /// What stands before the value.
+    /// The kind of word before the value.
     pub(super) cue: CueWord,
-    /// The words from the first that may be of the value to the one behind the last.
+    /// The range of words that may belong to the value; the end is exclusive.
     pub(super) value_words: (usize, usize),
-    /// How many words the pattern has before its `*`.
+    /// The number of words that the pattern has before its `*`.
     before: usize,
-    /// Whether what ends the value is a quoted text.
+    /// True when a quoted text ends the value.
     pub(super) quote: bool,
 }
 
-/// What stands before a value.
+/// The kind of word before a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CueWord {
     /// The name of the input.
@@ -43,12 +43,12 @@ pub(super) enum CueWord {
     Other,
 }
 
-/// Words behind which a name stands.
+/// Words that a name follows.
 const PREPOSITIONS: [&str; 18] = [
     "in", "at", "for", "from", "to", "of", "near", "around", "into", "with", "between", "by",
     "and", "versus", "vs", "than", "via", "within",
 ];
-/// Verbs whose object is a text that somebody else shall read.
+/// Verbs whose object is a text for another person to read.
 const SPEECH: [&str; 21] = [
     "say",
     "saying",
@@ -92,8 +92,8 @@ impl WordInterner {
         *self.0.entry(word.to_owned()).or_insert(next)
     }
 
-    /// The words of patterns that a word of a sentence stands for: itself, and the verb that it is
-    /// a form of.
+    /// The pattern words that match a word of a sentence: the word itself, and the verb that it is a form
+    /// of.
     fn word_ids(&self, word: &TextToken<'_>) -> Vec<usize> {
         let norm = word.norm.as_str();
         let mut forms = vec![norm.to_owned()];
@@ -274,8 +274,8 @@ fn skip_opening(words: &[TextToken<'_>], mut at: usize) -> usize {
     at
 }
 
-/// Where the name of an input stands before a colon or `=`: the input, the place of the name, and
-/// that of the value.
+/// Finds the names of inputs before a colon or `=`: the input, the position of the name, and the position
+/// of the value.
 fn find_names(words: &[TextToken<'_>], fields: &[InputField]) -> Vec<(usize, usize, usize)> {
     let assigns = |word: &TextToken<'_>| matches!(word.kind, TokenKind::Break(':' | '='));
     let places: Vec<usize> = (1..words.len()).filter(|at| assigns(&words[*at])).collect();
@@ -299,21 +299,21 @@ fn find_names(words: &[TextToken<'_>], fields: &[InputField]) -> Vec<(usize, usi
     named
 }
 
-/// How far a value may reach.
+/// The positions that limit the extent of a value.
 struct SpanLimit<'r, 's> {
     words: &'r [TextToken<'s>],
-    /// Whether a request begins at a word.
+    /// True for each word at which a request begins.
     begins: &'r [bool],
-    /// Where patterns begin, and where what stands behind them does.
+    /// The positions where patterns begin, and where the values after them begin.
     starts: BTreeSet<usize>,
     stars: BTreeSet<usize>,
-    /// Where names before a colon begin.
+    /// The positions where names before a colon begin.
     names: BTreeSet<usize>,
 }
 
 impl SpanLimit<'_, '_> {
-    /// Where a value that begins at `star` ends, and whether with a quoted text. A list of items
-    /// goes on behind commas.
+    /// The end of a value that begins at `star`, and true when a quoted text ends it. A list of items
+    /// continues after commas.
     fn end_of(&self, star: usize, items: bool, at_patterns: bool) -> (usize, bool) {
         let mut at = star;
         while let Some(word) = self.words.get(at) {
@@ -333,7 +333,7 @@ impl SpanLimit<'_, '_> {
         (at, false)
     }
 
-    /// Where a value that ends before `end` begins.
+    /// The beginning of a value that ends before `end`.
     fn start_of(&self, end: usize) -> usize {
         let mut start = end;
         while let Some(before) = start.checked_sub(1) {

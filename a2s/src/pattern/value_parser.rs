@@ -8,11 +8,11 @@ use super::value_span::ValueSpan;
 use crate::intent_text::{TextToken, TokenKind};
 use crate::types::JsonTypes;
 
-/// How many words of a name may be left out behind to make it fit.
+/// The most words that may be dropped from the end of a name to make it fit.
 const MOST_SHORTER: usize = 8;
 /// Words that one choice of an enumeration may have.
 const MOST_CHOICE_WORDS: usize = 5;
-/// How deep alternatives of a schema are followed.
+/// The depth to which alternatives of a schema are followed.
 const MAX_DEPTH: usize = 4;
 /// The most that a `pattern` of a schema may take when it is compiled, in bytes.
 const MAX_REGEX: usize = 1 << 18;
@@ -23,13 +23,13 @@ const NUMBERS: [&str; 13] = [
     "eleven", "twelve",
 ];
 
-/// Whether an input takes a list and nothing else.
+/// Returns true when an input accepts only a list.
 pub(super) fn takes_list(schema: &Value) -> bool {
     let kinds = JsonTypes::from_schema(schema).without(JsonTypes::NULL);
     kinds == JsonTypes::ARRAY
 }
 
-/// Whether an input takes any text, and text alone.
+/// Returns true when an input accepts any text, and only text.
 pub(super) fn takes_text_only(schema: &Value) -> bool {
     let kinds = JsonTypes::from_schema(schema).without(JsonTypes::NULL);
     let is_date = schema.get("format").and_then(Value::as_str).is_some_and(|f| f.contains("date"));
@@ -39,7 +39,7 @@ pub(super) fn takes_text_only(schema: &Value) -> bool {
         && (kinds == JsonTypes::STRING || kinds == JsonTypes::ANY.without(JsonTypes::NULL))
 }
 
-/// Whether an input takes some values only.
+/// Returns true when an input accepts only certain values.
 pub(super) fn has_choices(schema: &Value) -> bool {
     schema.get("enum").is_some() || schema.get("const").is_some()
 }
@@ -215,7 +215,7 @@ pub(super) fn number_of(word: &str) -> Option<Value> {
     Number::from_f64(number).map(Value::Number)
 }
 
-/// Whether commas stand between groups of three digits.
+/// Returns true when commas separate groups of three digits.
 fn is_grouped(text: &str) -> bool {
     let mut groups = text.trim_start_matches('-').split(',');
     let is_group = |group: &str| group.chars().all(|c| c.is_ascii_digit());
@@ -233,7 +233,7 @@ fn truth_of(word: &str) -> Option<Value> {
     }
 }
 
-/// Whether a value fits a schema, as far as the keywords tell that matter to a value out of words.
+/// Returns true when a value fits a schema, according to the keywords that matter for a value from words.
 fn fits(value: &Value, schema: &Value, depth: usize) -> bool {
     if !JsonTypes::from_schema(schema).contains(JsonTypes::from_value(value)) {
         return false;

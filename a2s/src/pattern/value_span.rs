@@ -1,5 +1,5 @@
-//! The words of a value among those that could be it: what stands around a value is taken off, and
-//! what only points at something is told apart.
+//! Selects the words of a value among its candidates: removes the words around a value, and marks words
+//! that only refer to something.
 
 use serde_json::Value;
 
@@ -10,17 +10,17 @@ use crate::intent_text::{TextToken, TokenKind};
 /// Words that mean a value, or only point at one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ValueSpan {
-    /// The first word, and the one behind the last.
+    /// The index of the first word, and the index after the last one.
     pub(super) words: (usize, usize),
-    /// What stands before it.
+    /// The kind of word before it.
     pub(super) cue: CueWord,
-    /// Whether it is one quoted text.
+    /// True when it is one quoted text.
     quoted: bool,
-    /// Whether it only points at something: `it`, `the forecast`.
+    /// True when it only refers to something: `it`, `the forecast`.
     pub(super) refers_back: bool,
 }
 
-/// What may stand between a pattern and a quoted text.
+/// Words that may stand between a pattern and a quoted text.
 const BEFORE_QUOTE: [&str; 36] = [
     "it",
     "them",
@@ -59,9 +59,9 @@ const BEFORE_QUOTE: [&str; 36] = [
     "song",
     "name",
 ];
-/// What a sentence may end with that belongs to nothing.
+/// Words at the end of a sentence that belong to nothing.
 const COURTESY: [&str; 9] = ["please", "thanks", "thank", "you", "too", "and", "or", "&", "asap"];
-/// Words in lower case that no name goes on behind.
+/// Lower-case words that a name does not continue after.
 const FUNCTION_WORDS: [&str; 54] = [
     "with",
     "using",
@@ -118,7 +118,7 @@ const FUNCTION_WORDS: [&str; 54] = [
     "worth",
     "today's",
 ];
-/// Words that point at somebody or something.
+/// Words that refer to a person or a thing.
 const PRONOUNS: [&str; 24] = [
     "it",
     "this",
@@ -145,12 +145,12 @@ const PRONOUNS: [&str; 24] = [
     "here",
     "one",
 ];
-/// Those of them that somebody is told something.
+/// Words for the receivers of a message.
 const ADDRESSEES: [&str; 9] =
     ["me", "us", "him", "her", "them", "everyone", "everybody", "people", "all"];
-/// What belongs to what was said before, or to whoever speaks.
+/// Possessive words, which refer to something mentioned before or to the speaker.
 const POSSESSIVES: [&str; 6] = ["its", "their", "his", "my", "our", "your"];
-/// What a thing begins with that is meant, and not quoted.
+/// Words that begin the mention of a thing, as opposed to a quotation.
 const DETERMINERS: [&str; 13] = [
     "the", "a", "an", "this", "that", "these", "those", "some", "any", "every", "each", "her", "no",
 ];
@@ -210,7 +210,7 @@ const TIMES: [&str; 48] = [
     "moment",
     "midday",
 ];
-/// What may stand before a time.
+/// Words that may stand before a time.
 const BEFORE_TIME: [&str; 13] = [
     "the", "this", "next", "last", "an", "a", "few", "couple", "of", "coming", "these", "right",
     "early",
@@ -267,7 +267,7 @@ impl ValueSpan {
         phrase.non_empty()
     }
 
-    /// What counts first: what is said outright, what is quoted, the rest.
+    /// The priority class: first a value with its name, then a quoted value, then the rest.
     pub(super) fn class(&self) -> u8 {
         match (self.cue, self.quoted) {
             (CueWord::Name, _) => 0,
@@ -276,7 +276,7 @@ impl ValueSpan {
         }
     }
 
-    /// Whether it is one quoted text.
+    /// True when it is one quoted text.
     pub(super) fn is_quoted(&self) -> bool {
         self.quoted
     }
@@ -286,7 +286,7 @@ impl ValueSpan {
         words.get(self.words.0..self.words.1).unwrap_or_default()
     }
 
-    /// Where it stands in the sentence, in bytes, without quotation marks.
+    /// Its location in the sentence, in bytes, without quotation marks.
     pub(super) fn byte_range(&self, words: &[TextToken<'_>]) -> Option<(usize, usize)> {
         let own = self.of_words(words);
         let (first, last) = (own.first()?, own.last()?);
@@ -308,8 +308,8 @@ impl ValueSpan {
         }
     }
 
-    /// A name ends before a word that no name goes on behind, and before a time. Where only text
-    /// is taken, a time alone is no name.
+    /// Cuts a name before a word that does not continue it, and before a time. Where only text is accepted,
+    /// a time alone is not a name.
     fn cut_name(&mut self, words: &[TextToken<'_>], text_only: bool) {
         let own = self.of_words(words);
         let is_function = |word: &TextToken<'_>| {
@@ -341,7 +341,7 @@ impl ValueSpan {
         }
     }
 
-    /// A text that somebody shall read begins behind whom it is said to.
+    /// Removes the addressee from the beginning of a text for another person.
     fn cut_text(&mut self, words: &[TextToken<'_>]) {
         let norm = |own: &[TextToken<'_>], at: usize| -> String {
             own.get(at).map(|word| word.norm.clone()).unwrap_or_default()
@@ -383,8 +383,8 @@ fn is_past(word: &TextToken<'_>) -> bool {
     word.norm.len() > 4 && word.norm.ends_with("ed")
 }
 
-/// Whether words only point at something that was said before, or at somebody. In a sentence that
-/// is not in upper case as a whole, `US` and `IT` are codes.
+/// Returns true when words only refer to something mentioned before, or to a person. In a sentence that is
+/// not entirely in upper case, `US` and `IT` are codes.
 fn refers_back(own: &[TextToken<'_>], shouts: bool) -> bool {
     let norm = |at: usize| own.get(at).map_or("", |word| word.norm.as_str());
     let is_code = !shouts

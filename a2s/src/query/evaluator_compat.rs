@@ -17,8 +17,8 @@ pub(super) fn adapt_query(query: &mut JpQuery) -> Result<(), String> {
     query.segments.iter_mut().try_for_each(adapt_segment)
 }
 
-/// Whether `jsonpath-rust` would give the values in another order: it takes one selector after the
-/// other, each over all values; RFC 9535 takes one value after the other.
+/// Returns true when `jsonpath-rust` would give the values in another order: it applies one selector after
+/// the other, each to all values; RFC 9535 takes one value after the other.
 pub(super) fn orders_by_selector(query: &JpQuery) -> bool {
     let mut several = false;
     query.segments.iter().any(|segment| {
@@ -29,7 +29,7 @@ pub(super) fn orders_by_selector(query: &JpQuery) -> bool {
     })
 }
 
-/// Whether a query has a filter. Those below are all inside of one at the top.
+/// Returns true when a query has a filter. Nested filters are always inside a top-level one.
 pub(super) fn has_filter(query: &JpQuery) -> bool {
     query.segments.iter().any(segment_filters)
 }
@@ -112,7 +112,7 @@ fn sides(comparison: &mut Comparison) -> [&mut Comparable; 2] {
     }
 }
 
-/// The query whose values are counted.
+/// The query whose values `count` counts.
 fn counted(side: &Comparable) -> Option<&Test> {
     match side {
         Comparable::Function(TestFunction::Count(FnArg::Test(query))) => Some(query),

@@ -19,8 +19,9 @@ const COMPARED: f64 = 0.1;
 const TEXT: f64 = 250.0;
 /// The most text in the paths of the values that a query may select, in bytes.
 const MAX_PATHS: f64 = 128e6;
-/// A pattern is compiled anew for each value. In visits: what any pattern is worth, each byte of it,
-/// each class of characters in it, and the costliest, such as one that stands in the answer may be.
+/// The cost of a pattern, which is compiled again for each value. In visits: the base cost of any pattern,
+/// the cost of each byte and of each character class, and the maximum, which a pattern from the response
+/// may cost.
 const PATTERN: f64 = 100.0;
 const PATTERN_BYTE: f64 = 8.0;
 const PATTERN_CLASS: f64 = 400.0;
@@ -30,12 +31,12 @@ const MAX_PATTERN: f64 = 50_000.0;
 /// in visits.
 const STATE_BYTE: f64 = 0.03;
 
-/// How large an answer is.
+/// The size of a response.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ResponseSize {
-    /// How many values there are at each depth, the answer itself first.
+    /// The number of values at each depth, starting with the response itself.
     levels: Vec<f64>,
-    /// How many values there are in all.
+    /// The total number of values.
     values: f64,
     /// The text of the paths to all of them, in bytes.
     paths: f64,
@@ -50,7 +51,7 @@ impl ResponseSize {
         size
     }
 
-    /// A small answer: what is too costly over this is never of use.
+    /// A small response: a query that is too costly for it is never useful.
     fn small() -> Self {
         Self { levels: vec![1.0, 10.0, 90.0], values: 101.0, paths: 2_000.0, text: 1_000.0 }
     }
@@ -79,12 +80,12 @@ impl ResponseSize {
     }
 }
 
-/// Whether a query costs too much over anything but a handful of values.
+/// Returns true when a query costs too much for more than a handful of values.
 pub(super) fn is_too_costly(query: &JpQuery) -> bool {
     is_too_costly_over(query, &ResponseSize::small())
 }
 
-/// Whether a query may cost too much over an answer of this size.
+/// Returns true when a query may cost too much for a response of this size.
 pub(super) fn is_too_costly_over(query: &JpQuery, answer: &ResponseSize) -> bool {
     let (visits, times) = query_visits(query, answer);
     visits > MAX_VISITS || times * answer.paths > MAX_PATHS
@@ -123,13 +124,13 @@ fn query_visits(query: &JpQuery, answer: &ResponseSize) -> (f64, f64) {
     (visits, steps.times)
 }
 
-/// What is known of the values that a query has come to.
+/// The known facts about the values that a query has reached.
 struct SelectionState {
-    /// How often the same one may be among them.
+    /// The most times that the same value may be among them.
     times: f64,
-    /// Whether there may be several.
+    /// True when there may be several.
     several: bool,
-    /// Whether they may stand inside one another.
+    /// True when they may be inside one another.
     descended: bool,
 }
 
@@ -140,7 +141,7 @@ impl Default for SelectionState {
 }
 
 impl SelectionState {
-    /// Whether a segment leads from one value to one value.
+    /// Returns true when a segment leads from one value to one value.
     fn stays_single(&self, descends: bool, selectors: &[Selector]) -> bool {
         !self.several && !descends && matches!(selectors, [Selector::Name(_) | Selector::Index(_)])
     }
@@ -155,7 +156,7 @@ impl SelectionState {
     }
 }
 
-/// What is visited for each value that is looked at.
+/// The visits for each examined value.
 #[derive(Clone, Copy)]
 struct VisitCost {
     /// Whatever the value is.
@@ -184,7 +185,7 @@ impl Sum for VisitCost {
     }
 }
 
-/// What a query that begins at `@` visits.
+/// The visits of a query that begins at `@`.
 fn relative_visits(segments: &[Segment], answer: &ResponseSize) -> VisitCost {
     let (mut visits, mut steps) = (VisitCost::fixed(1.0), SelectionState::default());
     for segment in segments {
@@ -204,7 +205,7 @@ fn relative_visits(segments: &[Segment], answer: &ResponseSize) -> VisitCost {
     visits
 }
 
-/// Whether a segment descends, and its selectors.
+/// A flag that is true when a segment descends, and the selectors of the segment.
 pub(super) fn parts(segment: &Segment) -> (bool, &[Selector]) {
     match segment {
         Segment::Descendant(inner) => (true, parts(inner).1),
@@ -249,8 +250,8 @@ fn comparable_visits(comparable: &Comparable, answer: &ResponseSize) -> VisitCos
     }
 }
 
-/// Whether what is compared may be a large value that is not inside of `@`. Two such are compared
-/// as a whole for each `@`.
+/// Returns true when a compared operand may be a large value that is not inside `@`. Two such operands are
+/// compared in full for each `@`.
 fn is_elsewhere(comparable: &Comparable) -> bool {
     match comparable {
         Comparable::Literal(_) | Comparable::SingularQuery(SingularQuery::Current(_)) => false,
@@ -296,7 +297,7 @@ fn function_visits(function: &TestFunction, answer: &ResponseSize) -> VisitCost 
     }
 }
 
-/// What reading the text is worth that an argument may be.
+/// The cost of reading the text that an argument may be.
 fn text_visits(argument: &Test, answer: &ResponseSize) -> VisitCost {
     let all = answer.text / TEXT;
     match argument {
@@ -306,7 +307,7 @@ fn text_visits(argument: &Test, answer: &ResponseSize) -> VisitCost {
     }
 }
 
-/// What running a pattern of so many states over the text of an argument is worth.
+/// The cost of running a pattern with this many states over the text of an argument.
 fn match_visits(text: &FnArg, states: f64, answer: &ResponseSize) -> VisitCost {
     let all = answer.text * states * STATE_BYTE;
     match text {
@@ -318,7 +319,7 @@ fn match_visits(text: &FnArg, states: f64, answer: &ResponseSize) -> VisitCost {
     }
 }
 
-/// What compiling a pattern is worth, which may not be known. A count repeats what it stands behind.
+/// The cost of compiling a pattern, which may be unknown. A repetition count repeats the part before it.
 pub(crate) fn pattern_visits(pattern: Option<&str>) -> f64 {
     let Some(pattern) = pattern else { return MAX_PATTERN };
     let classes = pattern.matches('\\').count() as f64;

@@ -31,13 +31,13 @@ const MAX_TOKENS: usize = 20_000;
 /// One query or mutation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GraphqlTask {
-    /// Where it is posted to.
+    /// The address that requests are posted to.
     pub endpoint: Url,
     /// The document, as written.
     pub query: String,
     /// The name of the operation, when it has one; sent as `operationName`.
     pub operation_name: Option<String>,
-    /// Whether it changes something.
+    /// True when it changes something.
     pub is_mutation: bool,
     /// The variables that it declares.
     pub variables: Vec<VariableDefinition>,
@@ -45,15 +45,15 @@ pub struct GraphqlTask {
     pub headers: BTreeMap<String, String>,
     /// The ways to be let in, as an OpenAPI task has them (a2s 1.1).
     pub security: Vec<Vec<SecurityRequirement>>,
-    /// What the schemas of the variables refer to as `#/$defs/…`; null when they do not.
+    /// The schemas that the schemas of the variables reference as `#/$defs/…`; null when there are none.
     pub definitions: Value,
     /// JSON Schema (2020-12) of the data in a response, as the `schema` of the task declares it;
     /// null without one.
     pub data: Value,
-    /// Whether the query is named by its SHA-256 first, and sent when the service asks for it
+    /// True when a request first names the query by its SHA-256, and sends it when the service asks for it
     /// (automatic persisted queries).
     pub persisted_query: bool,
-    /// Whether data beside errors is an answer, and no failure.
+    /// True when data next to errors is a response, and not a failure.
     pub partial_data: bool,
 }
 
@@ -64,7 +64,7 @@ pub struct VariableDefinition {
     pub name: String,
     /// Its type, as written: `String!`.
     pub kind: String,
-    /// Whether a request without it is refused: a type with `!` and no default.
+    /// True when a request without it is rejected: a type with `!` and no default.
     pub required: bool,
     /// JSON Schema (2020-12) of its values: what its type says, as far as that is known. With a
     /// `schema` in the task, enumerations and input objects are.
@@ -72,7 +72,7 @@ pub struct VariableDefinition {
 }
 
 impl GraphqlTask {
-    /// Stands for a task that could not be read, in a document that has errors.
+    /// A placeholder for a task that could not be read, in a document with errors.
     pub(crate) fn substitute() -> Self {
         Self {
             endpoint: Url::parse("https://unreadable.invalid/").expect("this is a URL"),
@@ -89,7 +89,7 @@ impl GraphqlTask {
         }
     }
 
-    /// What the operation selects; none when the query cannot be read.
+    /// The selection of the operation; `None` when the query cannot be read.
     pub(crate) fn selection(&self) -> Option<FieldSelection> {
         let document = read_query(&self.query).ok()?;
         let operation = choose_operation(&document, self.operation_name.as_deref()).ok()?;

@@ -8,7 +8,7 @@ use crate::field_reader::{DocumentField, SourceLocation, shorten_for_message};
 use crate::task::Problem;
 use crate::tree::{NodeValue, TreeNode, item_path, member_path};
 
-/// How many `$ref`s may lead to one another.
+/// The longest chain of `$ref`s.
 pub(super) const MAX_REFS: usize = 32;
 
 /// A value and its place in the document.
@@ -69,7 +69,7 @@ impl<'n> LocatedValue<'n> {
         self.node.members().is_some()
     }
 
-    /// What the JSON pointer of a fragment leads to, from here.
+    /// The target of a fragment's JSON pointer, starting here.
     fn at(&self, fragment: &str) -> Option<Self> {
         // A pointer in an address is percent-encoded as well (RFC 6901, section 6).
         let pointer = percent_decode_str(fragment).decode_utf8().ok()?;
@@ -90,7 +90,7 @@ impl<'n> LocatedValue<'n> {
         })
     }
 
-    /// What the `$ref` here points to inside `root`; none when there is no `$ref`.
+    /// The target of the `$ref` here inside `root`; `None` when there is no `$ref`.
     pub(super) fn step(&self, root: &Self) -> Result<Option<Self>, Problem> {
         let Some(reference) = self.node.get("$ref") else { return Ok(None) };
         let fragment = reference.as_str().and_then(|text| text.strip_prefix('#'));
@@ -107,7 +107,7 @@ impl<'n> LocatedValue<'n> {
         }
     }
 
-    /// What stands here, or what its `$ref`s lead to inside `root`.
+    /// The value here, or the final target of its `$ref`s inside `root`.
     pub(super) fn follow(&self, root: &Self) -> Result<Self, Problem> {
         let mut spot = self.clone();
         for _ in 0..=MAX_REFS {

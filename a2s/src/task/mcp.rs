@@ -1,8 +1,8 @@
 //! MCP tasks: one tool of one server of the Model Context Protocol, called over streamable HTTP.
 //!
-//! The task holds what `tools/list` says of the tool, under the same names. It is a copy that the
-//! author stands for: a server may say something else tomorrow, and what it says of its own safety
-//! is not asked for.
+//! The task holds the data that `tools/list` returns for the tool, under the same names. The author is
+//! responsible for this copy: a server may return other data later, and its claims about its own safety do
+//! not count.
 
 mod header_params;
 
@@ -23,7 +23,7 @@ pub use header_params::HeaderParameter;
 
 /// The most characters of the name of a tool (MCP, "Tool Names").
 const MAX_NAME: usize = 128;
-/// Keywords beside which `properties` do not name every argument.
+/// Keywords that allow arguments which `properties` does not name.
 const WIDENING: [&str; 9] = [
     "$ref",
     "$dynamicRef",
@@ -39,11 +39,11 @@ const WIDENING: [&str; 9] = [
 /// One tool of an MCP server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct McpTask {
-    /// Where messages are posted to.
+    /// The address that messages are posted to.
     pub server: Url,
     /// The name of the tool.
     pub tool: String,
-    /// What it does, for a person.
+    /// Its purpose, described for a person.
     pub description: Option<String>,
     /// JSON Schema of the arguments; null when the document has none.
     pub input_schema: Value,
@@ -51,7 +51,7 @@ pub struct McpTask {
     pub output_schema: Value,
     /// Arguments that go into headers as well (`x-mcp-header`).
     pub header_parameters: Vec<HeaderParameter>,
-    /// What the document says of the effect of a call.
+    /// The document's statements about the effect of a call.
     pub hints: ToolAnnotations,
     /// Headers that the document sets; none of those that belong to the protocol.
     pub headers: BTreeMap<String, String>,
@@ -59,8 +59,8 @@ pub struct McpTask {
     pub security: Vec<Vec<SecurityRequirement>>,
 }
 
-/// What a document says of the effect of a call, in the words of MCP's `annotations`. Without a
-/// word, a call may change something, and calling twice may do so twice.
+/// A document's statements about the effect of a call, in the words of MCP's `annotations`. Without them, a
+/// call may change something, and a second call may change it again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToolAnnotations {
     /// `readOnlyHint`: it changes nothing.
@@ -87,10 +87,10 @@ impl McpTask {
         required.into_iter().flatten().filter_map(Value::as_str)
     }
 
-    /// Whether an argument may have a name that the schema does not tell: there is none, it says so
-    /// (`additionalProperties`), or it tells names in a way that is not followed here. A schema
-    /// that names its properties and says nothing of others means these alone: another one is a
-    /// slip of the pen.
+    /// Returns true when an argument may have a name that the schema does not list: there is no schema, it
+    /// allows other names (`additionalProperties`), or it lists names by keywords that are not followed
+    /// here. A schema that names its properties and does not mention others allows only these: another name
+    /// is a typo.
     #[must_use]
     pub fn accepts_other_arguments(&self) -> bool {
         let Some(schema) = self.input_schema.as_object() else { return true };
@@ -101,13 +101,13 @@ impl McpTask {
         !closed || WIDENING.iter().any(|keyword| schema.contains_key(*keyword))
     }
 
-    /// What the `$ref`s of the arguments' schemas point into.
+    /// The schema that the `$ref`s of the arguments' schemas point into.
     #[must_use]
     pub fn inputs(&self) -> SchemaResolver<'_> {
         SchemaResolver::Json(&self.input_schema)
     }
 
-    /// What the `$ref`s of the schema of structured content point into.
+    /// The schema that the `$ref`s of the schema of structured content point into.
     #[must_use]
     pub fn outputs(&self) -> SchemaResolver<'_> {
         SchemaResolver::Json(&self.output_schema)
@@ -182,7 +182,7 @@ pub(crate) fn decode_mcp(
     Some((task, SourceLocation { path: server.path.clone(), position: server.node.position }))
 }
 
-/// Headers that each request has, and that say what is in its body.
+/// Returns true for headers that each request has, and that describe the content of its body.
 fn is_own_header(name: &str) -> bool {
     name.starts_with("mcp-") || matches!(name, "accept" | "last-event-id")
 }
@@ -224,7 +224,7 @@ fn decode_hints(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> Too
     }
 }
 
-/// Whether a schema is one, as far as it is followed: an object, or `true` or `false`.
+/// Checks that a schema is an object, `true` or `false`.
 fn check_schema(field: &DocumentField<'_>, findings: &mut DiagnosticSink) {
     if !matches!(field.node.kind, NodeValue::Object(_) | NodeValue::Bool(_)) {
         findings.wrong_type(field, ExpectedType::Mapping, "a JSON Schema is a mapping");

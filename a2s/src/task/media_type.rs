@@ -58,26 +58,26 @@ impl MediaType {
         Some(value.trim().trim_matches('"').to_ascii_lowercase())
     }
 
-    /// Whether it is the media type `essence`, given in lower case.
+    /// Returns true when it is the media type `essence`, given in lower case.
     #[must_use]
     pub fn is(&self, essence: &str) -> bool {
         essence.split_once('/') == Some((&self.kind, &self.subtype))
     }
 
-    /// Whether it stands for several: `image/*`, `application/*+json`, `*/*`.
+    /// Returns true when it stands for several types: `image/*`, `application/*+json`, `*/*`.
     #[must_use]
     pub fn is_range(&self) -> bool {
         self.kind == "*" || self.subtype.starts_with('*')
     }
 
-    /// Whether content of it is JSON: `application/json`, `text/json`, `…+json`.
+    /// Returns true when its content is JSON: `application/json`, `text/json`, `…+json`.
     #[must_use]
     pub fn is_json(&self) -> bool {
         let named = matches!(self.kind.as_str(), "application" | "text") && self.subtype == "json";
         named || self.subtype.ends_with("+json")
     }
 
-    /// Whether content of it is text that people could read: `text/…`, XML, YAML and the like.
+    /// Returns true when its content is text that people could read: `text/…`, XML, YAML and the like.
     #[must_use]
     pub fn is_text(&self) -> bool {
         const TEXTS: [&str; 9] = [
@@ -97,14 +97,14 @@ impl MediaType {
             || self.subtype.ends_with("+yaml")
     }
 
-    /// Whether it says nothing of its content, so that JSON is often served under it: `text/plain`,
-    /// `application/octet-stream`.
+    /// Returns true when it does not identify its content, so that services often send JSON under it:
+    /// `text/plain`, `application/octet-stream`.
     #[must_use]
     pub fn is_vague(&self) -> bool {
         self.is("text/plain") || self.is("application/octet-stream")
     }
 
-    /// Whether `other` is this media type or lies in this range; parameters do not count.
+    /// Returns true when `other` is this media type or is in this range; parameters do not count.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let kind = self.kind == "*" || self.kind == other.kind;

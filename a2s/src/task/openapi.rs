@@ -24,7 +24,7 @@ pub use parameter::{OperationParameter, ParameterLocation, ParameterStyle, Value
 /// One operation of an HTTP API.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenApiTask {
-    /// The version of OpenAPI, which decides what the keywords of schemas mean.
+    /// The version of OpenAPI, which decides the meaning of the keywords of schemas.
     pub version: OpenApiVersion,
     /// The server, its variables replaced by their defaults; the path is appended to it.
     pub server: Url,
@@ -58,8 +58,8 @@ pub struct OpenApiTask {
 pub enum OpenApiVersion {
     /// 3.0: schemas are a dialect of their own, where `nullable` allows null.
     V3_0,
-    /// 3.1: schemas are JSON Schema 2020-12, where `type` may be a list, and keywords may stand
-    /// beside `$ref`.
+    /// 3.1: schemas are JSON Schema 2020-12, where `type` may be a list, and keywords may stand next to
+    /// `$ref`.
     V3_1,
 }
 
@@ -78,8 +78,8 @@ pub enum HttpMethod {
 }
 
 impl OpenApiTask {
-    /// What a `$ref` such as `#/components/schemas/Pet` points to, exactly as written: it may hold
-    /// further `$ref`s, or be one. Only pointers into the task itself lead anywhere.
+    /// The target of a `$ref` such as `#/components/schemas/Pet`, exactly as written: it may contain
+    /// further `$ref`s, or be one. Only pointers into the task itself resolve.
     #[must_use]
     pub fn schema_at(&self, reference: &str) -> Option<&Value> {
         let pointer = percent_decode_str(reference.strip_prefix('#')?).decode_utf8().ok()?;
@@ -138,13 +138,13 @@ impl HttpMethod {
         }
     }
 
-    /// Whether it only reads (RFC 9110, section 9.2.1).
+    /// Returns true when it only reads (RFC 9110, section 9.2.1).
     #[must_use]
     pub fn is_safe(self) -> bool {
         matches!(self, Self::Get | Self::Head | Self::Options | Self::Trace)
     }
 
-    /// Whether doing it twice is doing it once (RFC 9110, section 9.2.2).
+    /// Returns true when doing it twice has the same effect as once (RFC 9110, section 9.2.2).
     #[must_use]
     pub fn is_idempotent(self) -> bool {
         self.is_safe() || matches!(self, Self::Put | Self::Delete)

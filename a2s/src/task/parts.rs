@@ -1,14 +1,14 @@
-//! Parts of one whole that are closed to each other.
+//! Opens parts of one combined schema that are closed to each other.
 //!
-//! `additionalProperties` knows the `properties` beside it and no others. Descriptions combine
-//! schemas with `allOf` as if it knew all of the whole; read to the letter, what one part asks for
-//! the other forbids, and no value fits. So a part that is closed to names of its whole is opened.
+//! `additionalProperties` considers only the `properties` next to it. Descriptions combine schemas with
+//! `allOf` as if it considered the whole. Read literally, one part forbids what another requires, and no
+//! value fits. So this module opens a part that is closed to names of its whole.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// How many `$ref`s and `allOf`s are followed into one another.
+/// The most `$ref`s and `allOf`s that are followed into one another.
 const MAX_HOPS: usize = 16;
 /// The most schemas that are looked into.
 const MAX_LOOKS: usize = 100_000;
@@ -31,7 +31,7 @@ pub fn open_closed_parts(schema: &mut Value) -> bool {
 struct ClosedPartFinder<'v> {
     root: &'v Value,
     lookups_left: usize,
-    /// Where the parts stand that are to be opened.
+    /// The locations of the parts to open.
     closed: BTreeSet<String>,
 }
 

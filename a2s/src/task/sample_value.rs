@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value, json};
 
 use super::SchemaResolver;
 
-/// Deeper than this, only what is required is made up.
+/// Below this depth, only required values are made up.
 const MAX_OPTIONAL_DEPTH: usize = 6;
 /// Deeper than this, nothing is: the schema refers to itself.
 const MAX_SAMPLE_DEPTH: usize = 24;
@@ -27,14 +27,14 @@ pub(super) fn samples<'t>(
         .map(move |variant| SampleGenerator::new(schemas, *variant).value(schema, "text", 0))
 }
 
-/// How a value is made up.
+/// The settings for a made-up value.
 #[derive(Debug, Clone, Copy)]
 struct SampleVariant {
-    /// Whether examples and defaults of the schema are taken for what they say.
+    /// True when examples and defaults of the schema are used as values.
     stated: bool,
-    /// Whether there is what may be left out, too: steps read it more often than not.
+    /// True when optional values are included, too: steps read them more often than not.
     everything: bool,
-    /// Which alternative of several is meant.
+    /// The index of the chosen alternative.
     choice: usize,
 }
 

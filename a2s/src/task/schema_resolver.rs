@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::sample_value::samples;
 use super::{OpenApiTask, OpenApiVersion};
 
-/// Where the schemas of a task stand, so that their `$ref`s can be followed.
+/// The location of a task's schemas, to follow their `$ref`s.
 #[derive(Debug, Clone, Copy)]
 pub enum SchemaResolver<'s> {
     /// In an OpenAPI specification.
@@ -24,9 +24,9 @@ impl<'s> From<&'s OpenApiTask> for SchemaResolver<'s> {
 }
 
 impl<'s> SchemaResolver<'s> {
-    /// What a `$ref` such as `#/components/schemas/Pet` or `#/$defs/Pet` points to, exactly as
-    /// written: it may hold further `$ref`s, or be one. Only pointers into the task itself lead
-    /// anywhere: nothing is fetched.
+    /// The target of a `$ref` such as `#/components/schemas/Pet` or `#/$defs/Pet`, exactly as written: it
+    /// may contain further `$ref`s, or be one. Only pointers into the task itself resolve: nothing is
+    /// fetched.
     #[must_use]
     pub fn resolve(self, reference: &str) -> Option<&'s Value> {
         match self {
@@ -39,14 +39,14 @@ impl<'s> SchemaResolver<'s> {
         }
     }
 
-    /// Whether the keywords mean what OpenAPI 3.0 says, and not JSON Schema 2020-12.
+    /// Returns true when the keywords have the meaning of OpenAPI 3.0, and not of JSON Schema 2020-12.
     #[must_use]
     pub fn are_of_openapi_3_0(self) -> bool {
         matches!(self, Self::OpenApi(task) if task.version == OpenApiVersion::V3_0)
     }
 
-    /// Values that may be sent for a schema: as [`samples`](Self::samples), with what is never in
-    /// a response.
+    /// Values that may be sent for a schema: like [`samples`](Self::samples), including parts that are
+    /// never in a response.
     #[must_use]
     pub fn sent_samples(schema: &Value) -> Vec<Value> {
         let mut schema = schema.clone();

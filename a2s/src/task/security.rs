@@ -55,16 +55,16 @@ pub struct SecurityRequirement {
     pub name: String,
     /// The scopes that the credentials must have (OAuth 2.0 and `openIdConnect`), or roles.
     pub scopes: Vec<String>,
-    /// What the scheme is; none when the specification does not define it, or not well.
+    /// The scheme; `None` when the specification does not define it correctly.
     pub scheme: Option<SecurityScheme>,
 }
 
-/// How credentials are presented.
+/// The method of presenting credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SecurityScheme {
     /// A key at a place of the request.
     ApiKey {
-        /// Where it goes.
+        /// Its location in the request.
         place: ApiKeyLocation,
         /// The name of the header, query parameter or cookie.
         name: String,
@@ -73,21 +73,21 @@ pub enum SecurityScheme {
     Http {
         /// Its first word.
         scheme: HttpScheme,
-        /// What kind of token a bearer token is, for a person.
+        /// The kind of a bearer token, for a person.
         bearer_format: Option<String>,
     },
     /// OAuth 2.0.
     OAuth2(Box<OAuthFlows>),
     /// `openIdConnect`: OAuth 2.0 with metadata.
     OpenIdConnect {
-        /// Where its metadata is, as written; may be relative to the server.
+        /// The address of its metadata, as written; may be relative to the server.
         url: String,
     },
     /// A client certificate (OpenAPI 3.1).
     MutualTls,
 }
 
-/// Where an API key goes.
+/// The location of an API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum ApiKeyLocation {
@@ -120,20 +120,20 @@ pub struct OAuthFlows {
 /// A way to get a token. Addresses are as written; they may be relative to the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OAuthFlow {
-    /// Where a person grants access.
+    /// The address where a person grants access.
     pub authorization_url: Option<String>,
-    /// Where tokens are given out.
+    /// The address that issues tokens.
     pub token_url: Option<String>,
-    /// Where they are renewed.
+    /// The address that renews tokens.
     pub refresh_url: Option<String>,
-    /// The scopes there are, each with what it allows.
+    /// The available scopes, each with a description of what it allows.
     pub scopes: BTreeMap<String, String>,
 }
 
 impl SecurityRequirement {
-    /// Whether a credential can be stored under the name: 1 to 100 characters, none of them a
-    /// control character, no dash or space first, which a command line would misread, and not a
-    /// dot or two alone, which an address would.
+    /// Returns true when a credential can be stored under the name: 1 to 100 characters, without control
+    /// characters. It does not begin with a dash or space, which a command line would misread, and is not a
+    /// dot or two alone, which an address would misread.
     #[must_use]
     pub fn has_storable_name(&self) -> bool {
         is_scheme_name(&self.name)
@@ -150,7 +150,8 @@ impl SecurityRequirement {
     }
 }
 
-/// Whether credentials can be stored under a name: see [`SecurityRequirement::has_storable_name`].
+/// Returns true when credentials can be stored under a name: see
+/// [`SecurityRequirement::has_storable_name`].
 #[must_use]
 pub fn is_scheme_name(name: &str) -> bool {
     let first = name.chars().next();
@@ -182,7 +183,7 @@ impl SecurityScheme {
         }
     }
 
-    /// What it is called, for a person.
+    /// Its name, for a person.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
@@ -208,14 +209,14 @@ impl SecurityScheme {
 }
 
 impl OAuthFlows {
-    /// Where a client gets a token with nothing but its own credentials (RFC 6749, section 4.4).
+    /// The address where a client gets a token with only its own credentials (RFC 6749, section 4.4).
     #[must_use]
     pub fn client_token_url(&self) -> Option<&str> {
         self.client_credentials.as_ref()?.token_url.as_deref()
     }
 
-    /// Where a client renews a token (RFC 6749, section 6): of the flows in which a person takes
-    /// part first, because those are the ones that give refresh tokens.
+    /// The address where a client renews a token (RFC 6749, section 6). Flows with a person come first,
+    /// because they issue refresh tokens.
     #[must_use]
     pub fn refresh_token_url(&self) -> Option<&str> {
         let flows =
@@ -224,13 +225,13 @@ impl OAuthFlows {
         flows.find_map(|flow| flow.refresh_url.as_deref().or(flow.token_url.as_deref()))
     }
 
-    /// Whether a program alone can get a token.
+    /// Returns true when a program alone can get a token.
     fn gives_tokens(&self) -> bool {
         self.client_token_url().is_some() || self.refresh_token_url().is_some()
     }
 }
 
-/// Whether a key can stand at a place without touching what frames the message.
+/// Returns true when a key can stand at a location without affecting the framing of the message.
 fn can_carry(place: ApiKeyLocation, name: &str) -> bool {
     match place {
         ApiKeyLocation::Header => {

@@ -143,7 +143,7 @@ struct TreeBuilder {
     diagnostics: DiagnosticList,
 }
 
-/// A collection whose end has not come yet.
+/// A collection whose end has not been read yet.
 struct OpenNode {
     anchor: usize,
     position: SourcePosition,

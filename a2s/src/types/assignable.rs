@@ -5,23 +5,22 @@ use serde_json::Value;
 use super::schema_alternative::{AbsenceReason, MemberTypes, ObjectMember, SchemaAlternative};
 use super::{InferredType, JsonTypes};
 
-/// How deep two types are compared.
+/// The depth to which two types are compared.
 const MAX_DEPTH: usize = 64;
-/// How much deeper each level of a schema counts: only what documents write out is compared far
-/// down.
+/// The depth that each level of a schema counts: only values written out in documents are compared deeply.
 const SCHEMA_DEPTH: usize = 12;
 /// The most misfits of one value.
 const MAX_MISMATCHES: usize = 20;
 
-/// How a value is sent.
+/// The form in which a value is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WireForm {
-    /// As JSON: kinds are told apart.
+    /// As JSON: kinds are distinct.
     Json,
-    /// As text: numbers and booleans are what the text reads as, and a single value is a list of
+    /// As text: the text decides which values are numbers and booleans, and a single value is a list of
     /// one.
     Text,
-    /// An object whose members are sent as text each.
+    /// An object with each member sent as text.
     Fields,
 }
 
@@ -31,9 +30,9 @@ pub(super) struct TypeMismatch {
     /// The way to the part.
     pub(super) path: Vec<PathStep>,
     pub(super) reason: MismatchReason,
-    /// Whether the value never fits; else it does when a list is empty, or null is given.
+    /// True when the value never fits; otherwise it fits when a list is empty, or null is given.
     pub(super) certain: bool,
-    /// Whether the value is only known from what a service says of its answers.
+    /// True when the value is only known from a service's description of its responses.
     pub(super) from_declaration: bool,
 }
 
@@ -45,7 +44,7 @@ pub(super) enum PathStep {
     EachItem,
 }
 
-/// Why a part does not fit.
+/// The reason why a part does not fit.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum MismatchReason {
     /// It is of another kind.
@@ -60,8 +59,8 @@ pub(super) enum MismatchReason {
     Forms(usize),
 }
 
-/// What does not fit when `value` is sent in a `form` to a place that takes `target`; empty when it
-/// may fit.
+/// The parts that do not fit when `value` is sent in a `form` to a location that accepts `target`; empty
+/// when it may fit.
 pub(super) fn find_mismatches(
     value: &InferredType<'_>,
     target: &InferredType<'_>,
@@ -202,7 +201,7 @@ fn compare_shape(
     }
 }
 
-/// Whether a value may be of one of these kinds.
+/// Returns true when a value may be of one of these kinds.
 fn meets(value: &SchemaAlternative<'_>, kinds: JsonTypes, form: WireForm) -> bool {
     match form {
         WireForm::Json => value.kinds.overlaps(kinds),
@@ -211,7 +210,7 @@ fn meets(value: &SchemaAlternative<'_>, kinds: JsonTypes, form: WireForm) -> boo
     }
 }
 
-/// Whether the text of a value may be one of these kinds.
+/// Returns true when the text of a value may be one of these kinds.
 fn reads_as(value: &SchemaAlternative<'_>, kinds: JsonTypes) -> bool {
     // What is null or empty is not sent, and text may be a list or an object that is written out.
     let written_out = kinds.overlaps(JsonTypes::ARRAY.or(JsonTypes::OBJECT));
@@ -248,7 +247,7 @@ fn text_reads_as(text: &str, kinds: JsonTypes) -> bool {
         || (kinds.overlaps(JsonTypes::NULL) && text.is_empty())
 }
 
-/// The misfits of two shapes whose kinds meet.
+/// The misfits of two shapes with overlapping kinds.
 fn compare_pair(
     value: &SchemaAlternative<'_>,
     target: &SchemaAlternative<'_>,
@@ -421,7 +420,7 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// Whether two values are the same in the JSON data model, where `1` is `1.0`.
+/// Returns true when two values are equal in the JSON data model, where `1` equals `1.0`.
 fn is_same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => {

@@ -54,13 +54,13 @@ struct TypeChecker<'n, 'f> {
     root: &'n TreeNode,
     mode: CompileMode,
     diagnostics: &'f mut DiagnosticSink,
-    /// Where there are other mistakes.
+    /// The locations of other mistakes.
     paths_with_errors: BTreeSet<String>,
     scope: LoopScope<'n>,
 }
 
 impl<'n> TypeChecker<'n, '_> {
-    /// Checks a block, whose fields stand at `path`.
+    /// Checks a block with its fields at `path`.
     fn check_block(&mut self, block: &'n StepBlock, path: &str) {
         if let StepBlock::Condition { condition, .. } = block {
             let path = member_path(path, "condition");
@@ -107,7 +107,8 @@ impl<'n> TypeChecker<'n, '_> {
         }
     }
 
-    /// Where the steps and declarations that give a variable its value stand, when they do.
+    /// The positions of the steps and declarations that give a variable its value, when the text contains
+    /// them.
     fn sources(&self, variable: &str) -> Vec<(SourcePosition, String)> {
         let mut sources = Vec::new();
         let parameters = &self.names.capability.parameters;
@@ -137,7 +138,7 @@ impl<'n> TypeChecker<'n, '_> {
     }
 }
 
-/// Where an input of a step stands, which is below `group` if there is one.
+/// The location of a step's input, which is below `group` if there is one.
 fn input_node<'n>(
     step: &Step,
     node: &'n TreeNode,
@@ -161,7 +162,7 @@ fn input_node<'n>(
     })
 }
 
-/// What stands where a way leads out of a type, for a hint; `name` is what was looked for.
+/// The names available where a path leads out of a type, for a hint; `name` is the name that was not found.
 fn names_there(leaves: &PathNotFound, name: Option<&str>) -> Option<String> {
     if let Some(close) =
         name.and_then(|name| did_you_mean(name, leaves.names.iter().map(String::as_str)))

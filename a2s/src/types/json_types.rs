@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::document::ValueType;
 
-/// How deep alternatives in a schema are followed.
+/// The depth to which alternatives in a schema are followed.
 const MAX_DEPTH: usize = 4;
 
 /// A set of kinds of JSON values. Numbers are two kinds: whole ones and others.
@@ -30,7 +30,7 @@ impl JsonTypes {
     /// Objects.
     pub const OBJECT: Self = Self(1 << 6);
     pub(crate) const ANY: Self = Self((1 << 7) - 1);
-    /// What is one text in an address or a header: booleans, numbers and texts.
+    /// The kinds that form one text in an address or a header: booleans, numbers and texts.
     pub const SCALAR: Self = Self(Self::BOOLEAN.0 | Self::NUMBER.0 | Self::STRING.0);
 
     /// The names of types in JSON Schema.
@@ -59,8 +59,8 @@ impl JsonTypes {
         }
     }
 
-    /// The kinds of values that a JSON Schema admits, as far as `type`, `enum`, `const` and
-    /// alternatives tell; all of them when nothing is known.
+    /// The kinds of values that a JSON Schema accepts, as far as `type`, `enum`, `const` and alternatives
+    /// state them; all of them when nothing is known.
     #[must_use]
     pub fn from_schema(schema: &Value) -> Self {
         Self::at(schema, 0)
@@ -88,13 +88,13 @@ impl JsonTypes {
         }
     }
 
-    /// Whether some value other than null is of both.
+    /// Returns true when some value other than null is of both.
     #[must_use]
     pub fn is_compatible_with(self, other: Self) -> bool {
         self.and(other).without(Self::NULL) != Self::NONE
     }
 
-    /// Whether anything is known.
+    /// Returns true when anything is known.
     #[must_use]
     pub fn is_known(self) -> bool {
         self != Self::ANY

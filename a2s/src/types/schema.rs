@@ -11,18 +11,19 @@ use super::schema_alternative::{MemberTypes, SchemaAlternative};
 use crate::budget::AnalysisBudget;
 use crate::task::SchemaResolver;
 
-/// How deep schemas are followed without a step into the value: `$ref`, `allOf`, `oneOf`, `anyOf`.
+/// The depth to which schemas are followed without a step into the value: `$ref`, `allOf`, `oneOf`,
+/// `anyOf`.
 const MAX_DEPTH: usize = 16;
 /// The most schemas that are looked at for one value.
 const MAX_SCHEMAS: usize = 300;
 /// The most alternatives of one value.
 const MAX_ALTERNATIVES: usize = 64;
-/// How many `$ref`s may lead to one another.
+/// The longest chain of `$ref`s.
 const MAX_REFS: usize = 8;
 
 static NULL: Value = Value::Null;
 
-/// What schemas stand in, and how much may still be read of it.
+/// The schemas of a task, and the remaining budget for reading them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SchemaContext<'s> {
     pub(crate) schemas: SchemaResolver<'s>,
@@ -34,8 +35,8 @@ pub(crate) struct SchemaContext<'s> {
 pub(crate) struct SchemaRef<'s> {
     pub(crate) schema: &'s Value,
     pub(crate) book: SchemaContext<'s>,
-    /// Whether it stands for the whole value: then a `discriminator` tells that other schemas,
-    /// which build on this one, may take its place.
+    /// True when it stands for the whole value: then a `discriminator` allows other schemas, which extend
+    /// this one, in its place.
     is_whole: bool,
 }
 
@@ -67,13 +68,13 @@ impl<'s> SchemaRef<'s> {
         self.get(key) == Some(&Value::Bool(true))
     }
 
-    /// What its `$ref` leads to, when it has one that leads somewhere.
+    /// The target of its `$ref`, when there is one that resolves.
     pub(crate) fn target(self) -> Option<Self> {
         let schema = self.book.schemas.resolve(self.get("$ref")?.as_str()?)?;
         Some(Self { schema, ..self })
     }
 
-    /// Whether values of it are never sent.
+    /// Returns true when its values are never sent.
     pub(crate) fn is_read_only(self) -> bool {
         let mut part = self;
         for _ in 0..MAX_REFS {
@@ -156,8 +157,8 @@ impl<'s> SchemaReader<'s> {
     }
 }
 
-/// What the keywords of one schema say, without those that hold or name other schemas for the same
-/// value.
+/// The shape that the keywords of one schema state, without those that contain or name other schemas for
+/// the same value.
 fn own_shape(part: SchemaRef<'_>) -> SchemaAlternative<'_> {
     let kind =
         |name: &Value| name.as_str().and_then(JsonTypes::from_name).unwrap_or(JsonTypes::ANY);
@@ -200,7 +201,7 @@ fn own_shape(part: SchemaRef<'_>) -> SchemaAlternative<'_> {
     shape
 }
 
-/// Whether a schema allows members in a way that is not followed here.
+/// Returns true when a schema allows members by keywords that are not followed here.
 fn opens(part: SchemaRef<'_>) -> bool {
     const OPENING: [&str; 6] =
         ["if", "dependentSchemas", "dependencies", "$dynamicRef", "$recursiveRef", "extends"];

@@ -23,7 +23,7 @@ pub(super) struct SchemaAlternative<'s> {
     pub(super) body: MemberTypes<'s>,
 }
 
-/// What is known of members and items.
+/// The known facts about members and items.
 #[derive(Debug, Clone)]
 pub(super) enum MemberTypes<'s> {
     Unknown,
@@ -34,13 +34,13 @@ pub(super) enum MemberTypes<'s> {
     Schemas {
         /// It fits all of these.
         parts: Vec<SchemaRef<'s>>,
-        /// Whether there are schemas that are not known.
+        /// True when there are unknown schemas.
         open: bool,
     },
     Selection(FieldSelection),
 }
 
-/// What an object has under a name.
+/// The member of an object under a name.
 #[derive(Debug, Clone)]
 pub(super) enum ObjectMember<'s> {
     /// A value, if it is there.
@@ -51,7 +51,7 @@ pub(super) enum ObjectMember<'s> {
     Never,
 }
 
-/// When a member is not there.
+/// The condition under which a member is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AbsenceReason {
     Always,
@@ -106,7 +106,7 @@ impl<'s> SchemaAlternative<'s> {
         Self { kinds, choices: None, body: MemberTypes::Schemas { parts: Vec::new(), open } }
     }
 
-    /// What both allow; none when that is nothing.
+    /// The shape that both allow; `None` when both allow nothing in common.
     pub(super) fn intersect(&self, other: &Self) -> Option<Self> {
         let mut kinds = self.kinds.and(other.kinds);
         let choices = match (&self.choices, &other.choices) {
@@ -139,7 +139,7 @@ impl<'s> SchemaAlternative<'s> {
         (!kinds.is_empty()).then_some(Self { kinds, choices, body })
     }
 
-    /// What an object of this shape has under `name`.
+    /// The member of an object of this shape under `name`.
     pub(super) fn member(&self, name: &str) -> ObjectMember<'s> {
         let or_never = |found: Option<InferredType<'s>>| {
             found.map_or(ObjectMember::Never, ObjectMember::Known)
@@ -225,7 +225,7 @@ impl<'s> SchemaAlternative<'s> {
         }
     }
 
-    /// Whether an object of this shape surely lacks a member, or lacks it unless a value is given.
+    /// The certain lack of a member in an object of this shape: always, or unless a value is given.
     pub(super) fn absence_of(&self, name: &str) -> Option<AbsenceReason> {
         match &self.body {
             MemberTypes::Value(value) => value.get(name).is_none().then_some(AbsenceReason::Always),
@@ -238,7 +238,7 @@ impl<'s> SchemaAlternative<'s> {
         }
     }
 
-    /// Whether it is only known from what a service says of its answers.
+    /// Returns true when it is only known from a service's description of its responses.
     pub(super) fn is_from_declaration(&self) -> bool {
         match &self.body {
             MemberTypes::Schemas { parts, .. } => !parts.is_empty(),
@@ -321,7 +321,7 @@ impl<'s> SchemaAlternative<'s> {
     }
 }
 
-/// What stands under a name that no schema declares.
+/// The member under a name that no schema declares.
 fn rest<'s>(parts: &[SchemaRef<'s>], open: bool) -> ObjectMember<'s> {
     let (mut declares, mut forbids, mut others) = (false, false, Vec::new());
     for part in parts {

@@ -36,11 +36,11 @@ pub(super) struct OutputBinding<'n> {
 #[derive(Clone, Copy)]
 struct EnclosingLoop<'n> {
     step: &'n Step,
-    /// Whether each iteration that ends well sets the output.
+    /// True when each successful iteration sets the output.
     always_sets: bool,
 }
 
-/// The place of a reader: what it sees as an iteration does, and not as a list of all.
+/// The scope of a reader: inside a loop, it sees the value of its own iteration, and not a list of all.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LoopScope<'n> {
     enclosing_loops: Vec<&'n str>,
@@ -48,7 +48,7 @@ pub(crate) struct LoopScope<'n> {
 }
 
 impl<'n> LoopScope<'n> {
-    /// Goes into an iteration of a step, whose items are of this type.
+    /// Enters an iteration of a step with items of this type.
     pub(super) fn enter_loop(
         &mut self,
         step: &'n Step,
@@ -100,8 +100,8 @@ impl<'n> TypeEnv<'n> {
         }
     }
 
-    /// Gathers the outputs of a step and those below it. `is_sure` says that the step runs
-    /// whenever what is around it does.
+    /// Collects the outputs of a step and the steps below it. `is_sure` is true when the step runs whenever
+    /// its enclosing block runs.
     fn gather(&mut self, step: &'n Step, is_sure: bool, loops: &mut Vec<EnclosingLoop<'n>>) {
         let around = loops.last().copied();
         if let (Some(innermost), false) = (loops.last_mut(), is_sure) {
@@ -155,7 +155,7 @@ impl<'n> TypeEnv<'n> {
         self.bindings.keys().copied()
     }
 
-    /// What a variable holds, for a reader at `scope`.
+    /// The type of a variable, for a reader at `scope`.
     pub(crate) fn variable(&self, name: &str, scope: &LoopScope<'n>) -> InferredType<'n> {
         if let Some((_, local)) = scope.locals.iter().rev().find(|(local, _)| *local == name) {
             return local.clone();
@@ -193,8 +193,8 @@ impl<'n> TypeEnv<'n> {
         InferredType::any_of(whole)
     }
 
-    /// What a reader at `scope` sees of an output: the value inside the loops that it shares with
-    /// the step, a list of them from outside.
+    /// The type of an output for a reader at `scope`: the value inside the loops that it shares with the
+    /// step, a list of values from outside.
     pub(super) fn visible_type(
         &self,
         setter: &OutputBinding<'n>,
@@ -261,7 +261,7 @@ impl<'n> TypeEnv<'n> {
         response.map(|(_, response)| response_type(response, book))
     }
 
-    /// What a template gives.
+    /// The type of a template's result.
     pub(crate) fn template(
         &self,
         template: &'n Template,
@@ -292,7 +292,7 @@ impl<'n> TypeEnv<'n> {
         }
     }
 
-    /// What a reference leads to; unknown when it leads nowhere.
+    /// The type of a reference's target; unknown when it leads nowhere.
     pub(crate) fn reference(
         &self,
         reference: &VariableReference,
@@ -303,7 +303,8 @@ impl<'n> TypeEnv<'n> {
             .unwrap_or(InferredType::Unknown)
     }
 
-    /// Whether a template is exactly an optional parameter, without which it is left out.
+    /// Returns true when a template is exactly an optional parameter, so that it is left out when there is
+    /// no value.
     pub(super) fn may_be_left_out(&self, template: &Template) -> bool {
         let Template::Reference(reference) = template else { return false };
         let parameter = self.capability.parameter(reference.variable());
@@ -356,7 +357,7 @@ fn initial_type<'s>(kind: ValueType) -> InferredType<'s> {
     }
 }
 
-/// The body of an answer that means success: unknown as soon as one of the answers does not tell.
+/// The type of a success response's body: unknown as soon as one of these responses does not declare it.
 fn openapi_answer<'s>(task: &'s OpenApiTask, fuel: &'s AnalysisBudget) -> InferredType<'s> {
     let (responses, book) = (&task.responses, SchemaContext { schemas: task.into(), budget: fuel });
     let has_success = responses.iter().any(|(status, _)| status.starts_with('2'));

@@ -9,18 +9,18 @@ use crate::template::PathKey;
 /// A way that leads out of a type: no value of the type has anything there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PathNotFound {
-    /// How many keys of the way there are before.
+    /// The number of keys of the path before it.
     pub(super) matched_keys: usize,
     /// The kinds of the value there.
     pub(super) kinds: JsonTypes,
     /// The names of its members, as far as they are known.
     pub(super) names: Vec<String>,
-    /// Whether this is only known from what a service says of its answers.
+    /// True when this is only known from a service's description of its responses.
     pub(super) from_declaration: bool,
 }
 
 impl<'s> InferredType<'s> {
-    /// What a way of keys leads to.
+    /// The type at a path of keys.
     pub(super) fn at(&self, way: &[PathKey]) -> Result<Self, PathNotFound> {
         let mut reached = self.clone();
         for (walked, key) in way.iter().enumerate() {
@@ -33,7 +33,7 @@ impl<'s> InferredType<'s> {
         Ok(reached)
     }
 
-    /// What the segments of a JSONPath select: one of these values each.
+    /// The type of each single value that the segments of a JSONPath select.
     pub(super) fn select(&self, segments: &[Segment]) -> Result<Self, PathNotFound> {
         let mut reached = self.clone();
         for (walked, segment) in segments.iter().enumerate() {
@@ -90,7 +90,7 @@ impl<'s> InferredType<'s> {
         self.gather(JsonTypes::ARRAY, |shape| ObjectMember::Known(shape.items()))
     }
 
-    /// What `take` finds in the alternatives of these kinds.
+    /// The type that `take` finds in the alternatives of these kinds.
     fn gather(
         &self,
         kinds: JsonTypes,

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{InferredType, JsonTypes};
 
-/// What a variable of a declared type, such as `[String!]!`, takes. Enumerations, input objects
-/// and scalars of the service are not known, but for null.
+/// The type that a variable of a declared type, such as `[String!]!`, accepts. Enumerations, input objects
+/// and scalars of the service are not known, except for null.
 pub(crate) fn variable_type<'s>(declared: &str) -> InferredType<'s> {
     match declared.strip_suffix('!') {
         Some(required) => present_type(required),
@@ -28,7 +28,7 @@ fn present_type<'s>(declared: &str) -> InferredType<'s> {
     })
 }
 
-/// The JSON Schema of what a variable takes when it is given.
+/// The JSON Schema of a variable's value, when it is given.
 pub(crate) fn variable_schema(declared: &str) -> Value {
     let present = declared.trim_end_matches('!');
     if let Some(item) = item_of(present) {

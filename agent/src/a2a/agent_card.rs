@@ -1,5 +1,5 @@
-//! The card of an agent (A2A 1.0, sections 4.4 and 8): what this one tells of itself, and what others
-//! do. Pure.
+//! The card of an agent (A2A 1.0, sections 4.4 and 8): the card that this agent publishes, and the cards of
+//! others. Pure.
 
 use a2s::api::CapabilitySummary;
 use a2s::{split_name, to_single_line};
@@ -19,10 +19,10 @@ const DESCRIPTION: &str = "Finds published capabilities for what somebody wants,
                            while guardians are asked before and after every step.";
 const MORE: &str = " It knows more than is listed here.";
 
-/// The card of this agent in the notation of one version. `endpoint` is where it is asked.
+/// Writes the card of this agent in the notation of one version. `endpoint` is its address.
 ///
-/// That of 0.3 lists the interfaces of 1.0 as well, as the official SDKs do: a reader of 1.0 that sends
-/// no `A2A-Version` finds them there, and one of 0.3 leaves out what it does not know.
+/// The card of 0.3 also lists the interfaces of 1.0, as the official SDKs do: a reader of 1.0 that sends no
+/// `A2A-A2aVersion` finds them there, and a reader of 0.3 ignores the members that it does not know.
 pub(crate) fn write_card(
     endpoint: &Url,
     skills: &[CapabilitySummary],
@@ -81,17 +81,17 @@ fn skill(capability: &CapabilitySummary) -> Value {
 /// The card of another agent, as far as it matters here. All of it is that agent's words.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PeerCard {
-    /// What it calls itself.
+    /// Its name for itself.
     pub name: String,
-    /// What it says of itself.
+    /// Its description of itself.
     pub description: String,
     /// Its version.
     pub version: String,
-    /// Whether it streams.
+    /// Set when it supports streams.
     pub streaming: bool,
-    /// What it says that it can do.
+    /// The skills that it claims to have.
     pub skills: Vec<PeerSkill>,
-    /// Where it is asked, and in which version.
+    /// The address for requests, and the version for them.
     pub(crate) endpoint: Url,
     pub(crate) protocol: A2aVersion,
 }
@@ -101,13 +101,13 @@ pub struct PeerCard {
 pub struct PeerSkill {
     /// Its id on the card.
     pub id: String,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its description.
     pub description: String,
     /// Words that it is found by.
     pub tags: Vec<String>,
-    /// What somebody may say who wants it.
+    /// Examples of messages that ask for it.
     pub examples: Vec<String>,
 }
 
@@ -149,7 +149,8 @@ impl PeerSkill {
     }
 }
 
-/// Where the agent is asked: the newest version that is spoken here, among those at this host.
+/// Finds the address for requests: the newest version that this crate speaks, among the addresses at this
+/// host.
 fn find_endpoint(members: &Map<String, Value>, origin: &Url) -> Result<(Url, A2aVersion), String> {
     let at = |value: &Value, name: &str| -> Option<String> {
         value.get(name).and_then(Value::as_str).map(str::to_owned)

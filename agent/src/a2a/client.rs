@@ -27,11 +27,11 @@ const MAX_RESPONSE: usize = 1 << 20;
 /// The most bytes and events of a stream.
 const MAX_STREAM: usize = 16 << 20;
 const MAX_EVENTS: usize = 1_000;
-/// How long an agent may take for one answer, or for all of a stream.
+/// The time limit for one response, or for a whole stream.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(300);
-/// The most decisions that are told.
+/// The most decisions that are reported.
 const MAX_DECISIONS: usize = 100;
-/// The longest words of an error that are told, in characters.
+/// The most characters of an error message that are reported.
 const MAX_MESSAGE_CHARS: usize = 300;
 
 /// Another agent, before it was asked for its card.
@@ -63,7 +63,7 @@ pub struct TaskStream<'c> {
     over: bool,
 }
 
-/// Why there is no answer of another agent.
+/// The reason why another agent gave no usable response.
 #[derive(Debug, thiserror::Error)]
 pub enum A2aError {
     /// It does not answer, or not over HTTP as it should.
@@ -72,15 +72,15 @@ pub enum A2aError {
     /// It answers what A2A has no place for.
     #[error("{url} answered what is not understood: {why}")]
     BadResponse {
-        /// Where.
+        /// The address.
         url: Box<Url>,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// It says no, in its own words.
     #[error("{url} refuses ({code}): {message}")]
     Refused {
-        /// Where.
+        /// The address.
         url: Box<Url>,
         /// The code of JSON-RPC.
         code: i64,
@@ -90,9 +90,9 @@ pub enum A2aError {
     /// It takes too long, or does not come to an end.
     #[error("{url} {what}")]
     LimitExceeded {
-        /// Where.
+        /// The address.
         url: Box<Url>,
-        /// What there is too much of.
+        /// The limit that was exceeded.
         what: &'static str,
     },
     /// The guardians let a message neither out nor in.
@@ -101,25 +101,25 @@ pub enum A2aError {
 }
 
 impl UnresolvedAgent {
-    /// The agent whose card is below `url`, and which is shown `token`.
+    /// The agent with its card below `url`. It gets the `token`.
     ///
     /// # Errors
-    /// When there can be no HTTP client.
+    /// When the HTTP client cannot be made.
     pub fn new(url: &Url, token: Option<Secret>) -> Result<Self, ClientError> {
         Ok(Self { http: ServiceClient::new(url, token)?.with_max_bytes(MAX_RESPONSE) })
     }
 
-    /// Where it is.
+    /// Its address.
     #[must_use]
     pub fn url(&self) -> &Url {
         self.http.url()
     }
 
-    /// Reads its card. What is sent to it afterwards, and comes from it, is put to `guard`.
+    /// Reads its card. All later messages to and from the agent are put to `guard`.
     ///
     /// # Errors
-    /// It has no card that can be used.
-    pub async fn resolve(&self, guard: Guard, outside: ClockAndIds) -> Result<A2aClient, A2aError> {
+    /// The agent has no usable card.
+    pub async fn resolve(&self, guard: Guard, clock: ClockAndIds) -> Result<A2aClient, A2aError> {
         let url = self.url();
         let request = self.http.request(reqwest::Method::GET, &[".well-known", "agent-card.json"]);
         let request = request
@@ -130,18 +130,18 @@ impl UnresolvedAgent {
         let card = PeerCard::read(&card, url)
             .map_err(|why| bad_response(url, format!("its card cannot be used: {why}")))?;
         let http = self.http.clone().with_url(card.endpoint.clone());
-        Ok(A2aClient { http, card, guard, clock: outside, decisions: Vec::new() })
+        Ok(A2aClient { http, card, guard, clock, decisions: Vec::new() })
     }
 }
 
 impl A2aClient {
-    /// What it says of itself.
+    /// Its description of itself.
     #[must_use]
     pub fn card(&self) -> &PeerCard {
         &self.card
     }
 
-    /// What the guardians said since this was asked last.
+    /// Takes the guardians' decisions since the last call.
     pub fn take_decisions(&mut self) -> Vec<GuardianDecision> {
         std::mem::take(&mut self.decisions)
     }
@@ -260,11 +260,11 @@ impl A2aClient {
                 && payload.get("params").is_some_and(Value::is_object);
             same.then_some(()).ok_or_else(|| "it is another request".to_owned())
         };
-        let way = MessageDirection::OutboundRequest {
+        let direction = MessageDirection::OutboundRequest {
             name: &self.card.name,
             url: self.http.url().as_str(),
         };
-        let guarded = self.guard.check_a2a(hook, way, payload, fits).await;
+        let guarded = self.guard.check_a2a(hook, direction, payload, fits).await;
         let payload = self.record_decisions(guarded)?;
         let request = self.http.request(reqwest::Method::POST, &[]);
         let request = request
@@ -284,8 +284,9 @@ impl A2aClient {
         let url = self.http.url();
         let answer: Object =
             serde_json::from_slice(body).map_err(|error| bad_response(url, error.to_string()))?;
-        let way = MessageDirection::InboundResponse { name: &self.card.name, url: url.as_str() };
-        let guarded = self.guard.check_a2a(hook, way, answer, |_| Ok(())).await;
+        let direction =
+            MessageDirection::InboundResponse { name: &self.card.name, url: url.as_str() };
+        let guarded = self.guard.check_a2a(hook, direction, answer, |_| Ok(())).await;
         let mut answer = self.record_decisions(guarded)?;
         let url = self.http.url();
         if answer.get("id") != Some(id) {
@@ -310,15 +311,15 @@ impl A2aClient {
 }
 
 impl TaskStream<'_> {
-    /// That the stream told of nothing.
+    /// The error for a stream that reported no task.
     pub(crate) fn no_task_error(&self) -> A2aError {
         bad_response(self.client.http.url(), "it told of no task")
     }
 
-    /// What happens next; none when the task is over or waits.
+    /// The next update; none when the task is over or waits.
     ///
     /// # Errors
-    /// What comes cannot or may not be used, does not come to an end, or ends too early.
+    /// An update cannot or may not be used, the stream exceeds a limit, or it ends too early.
     pub async fn next(&mut self) -> Result<Option<TaskUpdate>, A2aError> {
         if self.over {
             return Ok(None);

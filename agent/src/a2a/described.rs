@@ -1,5 +1,5 @@
-//! Requests and responses of A2A, for the description of the API. What is read and
-//! written is in `wire` and `card`; this names the members on which both versions of A2A agree.
+//! Requests and responses of A2A, for the description of the API. `wire_versions` and `agent_card` read and
+//! write them; the types here name the members that both versions of A2A share.
 #![expect(dead_code, reason = "these types are described, and not made")]
 
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ pub(crate) struct JsonRpcRequest {
     jsonrpc: String,
     /// A text, a number, or null; the answer has it.
     id: Value,
-    /// What is asked for: `message/send`, `SendMessage` and so on.
+    /// The method: `message/send`, `SendMessage` and so on.
     method: String,
     /// The parameters of the method (A2A 1.0, section 9.4).
     params: Map<String, Value>,
@@ -35,30 +35,31 @@ pub(crate) struct JsonRpcResponse {
     error: Option<JsonRpcError>,
 }
 
-/// Why a request of JSON-RPC has no result.
+/// The error of a request of JSON-RPC.
 #[derive(ToSchema)]
 pub(crate) struct JsonRpcError {
     /// A code of JSON-RPC or of A2A (A2A 1.0, section 9.5).
     code: i64,
-    /// What is wrong.
+    /// The error message.
     message: String,
     /// More about it.
     data: Value,
 }
 
-/// What an agent reports of itself (A2A 1.0, section 4.4.1). The card of version 0.3 has more members.
+/// The description that an agent gives of itself (A2A 1.0, section 4.4.1). The card of version 0.3 has more
+/// members.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 pub(crate) struct AgentCard {
     /// Its name.
     name: String,
-    /// What it does.
+    /// Its description.
     description: String,
     /// Its version.
     version: String,
-    /// Where it is asked, and how.
+    /// Its addresses, with their protocols.
     supported_interfaces: Vec<AgentInterface>,
-    /// What it can do beside answering.
+    /// Its optional capabilities, such as streaming.
     capabilities: Map<String, Value>,
     /// Media types that it reads.
     default_input_modes: Vec<String>,
@@ -87,7 +88,7 @@ pub(crate) struct AgentSkill {
     id: String,
     /// The name in words.
     name: String,
-    /// What it does.
+    /// Its description.
     description: String,
     /// The services that it talks to.
     tags: Vec<String>,

@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-/// Who speaks.
+/// The author of the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Whoever asks.
+    /// The client.
     User,
     /// The agent that is asked.
     Agent,
@@ -23,22 +23,22 @@ pub enum Part {
     File,
 }
 
-/// Something that is said.
+/// A message between a client and an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
-    /// Its id, made by whoever speaks.
+    /// Its id, made by the author.
     pub id: String,
     /// The conversation.
     pub context: Option<String>,
     /// The task that it is about.
     pub task: Option<String>,
-    /// Who speaks.
+    /// The author of the message.
     pub role: Role,
-    /// What is said.
+    /// The content.
     pub parts: Vec<Part>,
 }
 
-/// How far a task is (A2A 1.0, section 4.1.3).
+/// The state of a task (A2A 1.0, section 4.1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskState {
     /// It was taken on.
@@ -49,24 +49,24 @@ pub enum TaskState {
     Completed,
     /// It was not done.
     Failed,
-    /// Somebody stopped it.
+    /// It was stopped.
     Canceled,
     /// It waits for an answer.
     InputRequired,
     /// It was not taken on.
     Rejected,
-    /// It waits until somebody has proved who they are.
+    /// It waits for an authentication.
     AuthRequired,
     /// A state that neither version knows.
     Unknown,
 }
 
-/// The state of a task, and what is said about it.
+/// The state of a task, with a message about it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskStatus {
     /// The state.
     pub state: TaskState,
-    /// What is said.
+    /// The content.
     pub message: Option<Message>,
     /// Since when.
     pub timestamp: Option<Timestamp>,
@@ -77,32 +77,32 @@ pub struct TaskStatus {
 pub struct TaskArtifact {
     /// Its id, unique in the task.
     pub id: String,
-    /// What it is called.
+    /// Its name.
     pub name: Option<String>,
-    /// What it is.
+    /// Its description.
     pub description: Option<String>,
-    /// What it says.
+    /// Its content.
     pub parts: Vec<Part>,
 }
 
-/// Something that is being done for somebody.
+/// A unit of work for a client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct A2aTask {
     /// Its id, made by the agent that does it.
     pub id: String,
     /// The conversation.
     pub context: String,
-    /// How far it is.
+    /// Its status.
     pub status: TaskStatus,
-    /// What came of it.
+    /// Its results.
     pub artifacts: Vec<TaskArtifact>,
-    /// What was said before.
+    /// The earlier messages.
     pub history: Vec<Message>,
-    /// What else is told of it.
+    /// Further data about the task.
     pub metadata: Map<String, Value>,
 }
 
-/// What an agent answers to a message.
+/// The response to a message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum MessageReply {
     /// A task, as it is now.
@@ -111,10 +111,10 @@ pub enum MessageReply {
     Message(Message),
 }
 
-/// What a stream tells.
+/// An update of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TaskUpdate {
-    /// What it begins with.
+    /// The first update.
     Reply(MessageReply),
     /// The task has another status.
     Status(TaskStatus),
@@ -123,13 +123,14 @@ pub enum TaskUpdate {
 }
 
 impl TaskState {
-    /// Whether nothing more happens to the task.
+    /// Returns true when the task has ended.
     #[must_use]
     pub fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Canceled | Self::Rejected)
     }
 
-    /// Whether nothing more happens by itself: it is over, or waits for somebody.
+    /// Returns true when the task cannot change by itself: it has ended, or waits for input or
+    /// authentication.
     #[must_use]
     pub fn is_settled(self) -> bool {
         self.is_final() || matches!(self, Self::InputRequired | Self::AuthRequired)
@@ -145,7 +146,7 @@ impl Message {
 }
 
 impl A2aTask {
-    /// Puts what a stream tells into the task. An artifact takes the place of the one with its id.
+    /// Applies an update of a stream to the task. An artifact replaces the one with the same id.
     pub fn apply_update(&mut self, update: TaskUpdate) {
         match update {
             TaskUpdate::Reply(MessageReply::Task(task)) => *self = task,

@@ -1,5 +1,5 @@
-//! JSON-RPC 2.0 as A2A uses it (A2A 1.0, section 9): what a request has to be, the methods of both
-//! versions in one table, and the errors. Pure.
+//! JSON-RPC 2.0 as A2A uses it (A2A 1.0, section 9): the rules for a request, the methods of both versions
+//! in one table, and the errors. Pure.
 
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,7 @@ const MAX_ID: usize = 200;
 
 pub(crate) type Object = Map<String, Value>;
 
-/// What is asked for.
+/// The requested action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RpcMethod {
     Send,
@@ -22,9 +22,9 @@ pub(crate) enum RpcMethod {
     Follow,
     /// Anything about push notifications, which there are none of.
     Push,
-    /// The tasks of whoever asks, page by page.
+    /// The tasks of the caller, page by page.
     List,
-    /// A card for those who show a token; there is one card.
+    /// A card for callers with a token. This agent has one card only.
     ExtendedCard,
 }
 
@@ -60,7 +60,8 @@ impl RpcMethod {
         named.map_or("", |(name, ..)| name)
     }
 
-    /// The hook at which guardians are asked about it (AOS, 4.8.2); none for what is refused anyway.
+    /// The hook at which the guardians are asked about it (AOS, 4.8.2); none for methods that are always
+    /// rejected.
     pub(crate) fn hook(self) -> Option<A2aMethod> {
         match self {
             Self::Send => Some(A2aMethod::MessageSend),
@@ -147,7 +148,7 @@ fn invalid(id: Value, text: impl Into<String>) -> RejectedRequest {
     (id, RpcError::new(Kind::Request, text))
 }
 
-/// Why there is no result.
+/// The error of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RpcError {
     pub(crate) kind: Kind,

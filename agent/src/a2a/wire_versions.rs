@@ -1,5 +1,5 @@
-//! Both versions of the protocol as JSON: 0.3 tells kinds by `kind` and lower case, 1.0 is the JSON
-//! of Protocol Buffers (A2A 1.0, sections 4, 5.5 and A.2).
+//! Both versions of the protocol as JSON. 0.3 marks kinds with `kind` and lower case; 1.0 is the JSON of
+//! Protocol Buffers (A2A 1.0, sections 4, 5.5 and A.2).
 
 // The path is written out for the fuzz targets, which take this file alone.
 #[path = "wire_versions/read.rs"]
@@ -16,9 +16,9 @@ use super::model::{
 /// A version of the protocol that is spoken here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum A2aVersion {
-    /// 0.3, whose methods are called `message/send`.
+    /// 0.3, with method names such as `message/send`.
     V0_3,
-    /// 1.0, whose methods are called `SendMessage`.
+    /// 1.0, with method names such as `SendMessage`.
     V1_0,
 }
 
@@ -36,7 +36,7 @@ const STATES: [(TaskState, &str, &str); 9] = [
 ];
 
 impl A2aVersion {
-    /// What the header `A2A-Version` says, of which the first two numbers count (1.0, section 3.6).
+    /// Reads the header `A2A-A2aVersion`. Only its first two numbers count (1.0, section 3.6).
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let mut numbers = text.trim().split('.');
         match (numbers.next(), numbers.next()) {
@@ -55,7 +55,7 @@ impl A2aVersion {
         }
     }
 
-    /// How a state is called.
+    /// The name of a state.
     #[must_use]
     pub fn state(self, state: TaskState) -> &'static str {
         let named = STATES.iter().find(|(known, ..)| *known == state);
@@ -74,7 +74,7 @@ impl A2aVersion {
         }
     }
 
-    /// What is answered to a message.
+    /// The response to a message.
     pub(crate) fn reply(self, reply: &MessageReply) -> Value {
         match (self, reply) {
             (Self::V0_3, MessageReply::Task(task)) => self.task(task),
@@ -86,33 +86,33 @@ impl A2aVersion {
         }
     }
 
-    /// What a stream tells of a task.
+    /// An update of a task in a stream.
     pub(crate) fn update(self, task: &str, context: &str, update: &TaskUpdate) -> Value {
-        let mut told = Map::from_iter([
+        let mut written = Map::from_iter([
             ("taskId".to_owned(), task.into()),
             ("contextId".to_owned(), context.into()),
         ]);
         let name = match update {
             TaskUpdate::Reply(reply) => return self.reply(reply),
             TaskUpdate::Status(status) => {
-                told.insert("status".to_owned(), self.status(status));
+                written.insert("status".to_owned(), self.status(status));
                 if self == Self::V0_3 {
-                    told.insert("final".to_owned(), status.state.is_settled().into());
+                    written.insert("final".to_owned(), status.state.is_settled().into());
                 }
                 ["status-update", "statusUpdate"]
             }
             TaskUpdate::Artifact(artifact) => {
-                told.insert("artifact".to_owned(), self.artifact(artifact));
-                told.insert("lastChunk".to_owned(), true.into());
+                written.insert("artifact".to_owned(), self.artifact(artifact));
+                written.insert("lastChunk".to_owned(), true.into());
                 ["artifact-update", "artifactUpdate"]
             }
         };
         match self {
             Self::V0_3 => {
-                told.insert("kind".to_owned(), name[0].into());
-                Value::Object(told)
+                written.insert("kind".to_owned(), name[0].into());
+                Value::Object(written)
             }
-            Self::V1_0 => Value::Object(Map::from_iter([(name[1].to_owned(), told.into())])),
+            Self::V1_0 => Value::Object(Map::from_iter([(name[1].to_owned(), written.into())])),
         }
     }
 

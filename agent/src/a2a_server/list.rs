@@ -11,7 +11,7 @@ use crate::a2a::rpc::{Object, RpcError};
 use crate::a2a::wire_versions::{self, A2aVersion};
 use crate::a2a_server::tasks::TaskListItem;
 
-/// How many tasks a page has, when nothing else is asked for, and at most.
+/// The default and the largest number of tasks in a page.
 const PAGE: usize = 50;
 const MAX_PAGE: u64 = 100;
 /// The most bytes of tasks in a page; one task it has in any case.

@@ -12,7 +12,7 @@ use crate::a2a_server::status_messages::A2aIntent;
 use crate::agent::MAX_SESSION;
 use crate::guard::RedactedInputs;
 
-/// What is asked for.
+/// The requested action.
 #[derive(Debug)]
 pub(super) enum ParsedRequest {
     Message(Box<IncomingMessage>),
@@ -29,9 +29,9 @@ pub(super) struct IncomingMessage {
     pub(super) intent: A2aIntent,
     /// The conversation, where it is one that goes on.
     pub(super) context: Option<String>,
-    /// The task whose question it answers.
+    /// The task with the question that the message answers.
     pub(super) task: Option<Uuid>,
-    /// Whether the answer is wanted when the task is over, or waits.
+    /// Set when the response must wait until the task is over or waits.
     pub(super) waits: bool,
     pub(super) history: Option<usize>,
 }
@@ -50,8 +50,8 @@ impl ParsedRequest {
         }
     }
 
-    /// Gives a message the values back that were hidden, where their places are as they were. What is
-    /// kept of the message stays without them.
+    /// Restores the hidden values in a message, where their locations are unchanged. The stored message
+    /// does not get them.
     pub(super) fn restore_inputs(&mut self, before: &Self, hidden: &RedactedInputs) {
         if let (Self::Message(now), Self::Message(before)) = (self, before) {
             hidden.restore(&mut now.intent.inputs, &before.intent.inputs);

@@ -1,4 +1,4 @@
-//! A task being done: a turn of the agent that goes on when nobody listens.
+//! The work on a task: a turn of the agent that continues even without a listener.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::error::Error;
 use crate::state_store::EmptyState;
 
 impl A2aServer {
-    /// Begins a task with a message, or goes on with the one whose question it answers. Gives the
-    /// task as it is before anything is done, and how many updates led to it.
+    /// Begins a task with a message, or continues the task with the question that the message answers.
+    /// Returns the task before any work, and the number of updates so far.
     ///
     /// # Errors
-    /// There is no such task, it takes no message, or too much is done at once.
+    /// The task does not exist, does not accept a message, or too many turns run at once.
     pub(super) fn start_task(
         self: &Arc<Self>,
         incoming: IncomingMessage,
@@ -29,7 +29,7 @@ impl A2aServer {
         let permit = Arc::clone(&self.turns).try_acquire_owned();
         let permit = permit.map_err(|_| busy_error())?;
         let now = self.agent.clock.now();
-        let IncomingMessage { mut message, intent: wish, context, task, .. } = incoming;
+        let IncomingMessage { mut message, intent, context, task, .. } = incoming;
         let entry = match task {
             Some(id) => {
                 let entry =
@@ -49,7 +49,7 @@ impl A2aServer {
                     .map_err(|TaskStoreFull| busy_error())?
             }
         };
-        if wish.text.trim().is_empty() && entry.asks_for_consent() {
+        if intent.text.trim().is_empty() && entry.asks_for_consent() {
             let text = "the message says nothing in words, and the question is whether to go on";
             return Err(RpcError::new(Kind::Params, text));
         }
@@ -61,10 +61,10 @@ impl A2aServer {
             RpcError::new(Kind::Unsupported, format!("the task {what} and takes no message"))
         })?;
         let request = AgentRequest {
-            message: wish.text,
+            message: intent.text,
             session: Some(entry.context.clone()),
             pending,
-            inputs: wish.inputs,
+            inputs: intent.inputs,
             ..AgentRequest::default()
         };
         let before = entry.snapshot();
@@ -73,9 +73,9 @@ impl A2aServer {
             self.follow_run(&entry, waiting, permit);
             return Ok((entry, before));
         }
-        let (desk, worked_on) = (Arc::clone(self), Arc::clone(&entry));
+        let (server, worked_on) = (Arc::clone(self), Arc::clone(&entry));
         let work = tokio::spawn(async move {
-            desk.run_turn(&worked_on, request).await;
+            server.run_turn(&worked_on, request).await;
             drop(permit);
         });
         entry.set_abort_handle(work.abort_handle());
@@ -84,13 +84,13 @@ impl A2aServer {
 
     async fn run_turn(self: &Arc<Self>, entry: &Arc<TaskEntry>, request: AgentRequest) {
         let mut end = TaskDropGuard { server: self, entry, ended: false };
-        let tell = |text: Option<String>| {
+        let report = |text: Option<String>| {
             self.set_status(entry, TaskState::Working, text.map(|text| vec![Part::Text(text)]));
         };
-        tell(None);
+        report(None);
         let mut hear = |event| {
             if let Some(text) = progress_text(&event) {
-                tell(Some(text));
+                report(Some(text));
             }
         };
         let answered = self.agent.handle(request, &EmptyState, &mut hear).await;
@@ -150,21 +150,21 @@ impl A2aServer {
         waiting: WaitingTurn,
         permit: OwnedSemaphorePermit,
     ) {
-        let (desk, worked_on) = (Arc::clone(self), Arc::clone(entry));
+        let (server, worked_on) = (Arc::clone(self), Arc::clone(entry));
         let work = tokio::spawn(async move {
-            let mut end = TaskDropGuard { server: &desk, entry: &worked_on, ended: false };
-            desk.set_status(&worked_on, TaskState::Working, None);
-            match waiting.follow(&desk.agent, &mut |_| {}).await {
+            let mut end = TaskDropGuard { server: &server, entry: &worked_on, ended: false };
+            server.set_status(&worked_on, TaskState::Working, None);
+            match waiting.follow(&server.agent, &mut |_| {}).await {
                 Ok(answer) => {
-                    desk.end_turn(&worked_on, &answer, TaskOutcome::after_waiting(&answer))
+                    server.end_turn(&worked_on, &answer, TaskOutcome::after_waiting(&answer))
                 }
                 Err(error @ Error::BadRequest(_)) => {
-                    desk.apply_outcome(&worked_on, TaskOutcome::failed(error.to_string()));
+                    server.apply_outcome(&worked_on, TaskOutcome::failed(error.to_string()));
                 }
                 // The run is where it was; only its executor does not answer.
                 Err(error) => {
                     let parts = vec![Part::Text(format!("{error}. Ask for the task again."))];
-                    desk.set_status(&worked_on, TaskState::AuthRequired, Some(parts));
+                    server.set_status(&worked_on, TaskState::AuthRequired, Some(parts));
                 }
             }
             end.ended = true;
@@ -196,7 +196,7 @@ impl A2aServer {
     }
 }
 
-/// Says of a task whose work was lost that it failed, so that nobody waits for it.
+/// Marks a task as failed when its work is lost, so that callers do not wait for it.
 struct TaskDropGuard<'a> {
     server: &'a Arc<A2aServer>,
     entry: &'a Arc<TaskEntry>,

@@ -1,7 +1,7 @@
 //! The tasks that this agent does for others, kept in memory: bounded in number, size and time.
 //!
-//! A task goes on when whoever asked for it goes away, and may be asked for again (A2A 1.0, section
-//! 3.5.2: its life does not depend on any stream). When the process ends, its tasks are forgotten.
+//! A task continues when its client disconnects, and the client may ask for it again (A2A 1.0, section
+//! 3.5.2: its life does not depend on any stream). When the process ends, its tasks are lost.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,13 +21,13 @@ use crate::agent::turn::waiting::WaitingTurn;
 pub(super) const MAX_TASKS: usize = 256;
 /// The most of them that are kept for one principal.
 pub(super) const MAX_OWNED: usize = 64;
-/// How long a task is kept, and a question waits for its answer, after something happened to it.
+/// The time that a task is kept, and a question stays open, after the last change.
 const TASK_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
-/// The most messages that are kept of what was said before, and about as many bytes of them: the last
-/// one is kept in any case.
+/// The most messages of the history that are kept, and roughly their bytes together. The last message is
+/// always kept.
 const MAX_HISTORY: usize = 16;
 const MAX_HISTORY_BYTES: usize = 256 << 10;
-/// The most updates that a stream can be told of one task. Behind it, all but the last is left out.
+/// The most updates of one task that a stream gets. After them, all but the last are left out.
 const MAX_UPDATES: usize = 512;
 
 /// All tasks.
@@ -40,11 +40,11 @@ pub(super) struct TaskStore {
 #[derive(Debug)]
 pub(super) struct TaskEntry {
     pub(super) id: Uuid,
-    /// The party that asked for it; none where a service asks nobody for a token.
+    /// The party that asked for it; none when the service requires no token.
     owner: Option<Principal>,
     pub(super) context: String,
     inner: Mutex<TaskEntryState>,
-    /// How many updates there are.
+    /// The number of updates.
     changed: watch::Sender<usize>,
 }
 
@@ -56,19 +56,19 @@ struct TaskEntryState {
     /// The inputs that are asked for and not secret.
     open: Vec<String>,
     work: Option<AbortHandle>,
-    /// The turn whose run waits for a person, until that run has ended.
+    /// The turn that waits for a person, until its run has ended.
     waiting: Option<WaitingTurn>,
     touched: Timestamp,
 }
 
-/// A task in a list: what a filter asks for, and the way to the rest.
+/// A task in a list, with the values that a filter needs.
 #[derive(Debug, Clone)]
 pub(super) struct TaskListItem {
     pub(super) id: Uuid,
     pub(super) state: TaskState,
-    /// When its status changed last.
+    /// The time of the last change of its status.
     pub(super) since: Option<Timestamp>,
-    /// When something happened to it last.
+    /// The time of the last change.
     pub(super) touched: Timestamp,
     pub(super) entry: Arc<TaskEntry>,
 }
@@ -92,12 +92,12 @@ impl TaskListItem {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TaskStoreFull;
 
-/// Why a task takes no further message.
+/// The error for a message to a task that does not wait, with the state of the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TaskNotWaiting(pub(super) TaskState);
 
 impl TaskStore {
-    /// A new task, whose id nobody can guess.
+    /// Creates a task. The id must be unpredictable.
     pub(super) fn create(
         &self,
         id: Uuid,
@@ -172,7 +172,7 @@ impl TaskEntry {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nothing happens to it, and nothing has for long when a time is given.
+    /// Returns true when the task is settled and, if a time is given, has not changed for long.
     fn is_removable(&self, now: Option<Timestamp>) -> bool {
         let inner = self.lock();
         let is_old = now.is_none_or(|now| now.duration_since(inner.touched) > TASK_LIFETIME);
@@ -208,7 +208,7 @@ impl TaskEntry {
         Ok(inner.pending.take())
     }
 
-    /// What works on the task, so that it can be stopped.
+    /// Keeps the handle of the work on the task, so that the work can be stopped.
     pub(super) fn set_abort_handle(&self, work: AbortHandle) {
         let mut inner = self.lock();
         if inner.task.status.state.is_final() {
@@ -218,7 +218,7 @@ impl TaskEntry {
         }
     }
 
-    /// Something has happened. Behind the end of a task nothing does.
+    /// Records an update. After the end of the task, this does nothing.
     pub(super) fn apply_update(&self, update: TaskUpdate, now: Timestamp) {
         let mut inner = self.lock();
         if inner.task.status.state.is_settled() {
@@ -248,18 +248,18 @@ impl TaskEntry {
         self.lock().open.clone()
     }
 
-    /// Keeps the turn whose run the task waits for; none once it waits for none.
+    /// Keeps the turn with the run that the task waits for; none when the task no longer waits for a run.
     pub(super) fn await_run(&self, waiting: Option<WaitingTurn>) {
         self.lock().waiting = waiting;
     }
 
-    /// The turn whose run the task waits for.
+    /// The turn with the run that the task waits for.
     pub(super) fn waiting_turn(&self) -> Option<WaitingTurn> {
         self.lock().waiting.clone()
     }
 
-    /// Lets a task that waits for a run of its own go on. False when it does not wait, or somebody else
-    /// has let it go on.
+    /// Lets a task that waits for its run continue. Returns false when the task does not wait, or continues
+    /// already.
     pub(super) fn resume(&self, now: Timestamp) -> bool {
         let mut inner = self.lock();
         if inner.task.status.state != TaskState::AuthRequired {
@@ -274,18 +274,18 @@ impl TaskEntry {
         true
     }
 
-    /// Whether the task waits for a yes.
+    /// Returns true when the task waits for a consent.
     pub(super) fn asks_for_consent(&self) -> bool {
         self.lock().pending.as_ref().is_some_and(|pending| pending.missing.is_empty())
     }
 
-    /// What else is told of the task.
+    /// Adds metadata to the task.
     pub(super) fn set_metadata(&self, name: &str, value: impl Into<serde_json::Value>) {
         self.lock().task.metadata.insert(name.to_owned(), value.into());
     }
 
-    /// Stops the task, unless it is over; then the state in which it is. Gives the turn whose run waits
-    /// for a person: nothing that works on the task stops that run.
+    /// Stops the task. If it is over already, returns its state as an error. Returns the turn with the run
+    /// that waits for a person, because the end of the work does not stop that run.
     pub(super) fn cancel(
         &self,
         message: Message,
@@ -312,7 +312,7 @@ impl TaskEntry {
         Ok(waiting)
     }
 
-    /// The update behind the first `seen`; none when nothing more happens by itself.
+    /// The update after the first `seen`; none when the task is settled.
     pub(super) async fn next_update(&self, seen: usize) -> Option<TaskUpdate> {
         let mut changed = self.changed.subscribe();
         loop {
@@ -345,7 +345,7 @@ fn oldest_idle<'a>(entries: impl Iterator<Item = &'a Arc<TaskEntry>>) -> Option<
     idle.min_by_key(|entry| entry.lock().touched).map(|entry| entry.id)
 }
 
-/// How many of the first messages of a history are not kept.
+/// The number of the oldest messages of a history that are dropped.
 fn count_dropped(history: &[Message]) -> usize {
     let mut bytes = 0;
     let kept = history.iter().rev().take(MAX_HISTORY).take_while(|message| {

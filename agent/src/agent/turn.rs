@@ -1,4 +1,4 @@
-//! One turn of a conversation, from what somebody says to what is answered.
+//! One turn of a conversation, from the message of the user to the response.
 
 mod candidate_search;
 mod compose_chain;
@@ -38,7 +38,7 @@ struct AgentTurn<'a> {
     id: Uuid,
     /// The same, as guardians see it.
     turn: String,
-    /// Why actions run without a question; none when they do not.
+    /// The reason why actions run without a question; none when they need one.
     consent: Option<ConsentSource>,
     /// The same, once some have.
     unconfirmed: Option<ConsentSource>,
@@ -47,11 +47,11 @@ struct AgentTurn<'a> {
     /// The capabilities that were chosen and not run.
     not_started: Vec<CapabilityRef>,
     delegated: Option<DelegationResult>,
-    /// What was fetched so far, by its source and pin.
+    /// The documents that were fetched so far, by source and pin.
     documents: Vec<(usize, CapabilityRef, Arc<Document>)>,
 }
 
-/// How a turn ends, before the guardians have read what is said.
+/// The end of a turn, before the guardians have read the message.
 struct TurnOutcome {
     status: AgentStatus,
     message: String,
@@ -68,18 +68,18 @@ impl TurnOutcome {
 /// Takes a turn.
 ///
 /// # Errors
-/// The request cannot be used, or nobody answers who is needed.
+/// The request cannot be used, or a service that is needed does not respond.
 pub(crate) async fn run_turn(
     agent: &Agent,
     request: AgentRequest,
     store: &dyn StateStore,
-    tell: &mut (dyn FnMut(AgentEvent) + Send),
+    emit: &mut (dyn FnMut(AgentEvent) + Send),
 ) -> Result<AgentResponse, Error> {
     check_request(&request)?;
     let session = request.session.clone().unwrap_or_else(|| agent.clock.new_id().to_string());
     let given = request.consent.is_some().then_some(ConsentSource::Given);
     let consent = agent.consent_off.then_some(ConsentSource::Off).or(given);
-    let mut turn = AgentTurn { consent, ..AgentTurn::new(agent, store, tell, session) };
+    let mut turn = AgentTurn { consent, ..AgentTurn::new(agent, store, emit, session) };
     let ending = turn.run(request).await?;
     let answer = turn.finish(ending).await;
     (turn.emit)(AgentEvent::Response(Box::new(answer.clone())));
@@ -116,7 +116,7 @@ fn check_request(request: &AgentRequest) -> Result<(), Error> {
     Ok(())
 }
 
-/// Why a turn goes no further: it is over, or it cannot be taken.
+/// The reason why a turn stops: it is over, or it has an error.
 enum TurnStop {
     Over(Box<TurnOutcome>),
     Error(Error),
@@ -138,14 +138,14 @@ impl<'a> AgentTurn<'a> {
     fn new(
         agent: &'a Agent,
         store: &'a dyn StateStore,
-        tell: &'a mut (dyn FnMut(AgentEvent) + Send),
+        emit: &'a mut (dyn FnMut(AgentEvent) + Send),
         session: String,
     ) -> Self {
         let id = agent.clock.new_id();
         Self {
             agent,
             store,
-            emit: tell,
+            emit,
             session,
             id,
             turn: id.to_string(),
@@ -175,13 +175,13 @@ impl AgentTurn<'_> {
             return Ok(TurnOutcome::new(AgentStatus::Cancelled, "All right, nothing is run."));
         }
         let (strategy, filters) = (request.strategy.clone(), request.filters.clone());
-        let mut wish = UserIntent::from_request(heard, request);
-        self.read_intents(&mut wish).await;
-        let found = self.find_candidates(&wish, strategy, filters).await?;
+        let mut intent = UserIntent::from_request(heard, request);
+        self.read_intents(&mut intent).await;
+        let found = self.find_candidates(&intent, strategy, filters).await?;
         let CandidateSearchResult { tasks, nearest } =
             found.map_err(|denial| denied_outcome("I may not use what I have found", &denial))?;
         if tasks.is_empty() {
-            if let Some(ending) = self.delegate(&wish).await {
+            if let Some(ending) = self.delegate(&intent).await {
                 return Ok(ending);
             }
             let message = reply_text::nothing_fits(&nearest);
@@ -190,12 +190,12 @@ impl AgentTurn<'_> {
                 ..TurnOutcome::new(AgentStatus::NothingFits, message)
             });
         }
-        let tasks = self.propose_chain(tasks, &wish).await?;
-        let prepared = self.prepare_all(tasks, &wish).await?;
-        self.check_consent(&prepared, &wish)?;
+        let tasks = self.propose_chain(tasks, &intent).await?;
+        let prepared = self.prepare_all(tasks, &intent).await?;
+        self.check_consent(&prepared, &intent)?;
         let mut prepared = prepared.into_iter();
         while let Some((first, rest)) = prepared.next() {
-            match self.run_task(first, rest, &wish).await {
+            match self.run_task(first, rest, &intent).await {
                 Ok(()) => {}
                 // The answer to a question begins the turn anew, with all that it is for.
                 Err(TurnStop::Over(ending)) if ending.question.is_none() => {
@@ -207,24 +207,23 @@ impl AgentTurn<'_> {
                 Err(stop) => return Err(stop),
             }
         }
-        let message = self.describe_results(&wish).await;
+        let message = self.describe_results(&intent).await;
         Ok(TurnOutcome::new(AgentStatus::Completed, message))
     }
 
-    /// The best candidate of each task, with all that it needs. Whatever is lacking is asked for
-    /// before anything is run: else an answer would begin the turn anew, and what was done would be
-    /// done twice.
+    /// The best candidate of each task, with all its inputs. Missing inputs are requested before any run,
+    /// because the answer starts the turn again, and runs before it would be repeated.
     async fn prepare_all(
         &mut self,
         tasks: Vec<SubTask>,
-        wish: &UserIntent,
+        intent: &UserIntent,
     ) -> Result<Vec<(PreparedRun, SubTask)>, TurnStop> {
         let mut prepared = Vec::with_capacity(tasks.len());
         for mut task in tasks {
             let before = self.skipped.len();
-            let ready = self.next_candidate(&mut task, wish).await?;
+            let ready = self.next_candidate(&mut task, intent).await?;
             if before < self.skipped.len() && ready.effects.changes {
-                return Err(self.ask_consent(&ready, wish).into());
+                return Err(self.ask_consent(&ready, intent).into());
             }
             prepared.push((ready, task));
         }
@@ -236,14 +235,14 @@ impl AgentTurn<'_> {
     fn check_consent(
         &mut self,
         prepared: &[(PreparedRun, SubTask)],
-        wish: &UserIntent,
+        intent: &UserIntent,
     ) -> Result<(), TurnStop> {
         let acting = prepared.iter().filter(|(prepared, _)| prepared.action.is_some());
         let acting: Vec<&PreparedRun> = acting.map(|(prepared, _)| prepared).collect();
         let Some(first) = acting.first() else { return Ok(()) };
         let actions: Vec<_> = acting.iter().filter_map(|it| it.action.clone()).collect();
         let digest = consent::digest(&actions);
-        if wish.confirmed == Some(digest) {
+        if intent.confirmed == Some(digest) {
             return Ok(());
         }
         if self.consent.is_some() {
@@ -252,11 +251,11 @@ impl AgentTurn<'_> {
             return Ok(());
         }
         let message = reply_text::actions(&actions);
-        let mut question = first.question(wish);
+        let mut question = first.question(intent);
         question.actions = actions;
         question.pending.consent = Some(digest);
         for other in acting.iter().skip(1) {
-            for (name, value) in other.question(wish).pending.inputs {
+            for (name, value) in other.question(intent).pending.inputs {
                 question.pending.inputs.entry(name).or_insert(value);
             }
         }
@@ -275,12 +274,12 @@ impl AgentTurn<'_> {
         (self.emit)(AgentEvent::Unconfirmed { consent, capabilities, delegation });
     }
 
-    /// Runs the best candidate of a task, or the next that may take its place.
+    /// Runs the best candidate of a task, or the next one that may replace it.
     async fn run_task(
         &mut self,
         first: PreparedRun,
         mut rest: SubTask,
-        wish: &UserIntent,
+        intent: &UserIntent,
     ) -> Result<(), TurnStop> {
         let reach = first.effects.clone();
         let mut ready = first;
@@ -298,14 +297,14 @@ impl AgentTurn<'_> {
                 }
                 AttemptResult::Skipped => {}
             }
-            ready = self.next_candidate(&mut rest, wish).await?;
+            ready = self.next_candidate(&mut rest, intent).await?;
             // What was not meant at first may do more than was wanted. But a yes begins the turn
             // anew, and would repeat what was done.
             let is_unasked = ready.action.is_some() && self.consent.is_none();
             if is_unasked || ready.effects.exceeds(&reach) {
                 let nothing_ran = self.runs.is_empty();
                 let ending = if nothing_ran {
-                    self.ask_consent(&ready, wish)
+                    self.ask_consent(&ready, intent)
                 } else {
                     self.no_candidate_left()
                 };
@@ -318,9 +317,9 @@ impl AgentTurn<'_> {
     async fn next_candidate(
         &mut self,
         task: &mut SubTask,
-        wish: &UserIntent,
+        intent: &UserIntent,
     ) -> Result<PreparedRun, TurnStop> {
-        match self.prepare_next(task, wish).await? {
+        match self.prepare_next(task, intent).await? {
             PrepareResult::Ready(ready) => Ok(*ready),
             PrepareResult::NeedsInput(question) => Err(question_outcome(*question).into()),
             PrepareResult::NoCandidate => Err(self.no_candidate_left().into()),
@@ -331,18 +330,18 @@ impl AgentTurn<'_> {
         TurnOutcome::new(AgentStatus::Failed, reply_text::describe_failure(&self.skipped, None))
     }
 
-    /// Asks whether this one may be used in the place of what was passed over.
-    fn ask_consent(&self, prepared: &PreparedRun, wish: &UserIntent) -> TurnOutcome {
+    /// Asks whether this candidate may replace the skipped ones.
+    fn ask_consent(&self, prepared: &PreparedRun, intent: &UserIntent) -> TurnOutcome {
         let message = reply_text::consent(&self.skipped, prepared);
-        let question = prepared.question(wish);
+        let question = prepared.question(intent);
         TurnOutcome {
             question: Some(question),
             ..TurnOutcome::new(AgentStatus::InputRequired, message)
         }
     }
 
-    /// What somebody said, as far as it may be acted on. The wish that a question was about comes
-    /// from the caller, too, so the guardians read it again.
+    /// The message of the user, if it may be acted on. The query of a pending question also comes from the
+    /// caller, so the guardians read it again.
     async fn read_message(&mut self, request: &mut AgentRequest) -> Result<String, TurnStop> {
         let said = request.message.trim();
         let guard = &self.agent.guard;
@@ -358,11 +357,11 @@ impl AgentTurn<'_> {
         let message = guarded.outcome.as_ref().map_or(said, String::as_str).to_owned();
         let (mut outcome, mut decisions) = (guarded.outcome, guarded.decisions);
         if let (true, Some(pending)) = (outcome.is_ok(), &mut request.pending) {
-            let wish = pending.query.clone();
-            let guarded = guard.check_message(self.guard_context("wish"), Role::User, wish).await;
+            let intent = pending.query.clone();
+            let guarded = guard.check_message(self.guard_context("wish"), Role::User, intent).await;
             decisions.extend(guarded.decisions);
             match guarded.outcome {
-                Ok(wish) => pending.query = wish,
+                Ok(intent) => pending.query = intent,
                 Err(denial) => outcome = Err(denial),
             }
         }
@@ -375,31 +374,31 @@ impl AgentTurn<'_> {
         GuardContext { session: &self.session, turn: &self.turn, step }
     }
 
-    /// Reads what is wanted: by the language model, where there is one that answers.
-    async fn read_intents(&mut self, wish: &mut UserIntent) {
+    /// Reads the intents: with the language model, if there is one that responds.
+    async fn read_intents(&mut self, intent: &mut UserIntent) {
         let mut by = "patterns".to_owned();
         if let Some(model) = &self.agent.model {
-            match model.read_intents(&wish.query).await {
+            match model.read_intents(&intent.query).await {
                 Ok(intents) => {
-                    wish.set_intents(intents);
+                    intent.set_intents(intents);
                     by = model.name().to_owned();
                 }
                 Err(error) => self.report_degraded(&error),
             }
         }
-        (self.emit)(AgentEvent::Understood { intents: wish.intents.clone(), interpreter: by });
+        (self.emit)(AgentEvent::Understood { intents: intent.intents.clone(), interpreter: by });
     }
 
     fn report_degraded(&mut self, why: &impl ToString) {
         (self.emit)(AgentEvent::Degraded { message: why.to_string() });
     }
 
-    /// What came of it, in words: the language model's, where there is one that answers.
-    async fn describe_results(&mut self, wish: &UserIntent) -> String {
+    /// Describes the results: with the language model, if there is one that responds.
+    async fn describe_results(&mut self, intent: &UserIntent) -> String {
         let plain = reply_text::describe_runs(&self.runs);
         let Some(model) = &self.agent.model else { return plain };
         let results: Value = self.runs.iter().filter_map(|run| run.output.clone()).collect();
-        match model.write_summary(&wish.query, &results).await {
+        match model.write_summary(&intent.query, &results).await {
             Ok(message) => message,
             Err(error) => {
                 self.report_degraded(&error);

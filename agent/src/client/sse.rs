@@ -11,9 +11,9 @@ use super::{Error, ServiceClient};
 /// The events of one answer.
 pub(crate) struct SseStream {
     chunks: BoxStream<'static, reqwest::Result<Vec<u8>>>,
-    /// What has come of the next block.
+    /// The received bytes of the next block.
     buffer: Vec<u8>,
-    /// How much of it was searched for an end that is not there.
+    /// The number of bytes that were searched without finding the end of the block.
     searched: usize,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct SseEvent {
     pub(crate) data: String,
 }
 
-/// What comes next.
+/// The possible results of one step.
 #[derive(Debug)]
 pub(crate) enum SseItem {
     Event(SseEvent),
@@ -76,7 +76,7 @@ impl fmt::Debug for SseStream {
     }
 }
 
-/// Where the next block ends, its blank line included, when it does behind the first `searched` bytes.
+/// Finds the end of the next block, with its blank line, if the end is after the first `searched` bytes.
 /// Lines end with LF or with CR and LF.
 fn find_blank_line(buffer: &[u8], searched: usize) -> Option<usize> {
     let ends = buffer.iter().enumerate().skip(searched).filter(|(_, byte)| **byte == b'\n');

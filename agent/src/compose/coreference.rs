@@ -4,29 +4,29 @@ use super::word_similarity;
 
 /// Words that point at what came before.
 const PRONOUNS: [&str; 8] = ["it", "them", "this", "that", "these", "those", "its", "their"];
-/// Those that stand before a thing that is pointed at.
+/// Words before a thing that the request refers to.
 const DETERMINERS: [&str; 7] = ["the", "its", "their", "this", "that", "these", "those"];
-/// Words that a thing does not go on behind.
+/// Words at which the name of a thing ends.
 const THING_ENDS: [&str; 25] = [
     "in", "on", "at", "to", "for", "of", "with", "as", "by", "and", "or", "via", "from", "into",
     "about", "is", "are", "was", "saying", "that", "then", "please", "topic", "worth", "who",
 ];
-/// Who does something, behind which no thing stands either.
+/// Subjects of a clause. The name of a thing ends at them, too.
 const SUBJECTS: [&str; 8] = ["it", "they", "he", "she", "we", "i", "you", "there"];
 /// Words of a thing that is pointed at.
 const MAX_THING_WORDS: usize = 3;
 
-/// What a request points at.
+/// The references in a request to earlier requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Coreferences {
     /// The word that points at what came before as a whole: `it`.
     pub(super) pronoun: Option<String>,
-    /// The things that are pointed at, as the words behind `the`, `its` and the like.
+    /// The things that the request refers to: the words after `the`, `its` and the like.
     pub(super) things: Vec<Vec<String>>,
 }
 
 impl Coreferences {
-    /// What `text` points at, quoted texts left out.
+    /// Finds the references in `text`, without its quoted texts.
     pub(super) fn from_text(text: &str) -> Self {
         let words = unquoted_words(text);
         let mut references = Self::default();
@@ -97,7 +97,7 @@ fn unquoted_words(text: &str) -> Vec<String> {
     words
 }
 
-/// Whether words name an output: all of its name, or what it is one of.
+/// Returns true when the first words of a thing, or all of them, are the whole name of an output.
 pub(super) fn names_output(thing: &[String], output: &str) -> bool {
     let name = word_similarity::words_of_name(output);
     (1..=thing.len()).any(|length| {

@@ -9,16 +9,16 @@ use super::{ChainMember, ProposalLink, word_similarity};
 
 /// Outputs that are made a text together.
 const MAX_TEXT_PARTS: usize = 6;
-/// What is as sure as this is a link.
+/// The smallest confidence of a link.
 const MIN_CONFIDENCE: f64 = 0.6;
 
 /// One later capability among those before it.
 pub(super) struct LinkInference<'j, 'r> {
     pub(super) earlier: &'j [&'j ChainMember<'r>],
     pub(super) member: &'j ChainMember<'r>,
-    /// What its own request says of its inputs.
+    /// The values that its own request gives to its inputs.
     pub(super) found: &'j [ExtractedInput<'j>],
-    /// What its request points at.
+    /// The references in its request.
     pub(super) coreferences: &'j Coreferences,
 }
 
@@ -35,11 +35,13 @@ impl LinkInference<'_, '_> {
     pub(super) fn infer_links(&self) -> Vec<(InputBinding, ProposalLink)> {
         let mut links = Vec::new();
         for field in self.member.interface().inputs.iter().filter(|field| !field.secret) {
-            let Some(way) = self.find_link(field).filter(|way| way.sure >= MIN_CONFIDENCE) else {
+            let Some(hypothesis) =
+                self.find_link(field).filter(|hypothesis| hypothesis.sure >= MIN_CONFIDENCE)
+            else {
                 continue;
             };
-            let Some(from) = self.earlier.get(way.from) else { continue };
-            let outputs = match &way.feed {
+            let Some(from) = self.earlier.get(hypothesis.from) else { continue };
+            let outputs = match &hypothesis.feed {
                 InputBinding::Output(given) => vec![given.output.clone()],
                 InputBinding::Text { parts, .. } => {
                     parts.iter().map(|p| p.output.clone()).collect()
@@ -51,16 +53,16 @@ impl LinkInference<'_, '_> {
                 outputs,
                 to: self.member.name().clone(),
                 input: field.name.clone(),
-                sure: way.sure,
-                because: way.because,
+                sure: hypothesis.sure,
+                because: hypothesis.because,
             };
-            links.push((way.feed, link));
+            links.push((hypothesis.feed, link));
         }
         links
     }
 
-    /// Inputs that are the same as one of an earlier capability: of one name that says what it is,
-    /// and of one type, where the request itself says nothing of them.
+    /// Inputs that are the same as an input of an earlier capability: with the same specific name and the
+    /// same type, if the request itself does not mention them.
     pub(super) fn shared_inputs(&self, steps: &[ChainStep<'_>]) -> Vec<(String, InputBinding)> {
         let mut shared = Vec::new();
         let open = self.member.interface().inputs.iter().filter(|field| {
@@ -104,26 +106,26 @@ impl LinkInference<'_, '_> {
                 return self.link_after_quote(field, said);
             }
             if let Some(thing) = coreference::named_thing(said.text)
-                && let Some(way) = self.link_by_thing(field, &thing, said.text)
+                && let Some(hypothesis) = self.link_by_thing(field, &thing, said.text)
             {
-                return Some(way);
+                return Some(hypothesis);
             }
             if said.value.is_some() {
                 return None;
             }
             // A pattern says that the thing pointed at belongs here.
-            let way = self.link_by_pronoun(field, said.text);
-            return way.or_else(|| self.link_without_mention(field));
+            let hypothesis = self.link_by_pronoun(field, said.text);
+            return hypothesis.or_else(|| self.link_without_mention(field));
         }
         self.link_without_mention(field)
     }
 
-    /// Where the request says nothing of an input.
+    /// The link to an input that the request does not mention.
     fn link_without_mention(&self, field: &InputField) -> Option<LinkHypothesis> {
         let by_thing = || {
             self.coreferences.things.iter().find_map(|thing| {
-                let way = self.link_by_thing(field, thing, &thing.join(" "))?;
-                self.is_meant_for(field, thing).then_some(way)
+                let hypothesis = self.link_by_thing(field, thing, &thing.join(" "))?;
+                self.is_meant_for(field, thing).then_some(hypothesis)
             })
         };
         let by_pronoun = || {
@@ -137,18 +139,18 @@ impl LinkInference<'_, '_> {
             }
             let from = self.source()?;
             let reads = self.earlier.get(from).is_some_and(|part| !part.changes());
-            let mut way = self.link_to_content(field, false, MIN_CONFIDENCE, "")?;
-            way.because = format!(
+            let mut hypothesis = self.link_to_content(field, false, MIN_CONFIDENCE, "")?;
+            hypothesis.because = format!(
                 "nothing is said about `{}`, and {} comes right before",
                 field.name,
                 self.earlier.get(from)?.name()
             );
-            reads.then_some(way)
+            reads.then_some(hypothesis)
         };
         by_thing().or_else(by_pronoun).or_else(|| self.link_by_name(field)).or_else(unsaid)
     }
 
-    /// A quoted text before what is pointed at: "tweet it saying 'Weather update:'".
+    /// The link to an input with a quoted text before a reference: "tweet it saying 'Weather update:'".
     fn link_after_quote(
         &self,
         field: &InputField,
@@ -159,14 +161,14 @@ impl LinkInference<'_, '_> {
             return self.link_to_content(field, true, 0.75, pronoun);
         }
         let named = |thing: &Vec<String>| self.link_by_thing(field, thing, &thing.join(" "));
-        let mut way = self.coreferences.things.iter().find_map(named)?;
-        let parts = match way.feed {
+        let mut hypothesis = self.coreferences.things.iter().find_map(named)?;
+        let parts = match hypothesis.feed {
             InputBinding::Output(given) => vec![given],
             InputBinding::Text { parts, .. } => parts,
             InputBinding::Shared { .. } => return None,
         };
-        way.feed = InputBinding::Text { own: true, parts };
-        Some(way)
+        hypothesis.feed = InputBinding::Text { own: true, parts };
+        Some(hypothesis)
     }
 
     /// The one output that a thing names: "its capital", or what "the forecast" comes from.
@@ -174,7 +176,7 @@ impl LinkInference<'_, '_> {
         &self,
         field: &InputField,
         thing: &[String],
-        told: &str,
+        phrase: &str,
     ) -> Option<LinkHypothesis> {
         let mut named =
             self.outputs().filter(|(_, output)| coreference::names_output(thing, &output.name));
@@ -182,7 +184,7 @@ impl LinkInference<'_, '_> {
             if named.next().is_some() {
                 return None;
             }
-            let because = format!("\"{told}\" is the output `{}`", output.name);
+            let because = format!("\"{phrase}\" is the output `{}`", output.name);
             return self.link_from_output(field, from, output, 0.9, because);
         }
         let is_of = |part: &ChainMember<'_>| {
@@ -197,19 +199,19 @@ impl LinkInference<'_, '_> {
         if of.next().is_some() || !self.is_content(field) || self.part_is_about(thing) {
             return None;
         }
-        let because = format!("\"{told}\" is what {} gives", self.earlier[from].name());
+        let because = format!("\"{phrase}\" is what {} gives", self.earlier[from].name());
         self.link_from_content(from, field, false, 0.8, because)
     }
 
-    /// Whether a thing is what the later capability itself is about: "push the notification".
+    /// Returns true when a thing is the subject of the later capability itself: "push the notification".
     fn part_is_about(&self, thing: &[String]) -> bool {
         let capability = self.member.document.capability();
         let about = word_similarity::words_of_text(&a2s::split_name(capability.name.as_str()));
         thing.first().is_some_and(|word| about.contains(&word_similarity::singular(word)))
     }
 
-    /// Whether a thing that no pattern places is meant for an input: it is the content, or the
-    /// only input whose name has its words.
+    /// Returns true when a thing that no pattern assigns belongs to an input: the input takes the content,
+    /// or is the only input with a word of the thing in its name.
     fn is_meant_for(&self, field: &InputField, thing: &[String]) -> bool {
         if self.is_content(field) {
             return true;
@@ -226,8 +228,8 @@ impl LinkInference<'_, '_> {
         fields.next() == Some(field) && fields.next().is_none()
     }
 
-    /// What a bare pronoun in the place of an input means.
-    fn link_by_pronoun(&self, field: &InputField, told: &str) -> Option<LinkHypothesis> {
+    /// The link that a bare pronoun for an input means.
+    fn link_by_pronoun(&self, field: &InputField, phrase: &str) -> Option<LinkHypothesis> {
         let pronoun = self.coreferences.pronoun.as_deref()?;
         if self.is_content(field) {
             return self.link_to_content(field, false, 0.85, pronoun);
@@ -241,7 +243,7 @@ impl LinkInference<'_, '_> {
             .outputs
             .iter()
             .filter(|output| matches!(output.name.as_str(), "name" | "title"));
-        let output = called.next().filter(|_| told == pronoun)?;
+        let output = called.next().filter(|_| phrase == pronoun)?;
         if called.next().is_some() {
             return None;
         }
@@ -270,8 +272,8 @@ impl LinkInference<'_, '_> {
         self.link_from_output(field, from, output, sure, because)
     }
 
-    /// Whether an input takes the text that the capability is about: the likeliest one of those
-    /// with such a name.
+    /// Returns true when an input takes the text that the capability is about: the most likely input with
+    /// such a name.
     fn is_content(&self, field: &InputField) -> bool {
         let rank = |field: &InputField| {
             let name = word_similarity::words_of_name(&field.name);
@@ -298,14 +300,14 @@ impl LinkInference<'_, '_> {
         field: &InputField,
         own: bool,
         sure: f64,
-        told: &str,
+        phrase: &str,
     ) -> Option<LinkHypothesis> {
         let from = self.source()?;
-        let because = format!("\"{told}\" is what {} gives", self.earlier[from].name());
+        let because = format!("\"{phrase}\" is what {} gives", self.earlier[from].name());
         self.link_from_content(from, field, own, sure, because)
     }
 
-    /// What a capability has to say, as a text.
+    /// The main content of a capability, as a text.
     fn link_from_content(
         &self,
         from: usize,
@@ -381,13 +383,13 @@ fn kinds(schema: &Value) -> JsonTypes {
     JsonTypes::from_schema(schema)
 }
 
-/// Whether an output is a text and nothing else, as far as is known.
+/// Returns true when an output is a text and has no other type, as far as is known.
 fn is_text(schema: &Value) -> bool {
     let kinds = kinds(schema);
     kinds.is_known() && kinds.is_compatible_with(JsonTypes::STRING)
 }
 
-/// Whether an output reads well inside a text: a scalar or a list of them, and no id.
+/// Returns true when an output reads well inside a text: a scalar or a list of scalars that is not an id.
 fn is_showable(output: &OutputField) -> bool {
     let name = word_similarity::words_of_name(&output.name);
     let is_id = name.last().is_some_and(|word| word == "id");
@@ -401,8 +403,8 @@ fn is_showable(output: &OutputField) -> bool {
     !is_id && (is_scalar(&output.schema) || items.is_some_and(is_scalar))
 }
 
-/// Whether the items of two lists meet; not known when one side does not say. None when they
-/// surely do not.
+/// Compares the items of two lists: true when they are compatible, false when the type of one side is not
+/// known, none when they are certainly not compatible.
 fn items_meet(gives: &Value, takes: &Value) -> Option<bool> {
     if !kinds(gives).is_compatible_with(JsonTypes::ARRAY)
         || !kinds(takes).is_compatible_with(JsonTypes::ARRAY)
@@ -419,7 +421,7 @@ fn items_meet(gives: &Value, takes: &Value) -> Option<bool> {
     }
 }
 
-/// Whether a name says what its value is.
+/// Returns true when a name shows the meaning of its value.
 fn is_specific_name(name: &str) -> bool {
     let words = word_similarity::words_of_name(name);
     words.len() > 1
@@ -428,7 +430,7 @@ fn is_specific_name(name: &str) -> bool {
             .is_some_and(|word| !word_similarity::GENERIC_NAMES.contains(&word.as_str()))
 }
 
-/// Whether what is said about an input and an output has a word in common.
+/// Returns true when the descriptions of an input and an output have at least two words in common.
 fn share_words(field: &InputField, output: &OutputField) -> bool {
     let about = |text: Option<&String>, schema: &Value| {
         let text = text.map(String::as_str).or_else(|| schema.get("description")?.as_str());

@@ -1,6 +1,6 @@
 //! Words of names and descriptions, so far that two can be compared.
 
-/// Names that say nothing of what a value is about: that two are equal means little.
+/// Names that do not show the meaning of a value. Two equal names of this list are weak evidence.
 pub(super) const GENERIC_NAMES: [&str; 44] = [
     "body",
     "code",
@@ -61,7 +61,7 @@ pub(super) const CONTENT_INPUTS: [&str; 11] = [
     "status",
     "post",
 ];
-/// Names of outputs that are what a capability has to say, the likeliest first.
+/// Names of outputs with the main content of a capability, the most likely first.
 pub(super) const MAIN_OUTPUTS: [&str; 14] = [
     "text",
     "summary",
@@ -97,14 +97,14 @@ pub(super) fn words_of_name(name: &str) -> Vec<String> {
     a2s::split_name(name).to_lowercase().split(' ').map(str::to_owned).collect()
 }
 
-/// The words of a text that say what it is about, in the singular.
+/// The words of a text that show its subject, in the singular.
 pub(super) fn words_of_text(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !c.is_alphanumeric());
     let words = words.filter(|word| word.len() > 1).map(str::to_lowercase);
     words.filter(|word| !STOP_WORDS.contains(&word.as_str())).map(|word| singular(&word)).collect()
 }
 
-/// A word in the singular, as far as its ending tells: good enough to compare two.
+/// The singular of a word, guessed from its ending: good enough to compare two words.
 pub(super) fn singular(word: &str) -> String {
     let stem = match word {
         _ if word.len() <= 3 || word.ends_with("ss") => None,
@@ -117,7 +117,7 @@ pub(super) fn singular(word: &str) -> String {
     stem.unwrap_or_else(|| word.to_owned())
 }
 
-/// Whether two lists of words are the same but for singular and plural.
+/// Returns true when two lists of words are the same, apart from singular and plural.
 pub(super) fn are_same_words(one: &[String], other: &[String]) -> bool {
     one.len() == other.len()
         && one.iter().zip(other).all(|(one, other)| singular(one) == singular(other))

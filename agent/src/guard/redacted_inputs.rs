@@ -1,11 +1,11 @@
-//! Inputs whose values guardians are not shown. Pure.
+//! Inputs with values that guardians may not see. Pure.
 
 use a2s::HIDDEN;
 use aos::message::Object;
 use serde_json::json;
 
-/// The inputs of a capability whose values guardians are not shown: all but those that are known to
-/// be no secret.
+/// The inputs of a capability with values that guardians may not see: all except those that are known not
+/// to be secret.
 #[derive(Debug, Clone)]
 pub(crate) struct RedactedInputs {
     open: Vec<String>,

@@ -30,22 +30,22 @@ use crate::requester::Requester;
 
 /// The largest request, in bytes: a message with its inputs.
 const MAX_BODY: usize = 256 << 10;
-/// How often a silent stream shows that it is alive.
+/// The interval at which a silent stream sends a sign of life.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// The version of the protocol that a caller speaks (A2A 1.0, section 3.6).
 const VERSION: &str = "a2a-version";
 
-/// What needs the token.
+/// The routes that need the token.
 pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(call_a2a)).layer(DefaultBodyLimit::max(MAX_BODY))
 }
 
-/// What needs none.
+/// The routes that need no token.
 pub(crate) fn open_routes() -> Router<App> {
     card_routes().split_for_parts().0
 }
 
-/// What is open, as it is described.
+/// The description of the open routes.
 pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
     card_routes().into_openapi()
 }
@@ -56,9 +56,9 @@ fn card_routes() -> OpenApiRouter<App> {
 
 /// The card of this agent
 ///
-/// What it reports to other agents of itself: where it is asked, how they prove who they are, and the
-/// first 100 of the published capabilities as its skills. `A2A-Version: 1.0` asks for the notation of
-/// A2A 1.0; without the header the card has that of 0.3, which lists the interfaces of 1.0 as well.
+/// Describes this agent to other agents: its address, the authentication that it requires, and the first
+/// 100 of the published capabilities as its skills. `A2A-A2aVersion: 1.0` asks for the notation of A2A 1.0.
+/// Without the header, the card has the notation of 0.3, which lists the interfaces of 1.0 as well.
 #[utoipa::path(
     get, path = "/.well-known/agent-card.json", tag = "agent",
     params(
@@ -97,8 +97,8 @@ async fn get_agent_card(State(app): State<App>, headers: HeaderMap) -> Result<Re
     Ok((head, card).into_response())
 }
 
-/// Where this agent is asked: at the address that its operator gives, or else at the host that the
-/// caller has asked.
+/// The address of this agent: the one that its operator has set, or else the host that the caller has
+/// named.
 fn endpoint(url: Option<&Url>, headers: &HeaderMap) -> Result<Url, Error> {
     let base = match url {
         Some(url) => url.clone(),
@@ -116,12 +116,12 @@ fn endpoint(url: Option<&Url>, headers: &HeaderMap) -> Result<Url, Error> {
     Ok(endpoint)
 }
 
-/// What other agents ask for
+/// Call the agent over A2A
 ///
-/// JSON-RPC 2.0 as A2A has it: `message/send`, `message/stream`, `tasks/get`, `tasks/cancel` and
-/// `tasks/resubscribe` of version 0.3, and `SendMessage`, `SendStreamingMessage`, `GetTask`,
-/// `ListTasks`, `CancelTask` and `SubscribeToTask` of version 1.0. A message is a turn of the agent. Streams are
-/// server-sent events, each the answer to the request.
+/// JSON-RPC 2.0 as A2A uses it: `message/send`, `message/stream`, `tasks/get`, `tasks/cancel` and
+/// `tasks/resubscribe` of version 0.3, and `SendMessage`, `SendStreamingMessage`, `GetTask`, `ListTasks`,
+/// `CancelTask` and `SubscribeToTask` of version 1.0. A message is a turn of the agent. Streams are
+/// server-sent events; each event is a response to the request.
 #[utoipa::path(
     post, path = "/a2a", tag = "agent", security(("token" = [])),
     params(("A2A-Version" = Option<String>, Header, description = "`0.3` or `1.0`, as the method")),

@@ -1,7 +1,7 @@
-//! Standard input and output joined to an MCP server over HTTP, message by message.
+//! A bridge between standard input and output and an MCP server over HTTP, message by message.
 //!
-//! Nothing is decided here: what a client sends on standard input goes to the server, and what the
-//! server says comes out, so that every message passes the one place where guardians are asked.
+//! It makes no decision: messages of the client go from standard input to the server, and messages of the
+//! server go to standard output. So every message passes through the server, which asks the guardians.
 
 use std::fmt::Display;
 use std::pin::pin;
@@ -25,20 +25,20 @@ use crate::client::ServiceClient;
 #[cfg(test)]
 mod tests;
 
-/// How many messages of the client may be under way to the server; further ones wait to be read.
+/// The most messages of the client that may be on their way to the server. Further messages are read later.
 const MAX_PENDING_MESSAGES: usize = 1_024;
 
-/// How long a client that says nothing more waits for answers: what is piped in is answered, and one
-/// that has gone does not keep the server at work.
+/// The time to wait for responses after the end of standard input. Piped requests get their responses, and
+/// a client that has gone does not keep the server busy.
 const RESPONSE_GRACE: Duration = Duration::from_secs(5);
 
-/// How long the server has to hear that the conversation is over.
+/// The time for the server to be informed that the conversation is over.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Why the bridge ended before its client did.
+/// The reason why the bridge ended before its client.
 #[derive(Debug, thiserror::Error)]
 pub enum BridgeError {
-    /// What the client sends cannot be answered any more.
+    /// Responses can no longer be written to the client.
     #[error("standard output is closed: {0}")]
     Output(String),
     /// The server ended the conversation.
@@ -46,11 +46,11 @@ pub enum BridgeError {
     Ended,
 }
 
-/// Joins standard input and output to the MCP server of the services that `client` reaches, until
-/// standard input ends and what was asked is answered, or five seconds have gone since.
+/// Connects standard input and output to the MCP server of the services that `client` reaches. Ends when
+/// standard input has ended and all requests have responses, or five seconds after that end.
 ///
 /// # Errors
-/// When the other side of either ends first.
+/// When standard output or the server ends first.
 pub async fn bridge(client: &ServiceClient) -> Result<(), BridgeError> {
     let (input, output) = stdio_pipes();
     let near =
@@ -66,8 +66,8 @@ fn config(client: &ServiceClient) -> StreamableHttpClientTransportConfig {
     config
 }
 
-/// Carries messages both ways. What the server cannot be told is answered as an error. Behind the end
-/// of the client's messages it waits for answers as long as `answering`.
+/// Passes messages in both directions. For a message that does not reach the server, the client gets an
+/// error. After the end of the client's messages, waits for responses as long as `answering`.
 async fn join(
     mut near: impl Transport<RoleServer>,
     mut far: impl Transport<RoleClient>,
@@ -101,7 +101,7 @@ async fn join(
                 continue;
             }
             () = &mut patience, if !speaks => break Ok(()),
-            Some(told) = under_way.next() => match delivery_error(told) {
+            Some(delivered) = under_way.next() => match delivery_error(delivered) {
                 Some(answer) => answer,
                 None => continue,
             },
@@ -109,8 +109,8 @@ async fn join(
                 Some(message) => message,
                 None => {
                     // What failed is told first.
-                    while let Some(Some(told)) = under_way.next().now_or_never() {
-                        if let Some(answer) = delivery_error(told) {
+                    while let Some(Some(delivered)) = under_way.next().now_or_never() {
+                        if let Some(answer) = delivery_error(delivered) {
                             let _ = near.send(answer).await;
                         }
                     }
@@ -140,7 +140,7 @@ fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     }
 }
 
-/// What the client is told of a request that did not reach the server.
+/// The error response to a request that did not reach the server.
 fn delivery_error<E: Display>(
     (id, sent): (Option<RequestId>, Option<Result<(), E>>),
 ) -> Option<ServerJsonRpcMessage> {

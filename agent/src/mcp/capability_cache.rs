@@ -1,5 +1,5 @@
-//! A cache of capabilities by checksum. A checksum means one content for ever, so what was
-//! read once is kept.
+//! A cache of capabilities by checksum. The content of a checksum never changes, so each capability is read
+//! only once.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,10 +11,10 @@ use semver::Version;
 use super::tool_result::ToolError;
 use crate::registry::RemoteRegistry;
 
-/// How many capabilities are remembered. Above it, all are forgotten: it is only a memory.
+/// The most capabilities in the cache. When it is full, it is emptied.
 const MAX_CACHED: usize = 2_000;
 
-/// What a document tells of a capability.
+/// The known properties of a capability, from its document.
 #[derive(Debug)]
 pub(super) struct CapabilityInfo {
     pub(super) name: CapabilityName,
@@ -22,9 +22,9 @@ pub(super) struct CapabilityInfo {
     pub(super) digest: Digest,
     pub(super) description: String,
     pub(super) interface: CapabilityInterface,
-    /// Whether no task of its own changes anything.
+    /// Set when none of its own tasks changes anything.
     pub(super) own_read_only: bool,
-    /// Whether each of its own tasks may be done twice.
+    /// Set when each of its own tasks may be repeated.
     pub(super) own_idempotent: bool,
 }
 
@@ -58,7 +58,7 @@ impl CapabilityInfo {
         }
     }
 
-    /// What is known of an input of its own.
+    /// One of its own inputs.
     pub(super) fn field(&self, name: &str) -> Option<&InputField> {
         self.interface.inputs.iter().find(|field| field.name == name)
     }
@@ -69,13 +69,13 @@ impl CapabilityInfo {
     }
 }
 
-/// What is known. Clones share it.
+/// The known capabilities. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CapabilityCache(Arc<Mutex<BTreeMap<Digest, Arc<CapabilityInfo>>>>);
 
 impl CapabilityCache {
-    /// What is known of a version, or of the newest in a range; asks the registry for its document
-    /// unless the content is known already.
+    /// Finds a version, or the newest in a range. Asks the registry for its document unless the content is
+    /// already known.
     pub(super) async fn find(
         &self,
         registry: &RemoteRegistry,

@@ -1,6 +1,6 @@
-//! Questions to the person in front of a client (elicitation), in both ways that MCP has: a request
-//! of the server's own while the call waits, or, from 2026-07-28, an answer to the call that the
-//! client comes back with. Either way the guardians see what is asked and what is answered.
+//! Questions to the user of a client (elicitation), in both ways that MCP has: the server sends a request
+//! of its own while the call waits, or, from 2026-07-28, it responds to the call with the question, and the
+//! client calls again with the answer. In both cases the guardians see the question and the answer.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,22 +18,22 @@ use serde_json::{Map, Value, json};
 use super::guard_messages::GuardedExchange;
 use super::tool_result::ToolError;
 
-/// How long a person has for an answer.
+/// The time that a person has for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// The longest description of a field, in characters.
 const MAX_WORDS: usize = 500;
 
-/// Whoever can be asked.
+/// The person at the client, who can be asked.
 pub(super) struct ElicitationSession<'a> {
     context: &'a RequestContext<RoleServer>,
     exchange: &'a GuardedExchange<'a>,
-    /// What has been answered to earlier questions of this call.
+    /// The answers to earlier questions of this call.
     answers: InputResponses,
-    /// How often it was asked while the call waits.
+    /// The number of questions while the call waits.
     asked: usize,
 }
 
-/// What came of a question.
+/// The result of a question.
 pub(super) enum ElicitationOutcome {
     Answer(ElicitResult),
     /// The client asks, and calls again with the answer.
@@ -49,7 +49,7 @@ impl<'a> ElicitationSession<'a> {
         Self { context, exchange, answers: answers.unwrap_or_default(), asked: 0 }
     }
 
-    /// Whether the client can show forms.
+    /// Returns true when the client can show forms.
     pub(super) fn supports_forms(&self) -> bool {
         let elicitation = self.context.client_capabilities().and_then(|can| can.elicitation);
         // Before there were kinds of it, forms were the only one.
@@ -159,7 +159,7 @@ pub(super) fn yes_or_no() -> ElicitationSchema {
     ElicitationSchema::new(BTreeMap::new())
 }
 
-/// What was written into the fields that were asked for.
+/// The values that the person has entered for the requested fields.
 pub(super) fn filled_values(
     answer: &ElicitResult,
     fields: &[InputField],
@@ -174,7 +174,7 @@ pub(super) fn filled_values(
     Some(values.collect())
 }
 
-/// Whether a person has said yes.
+/// Returns true when a person has accepted.
 pub(super) fn is_accepted(answer: &ElicitResult) -> bool {
     answer.action == ElicitationAction::Accept
 }

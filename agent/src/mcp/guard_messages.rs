@@ -14,7 +14,7 @@ use super::run_tool::CONFIRM;
 use super::server::McpServerState;
 use crate::guard::{ADDED_CONSENT, Guard, GuardContext, RedactedInputs};
 
-/// The longest words of a guardian that are told.
+/// The most characters of a guardian's message that are reported.
 const MAX_WORDS: usize = 500;
 
 /// The inputs of a capability in a request.
@@ -22,7 +22,7 @@ const MAX_WORDS: usize = 500;
 pub(super) struct RequestInputs {
     /// The members of `params` that lead to them.
     pub(super) path: &'static [&'static str],
-    /// Which of them guardians are not shown.
+    /// The inputs among them that guardians may not see.
     pub(super) hidden: RedactedInputs,
 }
 
@@ -34,9 +34,9 @@ pub(super) struct GuardedExchange<'a> {
     pub(super) session: &'a str,
     pub(super) id: RequestId,
     pub(super) method: &'static str,
-    /// The turn: a call, and what is asked for its sake.
+    /// The turn: a call, and the questions that belong to it.
     pub(super) turn: String,
-    /// What its steps are named with, so that no two of a turn are named alike.
+    /// The prefix of its step names, so that they are unique in a turn.
     prefix: String,
 }
 
@@ -53,8 +53,8 @@ impl<'a> GuardedExchange<'a> {
         Self { shared, guard, session, id, method, turn, prefix: String::new() }
     }
 
-    /// A request to the client within the same turn, the `number`th. `id` stands for the one that it
-    /// gets when it is sent.
+    /// A request to the client within the same turn, with its `number`. `id` stands for the id that the
+    /// request gets when it is sent.
     pub(super) fn nested(&self, number: usize, id: RequestId, method: &'static str) -> Self {
         let prefix = format!("ask-{number}-");
         let Self { shared, guard, session, .. } = *self;
@@ -62,11 +62,12 @@ impl<'a> GuardedExchange<'a> {
         Self { shared, guard, session, id, method, turn, prefix }
     }
 
-    /// The params that are used: as they came, or as the guardians want them. They have `inputs`
-    /// of a capability, or none.
+    /// Asks the guardians about a request and returns the params to use: unchanged, or as the guardians
+    /// have modified them. The params contain the `inputs` of a capability, or none.
     ///
     /// # Errors
-    /// The words of the guardian that forbids it, or why what it wants cannot be done.
+    /// The message of the guardian that forbids the request, or the reason why its modification cannot be
+    /// used.
     pub(super) async fn check_request<P: Serialize + DeserializeOwned>(
         &self,
         params: P,
@@ -94,10 +95,12 @@ impl<'a> GuardedExchange<'a> {
         accept_change(&before, params)
     }
 
-    /// The answer that is sent: as it is, or as the guardians want it.
+    /// Asks the guardians about a result and returns the result to send: unchanged, or as the guardians
+    /// have modified it.
     ///
     /// # Errors
-    /// The words of the guardian that forbids it, or why what it wants cannot be done.
+    /// The message of the guardian that forbids the result, or the reason why its modification cannot be
+    /// used.
     pub(super) async fn check_result<R: Serialize + DeserializeOwned>(
         &self,
         result: R,
@@ -109,7 +112,7 @@ impl<'a> GuardedExchange<'a> {
         accept_change(&before, message.remove("result").unwrap_or_default())
     }
 
-    /// What the guardians want in the place of a message; none when it may stay as it is.
+    /// The message that the guardians want instead of this one; none when it stays as it is.
     async fn ask(&self, step: &str, message: JsonObject) -> Result<Option<JsonObject>, String> {
         let step = format!("{}{step}", self.prefix);
         let scene = GuardContext { session: self.session, turn: &self.turn, step: &step };
@@ -130,8 +133,8 @@ fn object<const N: usize>(members: [(&str, Value); N]) -> JsonObject {
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// What the guardians want in the place of `before`, unless it cannot be used, or says yes in a
-/// person's place.
+/// Reads the value that the guardians want instead of `before`. An error when it cannot be used, or adds a
+/// consent that the person did not give.
 fn accept_change<T: Serialize + DeserializeOwned>(
     before: &Value,
     wanted: Value,
@@ -146,8 +149,8 @@ fn accept_change<T: Serialize + DeserializeOwned>(
     }
 }
 
-/// The questions that a message says yes to: those whose answers come with a call, and the one that
-/// it is the answer to, which needs no name.
+/// The questions that a message consents to: those with their answers in a call, by key, and the question
+/// that the message itself answers, which needs no name.
 fn confirmed_questions(message: &Value) -> BTreeSet<&str> {
     // However an answer is written, it is read as it is where it counts.
     let says_yes =

@@ -14,11 +14,11 @@ use super::server::McpCaller;
 use crate::client::Error as ClientError;
 use crate::registry::RemoteRegistry;
 
-/// What the addresses of documents begin with.
+/// The prefix of the addresses of documents.
 const PREFIX: &str = "a2s://capabilities/";
 const TEMPLATE: &str = "a2s://capabilities/{name}@{version}";
 const PROMPT: &str = "use_capabilities";
-/// How many pages of names are looked through for a completion.
+/// The most pages of names that are searched for a completion.
 const MOST_PAGES: usize = 20;
 /// The longest goal that the prompt takes, in bytes.
 const MAX_GOAL: usize = 10_000;
@@ -120,7 +120,7 @@ pub(super) fn fill_prompt(request: &GetPromptRequestParams) -> Result<GetPromptR
     Ok(GetPromptResult::new(vec![message]).with_description("Find, check and run a capability"))
 }
 
-/// Names and versions that begin with what was typed.
+/// Names and versions with the typed text as prefix.
 pub(super) async fn complete(
     caller: &McpCaller,
     request: &CompleteRequestParams,

@@ -1,5 +1,5 @@
-//! A run for an MCP client: what is missing is asked for, what changes something is approved where
-//! a person can be asked, steps are told as progress, and whoever cancels or goes away stops it.
+//! A run for an MCP client. Asks for missing inputs, asks for approval of changes if a person can be asked,
+//! reports steps as progress, and stops when the caller cancels or disconnects.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -27,19 +27,19 @@ use super::tools::{ExecuteToolResult, ToolInput, ToolRunError};
 const MISSING_INPUT: &str = "A2S320";
 /// The argument that says that the user has confirmed a run.
 pub(super) const CONFIRM: &str = "a2s_confirm";
-/// How often a person is asked for inputs in one call.
+/// The most times that a person is asked for inputs in one call.
 const MAX_ROUNDS: usize = 2;
-/// How many requests of a plan a person is shown, and how much of their inputs.
+/// The most requests of a plan, and the most inputs, that a person sees, and the most characters of each.
 const MAX_SHOWN_ITEMS: usize = 10;
 const MAX_SHOWN: usize = 300;
 /// The longest words of progress, in characters.
 const MAX_PROGRESS: usize = 200;
 
-/// What is to be run.
+/// A request to run a capability.
 pub(super) struct RunToolRequest {
     capability: Arc<CapabilityInfo>,
     inputs: JsonObject,
-    /// Those of the inputs that a person has filled in.
+    /// The inputs that a person has entered.
     filled: JsonObject,
     session: Option<String>,
     /// The digest of the plan that was shown.
@@ -50,12 +50,12 @@ pub(super) struct RunToolRequest {
 
 impl RunToolRequest {
     pub(super) fn new(
-        fact: Arc<CapabilityInfo>,
+        capability: Arc<CapabilityInfo>,
         inputs: JsonObject,
         session: Option<String>,
         plan: Option<Digest>,
     ) -> Self {
-        Self { capability: fact, inputs, filled: JsonObject::new(), session, plan, confirmed: None }
+        Self { capability, inputs, filled: JsonObject::new(), session, plan, confirmed: None }
     }
 
     pub(super) fn with_confirmation(self, confirmed: Option<Digest>) -> Self {
@@ -67,22 +67,22 @@ impl RunToolRequest {
         self.filled.extend(values);
     }
 
-    /// What comes back with the next answer.
+    /// The state that the client sends back with the next answer.
     fn to_state(&self) -> Option<String> {
         serde_json::to_string(&RequestState { inputs: self.filled.clone() }).ok()
     }
 }
 
-/// What comes back with an answer of a person: what was filled in before. The client sends its
-/// arguments again by itself, so there is no secret in it, which guardians would see: a form has no
-/// secret fields.
+/// The state that the client sends back with an answer: the inputs that a person has entered so far. The
+/// client sends its arguments again by itself. So the state contains no secret, which guardians would see:
+/// a form has no secret fields.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RequestState {
     inputs: Map<String, Value>,
 }
 
-/// What comes next.
+/// The possible results of one step.
 enum RunPreparation {
     /// The client asks the person, and calls again.
     InputRequired(Box<InputRequiredResult>),
@@ -114,13 +114,13 @@ pub(super) async fn execute(
     }
 }
 
-/// Everything before a run: inputs, what was planned, and approval.
+/// Prepares a run: inputs, comparison with the plan, and approval.
 async fn prepare(
     turn: &mut ToolCallContext<'_>,
     wanted: &mut RunToolRequest,
 ) -> Result<RunPreparation, ToolError> {
-    let fact = Arc::clone(&wanted.capability);
-    let is_harmless = fact.own_read_only && !fact.interface.uses_others;
+    let capability = Arc::clone(&wanted.capability);
+    let is_harmless = capability.own_read_only && !capability.interface.uses_others;
     let can_be_asked = turn.elicitation.supports_forms();
     let asks = can_be_asked || turn.shared.asks_consent;
     let needs_approval = asks && !is_harmless;
@@ -170,20 +170,20 @@ fn to_plan_request(wanted: &RunToolRequest) -> PlanRequest {
     PlanRequest { inputs, session, ..PlanRequest::from_ref(&wanted.capability.pin()) }
 }
 
-/// What is known of the inputs that a plan lacks, be they of the capability or of one below that it
-/// hands on to. An input that is secret for one of those is secret.
+/// The known properties of the inputs that a plan lacks. They belong to the capability or to a dependency.
+/// An input is secret if it is secret for any of them.
 ///
 /// # Errors
-/// When a document below cannot be read: then nobody knows what is secret.
+/// When the document of a dependency cannot be read: then the secret inputs are not known.
 pub(super) async fn missing_fields(
     turn: &ToolCallContext<'_>,
-    fact: &Arc<CapabilityInfo>,
+    capability: &Arc<CapabilityInfo>,
     plan: &PlanResponse,
 ) -> Result<Vec<InputField>, ToolError> {
     let mut fields = Vec::new();
     let mut below = Vec::new();
     for name in &plan.missing {
-        if let Some(own) = fact.field(name) {
+        if let Some(own) = capability.field(name) {
             fields.push(own.clone());
             continue;
         }
@@ -192,14 +192,14 @@ pub(super) async fn missing_fields(
                 below.push(turn.shared.cache.find_pinned(&turn.registry, pin).await?);
             }
         }
-        let known = || below.iter().filter_map(|fact| fact.field(name));
+        let known = || below.iter().filter_map(|capability| capability.field(name));
         let field = known().find(|field| field.secret).or_else(|| known().next());
         fields.push(field.cloned().unwrap_or_else(|| InputField::named(name)));
     }
     Ok(fields)
 }
 
-/// The refusal of a run that lacks inputs, with what is known of each.
+/// The error of a run that lacks inputs, with the known properties of each.
 async fn explain_missing(
     turn: &ToolCallContext<'_>,
     wanted: &RunToolRequest,
@@ -210,7 +210,7 @@ async fn explain_missing(
     if fields.is_empty() { refusal } else { missing_inputs_error(&fields) }
 }
 
-/// Asks the person for what is missing: puts it among the inputs, or gives the question.
+/// Asks the person for the missing inputs. Adds the answer to the inputs, or returns the question.
 async fn ask_inputs(
     turn: &mut ToolCallContext<'_>,
     wanted: &mut RunToolRequest,
@@ -221,8 +221,8 @@ async fn ask_inputs(
     else {
         return Err(missing_inputs_error(&fields));
     };
-    let fact = &wanted.capability;
-    let message = format!("{} needs this to run: {}", fact.name, fact.description);
+    let capability = &wanted.capability;
+    let message = format!("{} needs this to run: {}", capability.name, capability.description);
     match turn.ask("inputs", message, form, wanted.to_state()).await? {
         ElicitationOutcome::InputRequired(question) => Ok(Some(question)),
         ElicitationOutcome::Answer(answer) => match elicitation::filled_values(&answer, &fields) {
@@ -260,11 +260,11 @@ fn missing_inputs_error(fields: &[InputField]) -> ToolError {
     .with_details(json!({ "missing": missing }))
 }
 
-/// Whether a task of a plan, of whatever capability, is not surely reading alone.
+/// Returns true unless every task of a plan, in all its capabilities, is known to be read-only.
 async fn changes_something(turn: &ToolCallContext<'_>, plan: &PlanResponse) -> bool {
     for pin in std::iter::once(&plan.capability).chain(&plan.dependencies) {
         match turn.shared.cache.find_pinned(&turn.registry, pin).await {
-            Ok(fact) if fact.own_read_only => {}
+            Ok(capability) if capability.own_read_only => {}
             _ => return true,
         }
     }
@@ -290,7 +290,7 @@ async fn ask_approval(
     }
 }
 
-/// Lets a call pass that comes with the digest of this very plan; else tells what would be done.
+/// Accepts a call with the digest of exactly this plan. Otherwise returns an error that describes the plan.
 fn check_confirmation(wanted: &RunToolRequest, plan: &PlanResponse) -> Result<(), ToolError> {
     if plan.digest.is_some() && wanted.confirmed == plan.digest {
         return Ok(());
@@ -305,10 +305,11 @@ fn check_confirmation(wanted: &RunToolRequest, plan: &PlanResponse) -> Result<()
     Err(ToolError::for_caller(message, hint).with_details(json!({ CONFIRM: digest })))
 }
 
-/// What a person approves of.
+/// The text that a person approves.
 fn describe_plan(wanted: &RunToolRequest, plan: &PlanResponse) -> String {
-    let fact = &wanted.capability;
-    let mut text = format!("Run {} {}? {}", fact.name, fact.version, fact.description);
+    let capability = &wanted.capability;
+    let mut text =
+        format!("Run {} {}? {}", capability.name, capability.version, capability.description);
     let mut requests = Vec::new();
     collect_requests(&plan.steps, &mut requests);
     for request in requests.iter().take(MAX_SHOWN_ITEMS) {
@@ -319,7 +320,7 @@ fn describe_plan(wanted: &RunToolRequest, plan: &PlanResponse) -> String {
         let _ = write!(text, "\n- and {} more", requests.len() - MAX_SHOWN_ITEMS);
     }
     for (name, value) in wanted.inputs.iter().take(MAX_SHOWN_ITEMS) {
-        let value = match fact.field(name).is_some_and(|field| !field.secret) {
+        let value = match capability.field(name).is_some_and(|field| !field.secret) {
             true => to_single_line(&value.to_string(), MAX_SHOWN),
             false => "(not shown)".to_owned(),
         };
@@ -328,7 +329,7 @@ fn describe_plan(wanted: &RunToolRequest, plan: &PlanResponse) -> String {
     text
 }
 
-/// What each task sends, in order.
+/// The request of each task, in order.
 fn collect_requests(steps: &[PlannedStep], requests: &mut Vec<String>) {
     for step in steps {
         match &step.kind {
@@ -345,17 +346,17 @@ fn collect_requests(steps: &[PlannedStep], requests: &mut Vec<String>) {
     }
 }
 
-/// Starts a run and follows it to its end. It is cancelled when nobody waits for it any more.
+/// Starts a run and follows it to its end. The run is cancelled when its caller stops waiting.
 async fn run(turn: &ToolCallContext<'_>, request: ExecutionRequest) -> Result<Run, ToolError> {
     let executor = turn.executor.clone();
-    let (tell, told) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     // A task of its own: when nobody waits for the beginning any more, what has begun is dropped,
     // and that cancels it.
     tokio::spawn(async move {
-        let _ = tell.send(executor.start_guarded(&request).await);
+        let _ = sender.send(executor.start_guarded(&request).await);
     });
     let lost = |_| ToolError::for_caller("the run was not started", "Call it again.");
-    let mut run = told.await.map_err(lost)??;
+    let mut run = receiver.await.map_err(lost)??;
     let mut progress =
         ProgressReporter { token: turn.context.meta.get_progress_token(), reported: 0 };
     while let Some(event) = run.next().await? {
@@ -402,8 +403,12 @@ fn progress_text(event: &EventKind) -> Option<String> {
     })
 }
 
-/// What a model is told of a run.
-fn to_tool_result(turn: &ToolCallContext<'_>, fact: &CapabilityInfo, run: Run) -> CallToolResult {
+/// The result of a run, for a model.
+fn to_tool_result(
+    turn: &ToolCallContext<'_>,
+    capability: &CapabilityInfo,
+    run: Run,
+) -> CallToolResult {
     let failure = run.error.as_ref().map(|error| ToolRunError {
         code: error.code.clone(),
         message: error.message.clone(),
@@ -422,9 +427,10 @@ fn to_tool_result(turn: &ToolCallContext<'_>, fact: &CapabilityInfo, run: Run) -
         error: failure,
     };
     if run.status == RunStatus::Succeeded {
-        let services: Vec<_> = fact.interface.services.iter().map(ToString::to_string).collect();
+        let services: Vec<_> =
+            capability.interface.services.iter().map(ToString::to_string).collect();
         let mark = turn.shared.clock.new_id().to_string();
-        let is_harmless = fact.own_read_only && !fact.interface.uses_others;
+        let is_harmless = capability.own_read_only && !capability.interface.uses_others;
         let is_unasked =
             !turn.shared.asks_consent && !turn.elicitation.supports_forms() && !is_harmless;
         let note = if is_unasked { " It ran without confirmation: consent is off." } else { "" };

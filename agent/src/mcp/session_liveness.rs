@@ -1,7 +1,7 @@
-//! Liveness of sessions: a session without a connection is given up, and with it what runs for it.
+//! Liveness of sessions. A session without a connection is closed, and its runs are stopped.
 //!
-//! With MCP before 2026-07-28 a broken stream may be taken up again, so the transport lets calls go
-//! on whose stream is gone. A client that holds no connection at all for a while is gone for good.
+//! With MCP before 2026-07-28, a client may reopen a broken stream, so the transport lets calls continue
+//! without a stream. A client that has no connection at all for a while is treated as gone.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::Limits;
 use crate::requester::Requester;
 
-/// How long a client may be without any connection; longer than it takes to come back.
+/// The time that a client may be without a connection: longer than a reconnection takes.
 const GRACE: Duration = Duration::from_secs(10);
 const SESSION: &str = "mcp-session-id";
 /// The id of no session: those are UUIDs.
@@ -68,7 +68,7 @@ impl LiveSession {
         begun.ok().map(|_| ActiveCall(Arc::clone(self)))
     }
 
-    /// Ends when nobody reads any more.
+    /// Waits until the client is gone.
     pub(super) async fn wait_until_gone(&self) {
         self.gone.cancelled().await;
     }
@@ -101,7 +101,7 @@ impl SessionLiveness {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether `owner` may open one more session.
+    /// Returns true when `owner` may open one more session.
     async fn has_room(&self, owner: &SessionOwner) -> bool {
         let known = self.manager.sessions.read().await;
         let mut owners = self.owners();
@@ -110,7 +110,7 @@ impl SessionLiveness {
         known.len() < self.limits.sessions && own < self.limits.share(owner.is_none())
     }
 
-    /// Whether a session is known, and was opened by `owner`; then the request is counted.
+    /// Returns true when a session is known and was opened by `owner`. Then counts the request.
     async fn is_owned_by(&self, id: &str, owner: &SessionOwner) -> bool {
         let is_known = self.manager.sessions.read().await.contains_key(id);
         match self.owners().get_mut(id) {
@@ -148,13 +148,13 @@ impl SessionLiveness {
 
     /// Ends a session in which nothing is asked for a while after it was opened.
     fn close_if_unused(&self, id: String) {
-        let presence = self.clone();
+        let liveness = self.clone();
         tokio::spawn(async move {
-            tokio::time::sleep(presence.limits.unused).await;
-            let is_used = presence.owners().get(&id).is_some_and(|(_, requests)| *requests > 1);
+            tokio::time::sleep(liveness.limits.unused).await;
+            let is_used = liveness.owners().get(&id).is_some_and(|(_, requests)| *requests > 1);
             if !is_used {
-                presence.remove(&id);
-                let _ = presence.manager.close_session(&id.into()).await;
+                liveness.remove(&id);
+                let _ = liveness.manager.close_session(&id.into()).await;
             }
         });
     }
@@ -167,7 +167,7 @@ impl SessionLiveness {
     }
 }
 
-/// An answer that somebody reads.
+/// A response that a client is reading.
 struct SessionConnection {
     liveness: SessionLiveness,
     id: String,
@@ -179,12 +179,12 @@ impl Drop for SessionConnection {
         if self.session.connections.fetch_sub(1, Ordering::Relaxed) > 1 {
             return;
         }
-        let (presence, id) = (self.liveness.clone(), std::mem::take(&mut self.id));
+        let (liveness, id) = (self.liveness.clone(), std::mem::take(&mut self.id));
         let session = Arc::clone(&self.session);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
             tokio::time::sleep(GRACE).await;
-            let mut sessions = presence.sessions();
+            let mut sessions = liveness.sessions();
             // Entering and this decision hold the same lock.
             if session.connections.load(Ordering::Relaxed) == 0 {
                 if session.calls.load(Ordering::Relaxed) > 0 {
@@ -201,7 +201,7 @@ impl Drop for SessionConnection {
 
 /// Counts sessions and connections. Calls find their [`Session`] among the extensions of a request.
 pub(super) async fn track_session(
-    State(presence): State<SessionLiveness>,
+    State(liveness): State<SessionLiveness>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -210,24 +210,24 @@ pub(super) async fn track_session(
     let Some(id) = header(request.headers(), SESSION).map(str::to_owned) else {
         let version = header(request.headers(), "mcp-protocol-version").unwrap_or_default();
         let begins = request.method() == Method::POST && version < WITHOUT_SESSIONS;
-        if begins && !presence.has_room(&owner).await {
+        if begins && !liveness.has_room(&owner).await {
             return too_many();
         }
         let response = next.run(request).await;
         // `initialize` opens one whatever version it names, and several may have come at once.
-        return if presence.admit_session(response.headers(), owner).await {
+        return if liveness.admit_session(response.headers(), owner).await {
             response
         } else {
             too_many()
         };
     };
-    if !presence.is_owned_by(&id, &owner).await {
+    if !liveness.is_owned_by(&id, &owner).await {
         // The transport says that there is no such session, whether there is one or not.
         request.headers_mut().insert(SESSION, HeaderValue::from_static(NO_SUCH));
         return next.run(request).await;
     }
     if request.method() == Method::DELETE {
-        presence.remove(&id);
+        liveness.remove(&id);
         let response = next.run(request).await;
         // The transport answers 202, which the official SDK for Python reports as a failure. The session
         // has ended, and there is nothing to read.
@@ -237,7 +237,7 @@ pub(super) async fn track_session(
             response
         };
     }
-    let connection = presence.connect(&id);
+    let connection = liveness.connect(&id);
     request.extensions_mut().insert(Arc::clone(&connection.session));
     let (head, body) = next.run(request).await.into_parts();
     let body = body.into_data_stream().map(move |chunk| {

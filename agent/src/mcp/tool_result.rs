@@ -15,7 +15,7 @@ const ERROR: &str = "a2s/error";
 /// The longest message of a refusal, in characters.
 const MAX_MESSAGE_CHARS: usize = 2_000;
 
-/// Why a call did not do what was wanted, and what whoever called does next.
+/// The error of a call, and the next action of the caller.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct ToolError {
     /// The code, when registry or executor has one for it.
@@ -24,9 +24,9 @@ pub(super) struct ToolError {
     pub(super) message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) hint: Option<String>,
-    /// What a program does about it.
+    /// The next action for a program.
     pub(super) next: NextAction,
-    /// What belongs to it: the inputs that are missing, and their schemas.
+    /// Details: the missing inputs and their schemas.
     #[serde(skip_serializing_if = "is_nothing")]
     pub(super) details: Box<Value>,
 }
@@ -121,7 +121,7 @@ impl From<ClientError> for ToolError {
     }
 }
 
-/// What a model does next, in words.
+/// The next action for a model, in words.
 pub(super) fn describe_next_action(next: NextAction) -> &'static str {
     match next {
         NextAction::Repeat => "Next: call it again in a while; that is safe.",
@@ -148,7 +148,7 @@ pub(super) fn describe_next_action(next: NextAction) -> &'static str {
     }
 }
 
-/// Structured content, and the same as text behind `preface`.
+/// Structured content, and the same as text after `preface`.
 pub(super) fn structured_result(preface: &str, value: &impl Serialize) -> CallToolResult {
     let value = json!(value);
     let text = format!("{preface}\n{value}");
@@ -157,8 +157,7 @@ pub(super) fn structured_result(preface: &str, value: &impl Serialize) -> CallTo
     result
 }
 
-/// Structured content which came from services, and the same as text between marks that nobody
-/// outside could know.
+/// Structured content from services, and the same as text between marks that services cannot know.
 pub(super) fn service_data_result(
     preface: &str,
     value: &impl Serialize,

@@ -1,4 +1,4 @@
-//! The five tools: what each is called, takes, gives and tells a model about itself.
+//! The five tools: their names, inputs, outputs and descriptions for a model.
 
 use std::sync::LazyLock;
 
@@ -74,7 +74,7 @@ impl BuiltInTool {
         }
     }
 
-    /// What a client is told of its effects. They hold whatever capability is meant.
+    /// The effects of the tool, for a client. They hold for every capability.
     fn annotations(self) -> ToolAnnotations {
         let reads = || ToolAnnotations::new().read_only(true).destructive(false).idempotent(true);
         match self {
@@ -166,10 +166,11 @@ fn simplify_schema(schema: Value) -> Value {
 /// Arguments of `search_capabilities`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "SearchArgs")]
 pub(super) struct SearchToolArgs {
-    /// What is to be done, in the user's words
+    /// The task, in the user's words
     pub(super) intent: String,
-    /// How many hits at most: 1 to 20, 5 when absent
+    /// The most hits: 1 to 20, 5 when absent
     pub(super) limit: Option<usize>,
     /// Only capabilities that change nothing
     #[serde(default)]
@@ -208,9 +209,9 @@ pub(super) struct PlanArgs {
     /// A value for each input that is known
     #[serde(default)]
     pub(super) inputs: Map<String, Value>,
-    /// A session; what is remembered for it fills in inputs
+    /// A session; values that are remembered for it fill in inputs
     pub(super) session: Option<String>,
-    /// Ask the guardian what it would say of each step
+    /// Ask the guardian for its decision on each step
     #[serde(default)]
     pub(super) preview: bool,
 }
@@ -231,9 +232,10 @@ pub(super) struct ExecuteArgs {
     pub(super) inputs: Map<String, Value>,
     /// `plan` of the answer of `plan_capability`: the run is refused when anything would differ
     pub(super) plan: Option<String>,
-    /// A session; what is remembered for it fills in inputs
+    /// A session; values that are remembered for it fill in inputs
     pub(super) session: Option<String>,
-    /// What a refused call named: that the user has confirmed exactly this run. Ask the user first
+    /// The value that a rejected call has named: it states that the user has confirmed exactly this run.
+    /// Ask the user first
     pub(super) a2s_confirm: Option<String>,
 }
 
@@ -247,10 +249,11 @@ pub(super) struct VerifyArgs {
     pub(super) version: Option<String>,
 }
 
-/// What `search_capabilities` answers.
+/// The result of `search_capabilities`.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Found")]
 pub(super) struct SearchToolResult {
-    /// What fits, best first
+    /// The capabilities that fit, best first
     pub(super) capabilities: Vec<ToolSearchHit>,
     /// Pass as `cursor` for more hits
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -258,45 +261,49 @@ pub(super) struct SearchToolResult {
     /// Says when nothing was close enough
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) message: Option<String>,
-    /// What was nearest then. These are no hits: do not run one without asking the user
+    /// The nearest capabilities, when nothing fits. These are not hits: do not run one without asking the
+    /// user
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) nearest: Vec<ToolNearMiss>,
 }
 
 /// A capability that fits.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SearchHit")]
 pub(super) struct ToolSearchHit {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) checksum: String,
     pub(super) description: String,
-    /// Why not to begin to use it, and what to use instead
+    /// The reason not to start using it, and the replacement
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) deprecated: Option<String>,
-    /// What it takes
+    /// Its inputs
     pub(super) inputs: Vec<ToolInput>,
-    /// How near it is to the intent, 0 to 1
+    /// The similarity to the intent, 0 to 1
     pub(super) similarity: f64,
     /// The share of runs that succeeded
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) success_rate: Option<f64>,
-    /// What the user must be allowed to do
+    /// The permissions that the user must have
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) required_permissions: Vec<String>,
 }
 
 /// A capability that does not fit, but less badly than others.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "NearMiss")]
 pub(super) struct ToolNearMiss {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) description: String,
-    /// How near it is to the intent, 0 to 1
+    /// The similarity to the intent, 0 to 1
     pub(super) similarity: f64,
 }
 
 /// An input of a capability.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Input")]
 pub(super) struct ToolInput {
     pub(super) name: String,
     pub(super) required: bool,
@@ -325,17 +332,18 @@ impl From<&InputField> for ToolInput {
     }
 }
 
-/// What `describe_capability` answers.
+/// The result of `describe_capability`.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Described")]
 pub(super) struct DescribeToolResult {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) checksum: String,
     pub(super) description: String,
-    /// Why not to begin to use it, and what to use instead
+    /// The reason not to start using it, and the replacement
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) deprecated: Option<String>,
-    /// Whether it was yanked: it is kept for those who name its version, and found by nobody else
+    /// True when it was yanked: it is available by exact version only, and is not found by search
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) yanked: bool,
     /// JSON Schema of `inputs` of `execute_capability`
@@ -344,13 +352,13 @@ pub(super) struct DescribeToolResult {
     pub(super) output: JsonObject,
     /// The hosts that it talks to
     pub(super) services: Vec<String>,
-    /// What the user must be allowed to do
+    /// The permissions that the user must have
     pub(super) permissions: Vec<String>,
     /// `low`, `medium` or `high`
     pub(super) complexity: String,
-    /// Whether it surely changes nothing
+    /// True when it certainly changes nothing
     pub(super) read_only: bool,
-    /// Whether it uses other capabilities, which may want inputs that are not listed
+    /// True when it uses other capabilities, which may need inputs that are not listed
     pub(super) uses_others: bool,
     /// The resource that is its document
     pub(super) document: String,
@@ -360,13 +368,14 @@ pub(super) fn complexity_name(complexity: Complexity) -> String {
     complexity.as_str().to_owned()
 }
 
-/// What `plan_capability` answers.
+/// The result of `plan_capability`.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Planned")]
 pub(super) struct PlanToolResult {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) checksum: String,
-    /// Inputs that a run needs and nobody has given
+    /// Inputs that a run needs and that are not given
     pub(super) missing: Vec<ToolInput>,
     /// Credentials that a run needs and that the operator has not stored: host and scheme
     pub(super) missing_credentials: Vec<String>,
@@ -379,13 +388,14 @@ pub(super) struct PlanToolResult {
     /// Pass it to `execute_capability`, with the same name and inputs, to run exactly this
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) plan: Option<String>,
-    /// Why it cannot be run like this
+    /// The reason why it cannot run like this
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) why_not: Option<String>,
 }
 
-/// What `execute_capability` answers, and every capability that is a tool of its own.
+/// The result of `execute_capability`, and of every capability that is its own tool.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Ran")]
 pub(super) struct ExecuteToolResult {
     /// Id of the run
     pub(super) run: String,
@@ -397,32 +407,34 @@ pub(super) struct ExecuteToolResult {
     /// The result: data from services
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) output: Option<Value>,
-    /// Why it did not succeed
+    /// The reason why it did not succeed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<ToolRunError>,
 }
 
-/// Why a run did not succeed.
+/// The reason why a run did not succeed.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Failure")]
 pub(super) struct ToolRunError {
     /// The code: `A2S321`
     pub(super) code: String,
     pub(super) message: String,
-    /// What to do
+    /// The next action, for a person
     pub(super) hint: String,
-    /// What to do, for a program: `repeat`, `check_service`, `change_request`, `choose_another`,
+    /// The next action, for a program: `repeat`, `check_service`, `change_request`, `choose_another`,
     /// `ask_guardian`, `ask_operator` or `nothing`
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next: Option<String>,
     /// The step that failed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) step: Option<String>,
-    /// Whether running it again is safe
+    /// True when the run can be repeated safely
     pub(super) repeat_safe: bool,
 }
 
-/// What `verify_capability` answers.
+/// The result of `verify_capability`.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Verified")]
 pub(super) struct VerifyToolResult {
     pub(super) valid: bool,
     pub(super) name: String,
@@ -432,7 +444,7 @@ pub(super) struct VerifyToolResult {
     /// The digest of the content as it is now
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) computed: Option<String>,
-    /// What is wrong
+    /// The problem
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) message: Option<String>,
 }

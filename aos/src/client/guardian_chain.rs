@@ -9,11 +9,11 @@ use super::{
 };
 use crate::message::Request;
 
-/// Guardians that all have to agree, each with a name for records.
+/// Guardians that must all agree, each with a name for records.
 ///
-/// Each is asked about the step as those before it have left it, so a later guardian judges what
-/// would happen and not what was meant at first. Who comes after a denial is not asked. Every
-/// guardian has its own [`Options`](super::Options), and so its own fail mode.
+/// Each guardian judges the step as the guardians before it have changed it, so a later guardian judges the
+/// real effect and not the first intention. After a denial, no further guardian is asked. Every guardian
+/// has its own [`Options`](super::Options), and so its own fail mode.
 ///
 /// ```
 /// use aos::{GuardianClient, GuardianChain, Options};
@@ -42,13 +42,13 @@ impl NamedGuardian {
     }
 }
 
-/// What came of a question to several guardians.
+/// The result of a question to several guardians.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChainVerdict {
-    /// What to do, all of them considered.
+    /// The verdict of all guardians together.
     pub verdict: Verdict,
-    /// What each that was asked has said, in order: never empty, and the last is the one that denied
-    /// if one did. Each [`Outcome::origin`] tells a guardian that failed.
+    /// The outcome of each guardian that was asked, in order. The list is never empty; after a denial, the
+    /// last entry is the denial. Each [`GuardianOutcome::origin`] shows whether the guardian failed.
     pub outcomes: Vec<(String, GuardianOutcome)>,
 }
 
@@ -97,9 +97,9 @@ impl GuardianChain {
         self.ask_and_apply(question, headers, |_| Ok(())).await
     }
 
-    /// The same for an agent that cannot do just anything: `follow` does what a modification wants,
-    /// before the next guardian is asked, or says why that cannot be done. Then the modification
-    /// cannot be used ([`Failure::Modification`]), which is a denial whatever the fail mode.
+    /// Asks like [`Self::ask_with`], for an agent that cannot apply every modification. `follow` applies a
+    /// modification before the next guardian is asked, or returns the reason why it cannot. Then the
+    /// modification is unusable ([`GuardianError::Modification`]), which is a denial with any fail mode.
     pub async fn ask_and_apply(
         &self,
         question: &Request,
@@ -131,8 +131,8 @@ impl GuardianChain {
 }
 
 impl ChainVerdict {
-    /// The same as one outcome, for callers who record one: a denial as it was said, and otherwise
-    /// what those have said who changed the step, or who failed and let it pass.
+    /// Merges the verdict into one outcome, for callers that record one. A denial stays as it is. Otherwise
+    /// the outcome has the messages of the guardians that changed the step, or that failed and let it pass.
     pub fn into_outcome(self) -> GuardianOutcome {
         let Self { verdict, mut outcomes } = self;
         if (outcomes.len() == 1 || verdict == Verdict::Deny)
@@ -143,24 +143,25 @@ impl ChainVerdict {
         let has_failed = |outcome: &GuardianOutcome| outcome.origin != VerdictSource::Guardian;
         let origin = outcomes.iter().map(|(_, outcome)| outcome).find(|o| has_failed(o));
         let origin = origin.map_or(VerdictSource::Guardian, |outcome| outcome.origin.clone());
-        let tells =
+        let is_relevant =
             |outcome: &GuardianOutcome| has_failed(outcome) || outcome.verdict != Verdict::Allow;
-        let telling: Vec<_> = outcomes.iter().filter(|(_, outcome)| tells(outcome)).collect();
+        let relevant: Vec<_> =
+            outcomes.iter().filter(|(_, outcome)| is_relevant(outcome)).collect();
         // Where nobody has anything to tell, the last has allowed what all have.
-        let telling =
-            if telling.is_empty() { outcomes.last().into_iter().collect() } else { telling };
+        let relevant =
+            if relevant.is_empty() { outcomes.last().into_iter().collect() } else { relevant };
         let messages: Vec<_> =
-            telling.iter().map(|(_, outcome)| outcome.message.as_str()).collect();
+            relevant.iter().map(|(_, outcome)| outcome.message.as_str()).collect();
         let reasonings: Vec<_> =
-            telling.iter().filter_map(|(_, outcome)| outcome.reasoning.as_deref()).collect();
-        let codes = telling.iter().flat_map(|(_, outcome)| &outcome.reason_codes);
+            relevant.iter().filter_map(|(_, outcome)| outcome.reasoning.as_deref()).collect();
+        let codes = relevant.iter().flat_map(|(_, outcome)| &outcome.reason_codes);
         let mut seen = BTreeSet::new();
         GuardianOutcome {
             verdict,
             message: messages.join(" "),
             reasoning: (!reasonings.is_empty()).then(|| reasonings.join(" ")),
             reason_codes: codes.filter(|code| seen.insert(code.as_str())).cloned().collect(),
-            data: telling.iter().find_map(|(_, outcome)| outcome.data.clone()),
+            data: relevant.iter().find_map(|(_, outcome)| outcome.data.clone()),
             origin,
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 
-/// What a guardian is about to answer.
+/// The future response of a guardian.
 pub type VerdictFuture<'a> = Pin<Box<dyn Future<Output = Vec<u8>> + Send + 'a>>;
 
 /// A guardian that needs no network to be asked: it takes what would be the body of a `POST` to it,

@@ -26,7 +26,7 @@ impl fmt::Debug for ClientIdentity {
     }
 }
 
-/// Those whose word is taken for who a guardian is, in place of those that the system trusts.
+/// The certificates to trust for the guardian, instead of those of the system.
 #[derive(Clone, Debug)]
 pub struct TrustRoots(pub(super) Vec<reqwest::Certificate>);
 

@@ -2,24 +2,24 @@
 
 use crate::message::{ErrorObject, Object, Request, code};
 
-/// What came of a question: all that a journal needs except how long it took.
+/// The outcome of a question, with everything for a journal except the duration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GuardianOutcome {
-    /// What to do.
+    /// The verdict.
     pub verdict: Verdict,
     /// The decision explained to people.
     pub message: String,
-    /// How the guardian came to it.
+    /// The guardian's reasoning.
     pub reasoning: Option<String>,
     /// The reasons for machines; for a failure its [`Failure::reason_code`].
     pub reason_codes: Vec<String>,
     /// Anything else the guardian said.
     pub data: Option<Object>,
-    /// Whether the guardian said so, or the fail mode did.
+    /// The source of the verdict: the guardian, or the fail mode.
     pub origin: VerdictSource,
 }
 
-/// What to do with a step.
+/// The verdict on a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// Go on.
@@ -42,7 +42,7 @@ impl Verdict {
     }
 }
 
-/// Where a verdict comes from.
+/// The source of a verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub enum VerdictSource {
     /// The guardian decided.
@@ -53,7 +53,7 @@ pub enum VerdictSource {
     FailedOpen(GuardianError),
 }
 
-/// What happens when the guardian cannot be asked.
+/// The effect of a guardian that cannot be asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailMode {
     /// The step is denied.
@@ -63,7 +63,7 @@ pub enum FailMode {
     Open,
 }
 
-/// Why there is no usable decision.
+/// The reason why there is no usable decision.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GuardianError {
     /// No answer in time.
@@ -121,11 +121,11 @@ pub enum GuardianError {
 }
 
 impl GuardianError {
-    /// Whether [`FailMode::Open`] lets the step go on.
+    /// Returns true when [`FailMode::Open`] lets the step go on.
     ///
-    /// Yes where the guardian was silent or broken. No where it has spoken and cannot be followed,
-    /// or where the step itself can bring the failure about: a step too large for the guardian, or
-    /// one that makes its answer too large, would otherwise be a way around it.
+    /// That is so when the guardian was silent or broken. It is not so when the guardian has given a
+    /// response that cannot be followed, or when the step itself can cause the failure: otherwise a step
+    /// that is too large for the guardian, or that makes its response too large, could bypass the guardian.
     pub const fn can_fail_open(&self) -> bool {
         match self {
             Self::Timeout
@@ -145,8 +145,9 @@ impl GuardianError {
         }
     }
 
-    /// Whether the guardian is away and has surely not judged the question, so that it may be asked again:
-    /// no connection could be made, or a proxy before it had none (HTTP status 503).
+    /// Returns true when the guardian is away and has certainly not judged the question, so that the client
+    /// may ask again: no connection was possible, or a proxy in front of the guardian had none (HTTP status
+    /// 503).
     pub const fn is_unavailable(&self) -> bool {
         matches!(self, Self::NotConnected(_) | Self::Status(503))
     }

@@ -8,10 +8,10 @@ use serde::{Deserializer, Serialize, Serializer};
 use serde_json::map::Entry;
 use serde_json::{Map, Value};
 
-/// A JSON object whose members this crate does not interpret.
+/// A JSON object with members that this crate does not interpret.
 pub type Object = Map<String, Value>;
 
-/// How much JSON is read before it is refused.
+/// The limits of the JSON that is read. Larger JSON is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Longest text, in bytes.
@@ -35,7 +35,7 @@ impl Default for Limits {
     }
 }
 
-/// Why bytes are not a JSON text that can be trusted to mean one thing.
+/// The reason why bytes are not a JSON text with one clear meaning.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SyntaxError {
     /// The text is longer than [`Limits::bytes`].
@@ -176,7 +176,7 @@ impl InvalidMember {
         self
     }
 
-    /// What is wrong there, as a sentence without the place.
+    /// The reason, as a sentence without the location.
     pub fn reason(&self) -> &str {
         &self.reason
     }
@@ -258,7 +258,7 @@ impl ObjectMembers {
         }
     }
 
-    /// What was not taken.
+    /// The members that were not taken.
     pub(crate) fn into_remaining(self) -> Object {
         self.0
     }
@@ -328,8 +328,8 @@ impl<T: ReadJson> ReadJson for Option<T> {
     }
 }
 
-/// An instant. The texts ask for ISO 8601 with "UTC recommended", so a time without an offset is
-/// read as UTC; what is printed always ends in `Z`. A date alone is no instant.
+/// An instant. The texts ask for ISO 8601 with "UTC recommended", so a time without an offset is read as
+/// UTC; the written form always ends in `Z`. A date alone is not an instant.
 impl ReadJson for jiff::Timestamp {
     fn read(value: Value) -> Result<Self, InvalidMember> {
         let text = String::read(value)?;
@@ -347,7 +347,7 @@ impl ReadJson for jiff::Timestamp {
     }
 }
 
-/// How much of an object is written.
+/// The part of an object that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteExtent {
     Whole,
@@ -355,7 +355,7 @@ pub(crate) enum WriteExtent {
 }
 
 impl WriteExtent {
-    /// Whether a member of this name is written.
+    /// Returns true when a member of this name is written.
     pub(crate) fn includes(self, name: &str) -> bool {
         self == Self::Whole || name != "context"
     }

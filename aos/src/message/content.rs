@@ -54,7 +54,7 @@ pub struct DataPart {
     pub extra: Object,
 }
 
-/// What a [`DataPart`] holds.
+/// The content of a [`DataPart`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum DataContent {
     /// An object: the form to send.
@@ -110,7 +110,7 @@ objects! {
             name "name": String,
         }
         optional {
-            /// Where it is.
+            /// Its address.
             url "url": String,
         }
     }
@@ -124,7 +124,7 @@ objects! {
     }
 }
 
-/// What an answer cites (text 3.7).
+/// A source that the agent cites (text 3.7).
 #[derive(Clone, Debug, PartialEq)]
 pub enum CitationSource {
     /// A file.

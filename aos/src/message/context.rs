@@ -22,12 +22,12 @@ pub struct StepContext {
     pub turn_id: String,
     /// The step, unique in the turn.
     pub step_id: String,
-    /// When the step was recorded.
+    /// The time at which the step was recorded.
     pub timestamp: Timestamp,
-    /// The person for whom the agent acts.
+    /// The person that the agent acts for.
     pub user: Option<User>,
-    /// Further members. The schema allows objects here and nothing else, so a trace parent travels
-    /// as `"trace": {"traceparent": "…"}`.
+    /// Further members. The schema allows only objects here, so a trace parent is sent as `"trace":
+    /// {"traceparent": "…"}`.
     pub extra: BTreeMap<String, Object>,
 }
 
@@ -111,15 +111,15 @@ objects! {
             instructions "instructions": String,
             /// Its version.
             version "version": String,
-            /// Who provides it.
+            /// Its provider.
             provider "provider": AgentProvider,
         }
         sent {
-            /// Where it is reached. The schema requires it and the text does not know it.
+            /// Its address. The schema requires it; the text does not mention it.
             url "url": String,
         }
         optional {
-            /// What it is for.
+            /// Its purpose.
             description "description": String,
             /// Its language model.
             model "model": Model,
@@ -127,16 +127,16 @@ objects! {
             tools "tools": Vec<ToolDefinition>,
             /// The MCP servers it may use.
             mcp_servers "mcpServers": Vec<McpServer>,
-            /// What it may read.
+            /// The resources that it may read.
             resources "resources": Vec<Resource>,
-            /// To whom it belongs.
+            /// The organisation that it belongs to.
             organization "organization": Organization,
             /// Anything else about it.
             metadata "metadata": Object,
         }
     }
 
-    /// Who provides an agent (text 3.1.1).
+    /// The provider of an agent (text 3.1.1).
     AgentProvider {
         required {
             /// Its name, for people.
@@ -157,11 +157,11 @@ objects! {
             id "id": String,
             /// Its name, for people.
             name "name": String,
-            /// Who provides it.
+            /// Its provider.
             provider "provider": LlmProvider,
         }
         optional {
-            /// What it does.
+            /// Its kind.
             kind "type": ModelKind,
             /// Most tokens in an answer.
             max_tokens "maxTokens": i64,
@@ -176,7 +176,7 @@ objects! {
         }
     }
 
-    /// Who provides a language model (text 3.1.3).
+    /// The provider of a language model (text 3.1.3).
     LlmProvider {
         required {
             /// Its name, for people.
@@ -205,11 +205,11 @@ objects! {
             id "id": String,
             /// Its name, for people.
             name "name": String,
-            /// What it says.
+            /// Its content.
             content "content": String,
         }
         optional {
-            /// What it is about.
+            /// Its subject.
             description "description": String,
             /// The media type of `content`.
             mime_type "mimeType": String,
@@ -227,13 +227,13 @@ objects! {
             id "id": String,
             /// Its kind, for instance `function_call` or `api_request`.
             kind "type": String,
-            /// What it takes; `null` if nothing.
+            /// Its arguments; `null` if there are none.
             arguments "arguments": Option<Vec<ToolArgumentDefinition>>,
-            /// What it gives; `null` if nothing.
+            /// Its outputs; `null` if there are none.
             outputs "outputs": Option<Vec<ToolOutputDefinition>>,
         }
         optional {
-            /// What it is for.
+            /// Its purpose.
             description "description": String,
             /// Anything else about it.
             metadata "metadata": Object,
@@ -245,13 +245,13 @@ objects! {
         required {
             /// Its name.
             name "name": String,
-            /// Whether a call has to give it.
+            /// Set when a call must have it.
             required "required": bool,
         }
         optional {
             /// Its id.
             id "id": String,
-            /// What it means.
+            /// Its meaning.
             description "description": String,
             /// Its JSON type.
             kind "type": ValueKind,
@@ -268,7 +268,7 @@ objects! {
             name "name": String,
             /// Its id.
             id "id": String,
-            /// What it means.
+            /// Its meaning.
             description "description": String,
             /// Its JSON type.
             kind "type": ValueKind,
@@ -289,7 +289,7 @@ objects! {
         }
     }
 
-    /// The person for whom an agent acts (text 3.10).
+    /// The person that an agent acts for (text 3.10).
     User {
         required {
             /// Their id.
@@ -323,7 +323,7 @@ objects! {
 }
 
 words! {
-    /// What a language model does.
+    /// The kind of a language model.
     ModelKind {
         /// It answers in a dialogue.
         Chat "chat",

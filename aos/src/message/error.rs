@@ -19,7 +19,7 @@ pub mod code {
     pub const INTERNAL_ERROR: i64 = -32603;
 }
 
-/// Why bytes are not a request.
+/// The reason why bytes are not a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// Not JSON, or JSON beyond the limits.
@@ -80,7 +80,7 @@ impl ErrorObject {
 pub struct RequestRejection {
     /// The id, if it could be read.
     pub id: Option<RequestId>,
-    /// What is wrong.
+    /// The error.
     pub error: RequestError,
 }
 

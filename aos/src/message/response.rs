@@ -16,11 +16,11 @@ use super::{Request, RequestId};
 pub struct Response {
     /// The id of the question; `None` (written as `null`) if it could not be read.
     pub id: Option<RequestId>,
-    /// What was answered.
+    /// The content of a response.
     pub body: ResponseBody,
 }
 
-/// What was answered.
+/// The content of a response.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ResponseBody {
     /// A decision on a step.
@@ -34,11 +34,11 @@ pub enum ResponseBody {
 /// A decision and its reasons (text 5.1.1).
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecisionResponse {
-    /// What is to happen.
+    /// The decision.
     pub decision: Decision,
     /// The decision explained to people.
     pub message: String,
-    /// How the guardian came to it.
+    /// The guardian's reasoning.
     pub reasoning: Option<String>,
     /// The reasons for machines.
     pub reason_codes: Vec<String>,
@@ -46,7 +46,7 @@ pub struct DecisionResponse {
     pub data: Option<Object>,
 }
 
-/// What is to happen with a step.
+/// A decision on a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
     /// Go on.
@@ -69,7 +69,7 @@ impl Decision {
 }
 
 impl DecisionResponse {
-    /// A decision with its explanation and nothing else.
+    /// A decision with an explanation only.
     pub fn new(decision: Decision, message: impl Into<String>) -> Self {
         Self {
             decision,
@@ -85,11 +85,11 @@ objects! {
     /// The answer to a ping (text 5.3.1).
     Pong {
         required {
-            /// Whether the guardian works.
+            /// The state of the guardian.
             status "status": PongStatus,
             /// The guardian's version.
             version "version": String,
-            /// When it answered.
+            /// The time of the response.
             timestamp "timestamp": Timestamp,
         }
         optional {
@@ -98,12 +98,12 @@ objects! {
         }
     }
 
-    /// Why a question could not be judged (text 3.13).
+    /// The reason why a question could not be judged (text 3.13).
     ErrorObject {
         required {
             /// One of [`code`](super::code), or a number of the guardian's own.
             code "code": i64,
-            /// What is wrong, in a few words.
+            /// The error, in a few words.
             message "message": String,
         }
         sent {
@@ -114,7 +114,7 @@ objects! {
 }
 
 words! {
-    /// How a guardian is.
+    /// The state of a guardian.
     PongStatus {
         /// It works.
         Connected "connected",
@@ -154,7 +154,7 @@ impl Serialize for DecisionResponse {
     }
 }
 
-/// Why an answer cannot be followed.
+/// The reason why a response cannot be followed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResponseError {
     /// It is not JSON.
@@ -175,10 +175,11 @@ pub enum ResponseError {
 }
 
 impl Response {
-    /// Read an answer. A `deny` is never lost: however its other members look, it is a deny.
+    /// Reads a response. A `deny` is never lost: it stays a deny even if its other members are wrong.
     ///
     /// # Errors
-    /// [`ResponseError`] tells a text that is no answer from an answer that cannot be followed.
+    /// [`ResponseError`] distinguishes a text that is not a response from a response that cannot be
+    /// followed.
     pub fn from_slice(bytes: &[u8], limits: Limits) -> Result<Self, ResponseError> {
         let Value::Object(mut envelope) = codec::parse_json(bytes, limits)? else {
             return Err(ResponseError::NotAResponse("not an object".to_owned()));

@@ -31,21 +31,21 @@ objects! {
     /// ```
     AgentTriggerStep {
         required {
-            /// Who, where, when.
+            /// The actor, the session and the time.
             context "context": StepContext,
-            /// What triggers the agent.
+            /// The trigger of the agent.
             trigger "trigger": AgentTrigger,
         }
     }
 
-    /// What triggers an agent (text 3.6).
+    /// The trigger of an agent (text 3.6).
     AgentTrigger {
         required {
             /// The kind of trigger.
             kind "type": TriggerKind,
-            /// The event behind it.
+            /// The event that caused it.
             event "event": AgentTriggerEvent,
-            /// What the agent would be given.
+            /// The content that the agent would get.
             content "content": Vec<ContentPart>,
         }
         optional {
@@ -54,7 +54,7 @@ objects! {
         }
     }
 
-    /// The event behind a trigger (text 3.6.1).
+    /// The event that caused a trigger (text 3.6.1).
     AgentTriggerEvent {
         required {
             /// Its kind, for instance `email`.
@@ -83,15 +83,15 @@ objects! {
     /// ```
     MessageStep {
         required {
-            /// Who, where, when.
+            /// The actor, the session and the time.
             context "context": StepContext,
             /// The message.
             message "message": Message,
         }
         optional {
-            /// What an answer of the agent cites.
+            /// The sources that a message of the agent cites.
             citations "citations": Vec<CitationSource>,
-            /// Why the agent does this.
+            /// The agent's reason for this step.
             reasoning "reasoning": String,
         }
     }
@@ -101,9 +101,9 @@ objects! {
         required {
             /// Its id, unique in the session.
             id "id": String,
-            /// Whose it is.
+            /// The author of the message.
             role "role": Role,
-            /// What it says.
+            /// Its content.
             content "content": Vec<ContentPart>,
         }
         optional {
@@ -131,13 +131,13 @@ objects! {
     /// ```
     ToolCallRequestStep {
         required {
-            /// Who, where, when.
+            /// The actor, the session and the time.
             context "context": StepContext,
             /// The call.
             tool_call_request "toolCallRequest": ToolCallRequest,
         }
         optional {
-            /// Why the agent does this.
+            /// The agent's reason for this step.
             reasoning "reasoning": String,
         }
     }
@@ -149,7 +149,7 @@ objects! {
             execution_id "executionId": String,
             /// The tool.
             tool_id "toolId": String,
-            /// What it is given.
+            /// The inputs of the call.
             inputs "inputs": Vec<ToolArgumentValue>,
         }
     }
@@ -171,9 +171,9 @@ objects! {
     /// The result of a tool (text 4.6.1.1).
     ToolResult {
         required {
-            /// What the tool gave, as text.
+            /// The output of the tool, as text.
             outputs "outputs": Vec<TextPart>,
-            /// Whether the tool failed.
+            /// Set when the tool failed.
             is_error "isError": bool,
         }
     }
@@ -196,21 +196,21 @@ objects! {
     /// ```
     KnowledgeRetrievalStep {
         required {
-            /// Who, where, when.
+            /// The actor, the session and the time.
             context "context": StepContext,
-            /// What was asked and found.
+            /// The query and its results.
             knowledge_step "knowledgeStep": KnowledgeStep,
         }
         optional {
-            /// Why the agent does this.
+            /// The agent's reason for this step.
             reasoning "reasoning": String,
         }
     }
 
-    /// What was asked and found (text 3.14).
+    /// A knowledge query and its results (text 3.14).
     KnowledgeStep {
         required {
-            /// What was found.
+            /// The results.
             results "results": Vec<KnowledgeResult>,
         }
         optional {
@@ -226,7 +226,7 @@ objects! {
         required {
             /// The id of its source.
             id "id": String,
-            /// What it says.
+            /// Its content.
             content "content": String,
         }
         optional {
@@ -254,13 +254,13 @@ objects! {
     /// ```
     MemoryStep {
         required {
-            /// Who, where, when.
+            /// The actor, the session and the time.
             context "context": StepContext,
             /// The memories; structured ones as their JSON text.
             memory "memory": Vec<String>,
         }
         optional {
-            /// Why the agent does this.
+            /// The agent's reason for this step.
             reasoning "reasoning": String,
         }
     }
@@ -273,7 +273,7 @@ words! {
         Autonomous "autonomous",
     }
 
-    /// Whose message it is.
+    /// The author of a message.
     Role {
         /// A person's.
         User "user",
@@ -283,7 +283,7 @@ words! {
         System "system",
     }
 
-    /// Which end of an A2A exchange an agent is.
+    /// The side of an agent in an A2A exchange.
     A2aRole {
         /// It asks.
         Client "client",
@@ -310,16 +310,16 @@ words! {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCallResultStep {
-    /// Who, where, when.
+    /// The actor, the session and the time.
     pub context: StepContext,
     /// The execution: the one of the request.
     pub execution_id: String,
-    /// What came of it.
+    /// The result of the execution.
     pub result: ToolResult,
-    /// Why the agent does this.
+    /// The agent's reason for this step.
     pub reasoning: Option<String>,
-    /// The tool. The text has no place for it and the schema allows it; without it a guardian that
-    /// keeps no state cannot tell whose result this is.
+    /// The tool. The text does not mention it and the schema allows it; without it, a guardian without
+    /// state cannot know which tool the result belongs to.
     pub tool_id: Option<String>,
     /// Members that the text does not name, as they came.
     pub extra: Object,
@@ -425,10 +425,10 @@ impl Serialize for ToolCallResultStep {
 pub struct McpStep {
     /// The MCP message as it is.
     pub message: Object,
-    /// Who, where, when. The text has no place for it and the schema allows it; without it a
-    /// guardian cannot know whose message this is.
+    /// The actor, the session and the time. The text does not mention it and the schema allows it; without
+    /// it, a guardian cannot know the author of the message.
     pub context: Option<StepContext>,
-    /// Why the agent does this.
+    /// The agent's reason for this step.
     pub reasoning: Option<String>,
     /// Members that the text does not name, as they came.
     pub extra: Object,
@@ -522,17 +522,17 @@ impl Serialize for McpStep {
 pub struct A2aStep {
     /// The A2A message as it is.
     pub payload: Object,
-    /// Between whom. The schema asks for it and the tables of the text do not have it, so it is read
-    /// as empty where it is missing. Absent in the older wording `protocols/A2A`.
+    /// The two parties. The schema requires it and the tables of the text do not have it, so it is read as
+    /// empty when it is missing. Absent in the older wording `protocols/A2A`.
     pub context: Option<A2aContext>,
-    /// Why the agent does this.
+    /// The agent's reason for this step.
     pub reasoning: Option<String>,
     /// Members that the text does not name, as they came.
     pub extra: Object,
 }
 
 objects! {
-    /// Between whom an A2A message travels.
+    /// The two parties of an A2A message.
     #[derive(Default)]
     A2aContext {
         optional {
@@ -549,19 +549,19 @@ objects! {
         optional {
             /// The agent.
             agent "agent": A2aAgent,
-            /// Whether it asks or is asked.
+            /// Its side: client or server.
             role "role": A2aRole,
         }
     }
 
-    /// An agent as the other side sees it. The schema refuses a complete
-    /// [`Agent`](super::Agent) here, so send only what is known of a stranger.
+    /// An agent as the other side sees it. The schema rejects a complete [`Agent`](super::Agent) here, so
+    /// send only the known members of the other agent.
     #[derive(Default)]
     A2aAgent {
         optional {
             /// Its name.
             name "name": String,
-            /// Where it is reached.
+            /// Its address.
             url "url": String,
             /// Its version.
             version "version": String,
@@ -657,7 +657,7 @@ impl Serialize for A2aStep {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ping {
-    /// When it was asked. Schema and text put it in different places, so it is written in both.
+    /// The time of the question. Schema and text put it in different locations, so it is written in both.
     pub timestamp: Option<Timestamp>,
     /// After how many milliseconds the guardian counts as lost.
     pub timeout: Option<i64>,

@@ -13,10 +13,10 @@ use aos::InProcessGuardian;
 use aos::message::Method;
 use url::Url;
 
-/// Who is asked around every tool step.
+/// The guardians that are asked before and after every tool step.
 #[derive(Debug, Clone)]
 pub enum GuardianSettings {
-    /// Nobody: every step is recorded as `unguarded`.
+    /// No guardian: every step is recorded as `unguarded`.
     Off,
     /// These, in order: the first denial wins, and each is asked about what those before it have
     /// left. There is at least one, and no two have one name.
@@ -26,23 +26,24 @@ pub enum GuardianSettings {
 /// A guardian that speaks AOS.
 #[derive(Debug, Clone)]
 pub struct GuardianConfig {
-    /// Where it is asked.
+    /// The endpoint of the guardian.
     pub endpoint: GuardianEndpoint,
-    /// What runs, plans and metrics call it: its address, `builtin`, or a name of at most 100
-    /// characters.
+    /// The name of the guardian in runs, plans and metrics: its address, `builtin`, or a name of at most
+    /// 100 characters.
     pub name: String,
-    /// What its silence means.
+    /// The meaning of a missing response.
     pub fail: FailModes,
-    /// How long it may think about one question.
+    /// The time that the guardian has for one question.
     pub timeout: Duration,
-    /// How long one that is away is asked again before its silence counts. Zero asks once.
+    /// The time for which the executor retries a guardian that it cannot reach, before the silence counts.
+    /// Zero means one attempt.
     pub retry_for: Duration,
     /// The longest response that it may be asked about, in bytes: an answer that changes it has room
     /// for as much. [`Limits::max_response_bytes`](crate::Limits::max_response_bytes) belongs here.
     pub max_response_bytes: usize,
 }
 
-/// Where a guardian is asked.
+/// The endpoint of a guardian.
 #[derive(Debug, Clone)]
 pub enum GuardianEndpoint {
     /// Over HTTP.
@@ -72,7 +73,7 @@ impl From<Url> for HttpEndpoint {
     }
 }
 
-/// Who the executor is to a guardian. The files are in PEM.
+/// The certificate that identifies the executor to a guardian. The files are in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecutorCertificate {
     /// The certificate, with those that it is signed by.
@@ -116,7 +117,7 @@ impl GuardianConfig {
         }
     }
 
-    /// How it is asked over HTTP.
+    /// The endpoint over HTTP.
     #[cfg(test)]
     pub(crate) fn http(&mut self) -> &mut HttpEndpoint {
         match &mut self.endpoint {
@@ -134,7 +135,7 @@ impl GuardianConfig {
     }
 }
 
-/// What a guardian's silence means.
+/// The meaning of a guardian's silence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailMode {
     /// No.
@@ -154,7 +155,7 @@ impl FailMode {
     }
 }
 
-/// What a guardian's silence means, hook by hook.
+/// The meaning of a guardian's silence, for each hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailModes {
     /// For every hook without one of its own.
@@ -169,18 +170,18 @@ impl From<FailMode> for FailModes {
     }
 }
 
-/// What the executor asks guardians about.
+/// The subject of a question to a guardian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GuardianHook {
     /// An event that wants to start a run: `steps/agentTrigger`.
     AgentTrigger,
-    /// What is remembered, before a run uses it: `steps/memoryContextRetrieval`.
+    /// Remembered values, before a run uses them: `steps/memoryContextRetrieval`.
     MemoryContextRetrieval,
-    /// What is to be remembered, before it is written: `steps/memoryStore`.
+    /// A value to remember, before it is written: `steps/memoryStore`.
     MemoryStore,
     /// A request, before it leaves: `steps/toolCallRequest`.
     ToolCallRequest,
-    /// What came of it, before it is used: `steps/toolCallResult`.
+    /// The result of a tool call, before it is used: `steps/toolCallResult`.
     ToolCallResult,
     /// A message to an MCP server before it leaves, and one from it before it is read:
     /// `protocols/MCP`.
@@ -239,7 +240,7 @@ impl FromStr for GuardianHook {
 }
 
 impl GuardianSettings {
-    /// How steps are guarded, as events and plans show it.
+    /// The guardians of steps, as events and plans show them.
     #[must_use]
     pub fn describe_guardians(&self) -> Vec<GuardianInfo> {
         match self {

@@ -18,11 +18,11 @@ static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
 /// The schema, and what makes it the one that names without a schema mean.
 const SCHEMA: &str = "a2s_executor";
 const SEARCH_PATH: [(&str, &str); 1] = [("search_path", SCHEMA)];
-/// How long a request waits for its turn, or for a database that is away.
+/// The time for which a request waits for a connection, or for a database that is not available.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
-/// What the server ends by itself: an executor that vanishes in the middle of a transaction leaves
-/// its locks to the others after that time. And what a statement sees, whatever the server is
-/// configured to: everything that was committed before it began.
+/// The session settings. With the timeouts, the server itself ends the transaction of an executor that
+/// vanishes, and releases its locks for others. With the isolation level, a statement sees everything that
+/// was committed before it began, whatever the configuration of the server is.
 const SESSION: [(&str, &str); 4] = [
     ("default_transaction_isolation", "read committed"),
     ("statement_timeout", "20s"),
@@ -34,8 +34,8 @@ const MIGRATION_TIMEOUTS: [(&str, &str); 2] =
     [("statement_timeout", "30min"), ("lock_timeout", "30min")];
 /// 13.0, as the server writes it: the oldest that has all that is used here.
 const MIN_VERSION: i32 = 130_000;
-/// What may stand behind the `?` of an address. Other names would be passed over, and logged with
-/// their values, one of which could be a password with a slip in front of it.
+/// The parameters that may follow the `?` of an address. Others would be ignored and logged with their
+/// values, and such a value may be a password with a typo before it.
 const PARAMETERS: [&str; 16] = [
     "application_name",
     "dbname",
@@ -60,11 +60,11 @@ const PARAMETERS: [&str; 16] = [
 pub(crate) struct PostgresServer(PgConnectOptions);
 
 impl PostgresServer {
-    /// What the address says; what it leaves out is as `PGPASSWORD`, `PGPASSFILE` and the other
-    /// variables of libpq have it. Errors never show the address: it may have a password.
+    /// Parses the address. For missing parts, `PGPASSWORD`, `PGPASSFILE` and the other variables of libpq
+    /// apply. Errors never show the address: it may contain a password.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] when it is no address of a PostgreSQL database.
+    /// [`ErrorKind::Configuration`] when it is not the address of a PostgreSQL database.
     pub(crate) fn parse(address: &Secret) -> Result<Self, Error> {
         let address = address.expose_secret();
         let url = Url::parse(address)
@@ -165,8 +165,8 @@ async fn make_schema(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     transaction.commit().await
 }
 
-/// What a failure means for whoever starts an executor: a server that is away may come back; one
-/// that refuses goes on to refuse until somebody mends it.
+/// Maps a failure to the error at the start of an executor: a server that is not available may come back; a
+/// server that refuses keeps refusing until a person fixes the cause.
 fn to_open_error(error: &sqlx::Error) -> Error {
     if super::is_unavailable(error) { unavailable(error) } else { unusable(error) }
 }

@@ -15,8 +15,8 @@ use crate::request::TaskContract;
 pub(crate) struct ApprovalPoll {
     /// The steps that are asked about.
     steps: BTreeSet<String>,
-    /// Whether the time for the approvals is over: what is given may be seen then, and nothing is asked
-    /// for anew.
+    /// Set when the time for the approvals is over. A guardian may then still report a decision, but it is
+    /// not asked for a new approval.
     is_expired: bool,
     results: Mutex<Vec<(String, PollResult)>>,
 }
@@ -37,7 +37,7 @@ impl ApprovalPoll {
         Self { steps, is_expired: is_late, results: Mutex::default() }
     }
 
-    /// What was found, by step.
+    /// The results, by step.
     pub(crate) fn into_results(self) -> Vec<(String, PollResult)> {
         self.results.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

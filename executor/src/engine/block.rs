@@ -156,7 +156,7 @@ impl<'r> Engine<'r> {
         Ok(done.into_iter().map(|(_, value)| value).collect())
     }
 
-    /// How a condition comes out. What was decided once holds after a restart.
+    /// Evaluates a condition. A recorded branch stays the same after a restart.
     async fn evaluate_branch(
         &self,
         path: &str,

@@ -6,22 +6,22 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Tells steps to stop: no new one begins, and what is under way ends as soon as it may.
+/// Cancels steps: no new step begins, and running steps end as soon as they can.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CancelToken {
     token: CancellationToken,
-    /// Why this part was stopped on its own.
+    /// The reason for which only this part was stopped.
     cause: Arc<OnceLock<CancelReason>>,
     /// The part around this one; none around the run.
     parent: Option<Arc<Self>>,
-    /// When this part, or one around it, must have ended.
+    /// The time by which this part, or an outer one, must have ended.
     deadline: Option<Instant>,
 }
 
-/// Why something stops.
+/// The reason for a cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CancelReason {
-    /// Somebody cancelled the run.
+    /// A caller cancelled the run.
     Cancelled,
     /// The run took longer than it may.
     RunTimeout,
@@ -29,7 +29,7 @@ pub(crate) enum CancelReason {
     Suspended,
     /// The run is another executor's by now, which goes on with it.
     LeaseLost,
-    /// A step beside it failed: of the same parallel block, or another iteration.
+    /// A sibling step failed: a step of the same parallel block, or another iteration.
     SiblingFailed,
     /// The step, or one around it, took longer than its `timeout`.
     StepTimeout,
@@ -66,7 +66,7 @@ impl CancelToken {
         }
     }
 
-    /// A part that must have ended before `time` has passed. Whoever makes it stops it then.
+    /// A part that must end before `time` has passed. The caller that creates it stops it then.
     pub(crate) fn child_within(&self, time: Duration) -> Self {
         let own = Instant::now().checked_add(time);
         let deadline = match (self.deadline, own) {
@@ -76,7 +76,8 @@ impl CancelToken {
         Self { deadline, ..self.child() }
     }
 
-    /// Why to stop, when it is so. A reason for all of the run goes before one for a part of it.
+    /// The reason for stopping, if there is one. A reason for the whole run takes precedence over one for a
+    /// part of it.
     pub(crate) fn reason_if_cancelled(&self) -> Option<CancelReason> {
         self.token.is_cancelled().then(|| self.reason())
     }
@@ -87,7 +88,7 @@ impl CancelToken {
         self.reason()
     }
 
-    /// How much time is left; none when there is no deadline.
+    /// The remaining time; `None` when there is no deadline.
     pub(crate) fn remaining_time(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }

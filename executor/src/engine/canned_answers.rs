@@ -1,4 +1,4 @@
-//! Answers that are at hand, instead of services: those of a recorded run, or of an example.
+//! Canned responses in place of services: those of a recorded run, or of an example.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use super::StepResult;
 use crate::gate::GuardedInputs;
 use crate::request::TaskContract;
 
-/// Who has the answers at hand.
+/// A source of canned responses.
 pub(crate) trait CannedResponses: fmt::Debug + Sync {
-    /// What the task of a step is answered.
+    /// Returns the response to the task of a step.
     ///
     /// # Errors
-    /// How the step fails: as it did, as the answer makes it fail, or because there is no answer.
+    /// The failure of the step: a recorded one, one that the response causes, or a missing response.
     fn respond(&self, question: &TaskRequest<'_>) -> Result<StepResult, RunError>;
 }
 
@@ -25,6 +25,6 @@ pub(crate) struct TaskRequest<'a> {
     pub(crate) step: &'a str,
     /// The task, with its schemas.
     pub(crate) contract: &'a Arc<TaskContract>,
-    /// What its places are filled with.
+    /// The values for its parameters.
     pub(crate) inputs: GuardedInputs<'a>,
 }

@@ -138,7 +138,8 @@ impl Engine<'_> {
                 Ok(Err(Error::new(ErrorKind::EvaluationTimeout, message)))
             }
             Err(EvaluationError::Broken) => {
-                let error = Error::new(ErrorKind::Internal, "the evaluation of an expression failed");
+                let error =
+                    Error::new(ErrorKind::Internal, "the evaluation of an expression failed");
                 Err(self.fail_step(path, error))
             }
         }

@@ -1,9 +1,9 @@
 //! A step that runs once for each item of a list.
 //!
-//! Each iteration is a step of its own in the journal, `step[3]` for the item of index 3: it is
-//! asked about, repeated, timed, caught and resumed as any step is. The step around them only knows
-//! the list, and records in the end the list of what each iteration set. What is wrong with the list
-//! itself fails that step, before anything is sent; its `on_error` and `catch` are about iterations.
+//! Each iteration is a separate step in the journal, `step[3]` for the item of index 3. It is guarded,
+//! retried, timed, caught and resumed like any other step. The outer step only knows the list. At the end
+//! it records the list of the values that each iteration set. An error in the list itself fails the outer
+//! step before anything is sent; `on_error` and `catch` of the step apply to iterations.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -109,8 +109,8 @@ impl<'r> Engine<'r> {
     ) -> Result<Vec<Value>, StepError> {
         let taken = self.budget.check_bytes(scope.estimate_size(&for_each.items)).and_then(|()| {
             let value = scope.render_optional(&for_each.items);
-            let value =
-                value.map_err(|missing| Error::new(ErrorKind::TemplateError, missing.to_string()))?;
+            let value = value
+                .map_err(|missing| Error::new(ErrorKind::TemplateError, missing.to_string()))?;
             let found = match value {
                 Some(Value::Array(items)) if items.len() <= for_each.max_items => return Ok(items),
                 Some(Value::Array(items)) => {
@@ -125,7 +125,10 @@ impl<'r> Engine<'r> {
                 Some(Value::String(_)) => "a text",
                 Some(Value::Object(_)) => "an object",
             };
-            Err(Error::new(ErrorKind::ItemsRefused, format!("there is {found} where a list should be")))
+            Err(Error::new(
+                ErrorKind::ItemsRefused,
+                format!("there is {found} where a list should be"),
+            ))
         });
         let failed = |error: Error| self.fail_step(path, error.with_context("`for_each`"));
         let items = taken.map_err(failed)?;
@@ -138,8 +141,8 @@ impl<'r> Engine<'r> {
     }
 }
 
-/// Every output that is set inside a step, once: its own, or those of the steps below it. A whole
-/// stands for its parts.
+/// Every output that is set inside a step, once: its own outputs, or those of the steps below it. A whole
+/// output includes its parts.
 fn outputs_within(step: &Step) -> Vec<&OutputMapping> {
     let mut all: Vec<&OutputMapping> = Vec::new();
     let mut waiting = vec![step];

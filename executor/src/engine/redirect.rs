@@ -24,7 +24,7 @@ pub(super) struct RedirectChain<'c, 'a> {
     pub(super) asker: &'c GuardedStep<'a>,
     pub(super) request: &'c TaskRequest<'c>,
     pub(super) attempt: u32,
-    /// Whether the address holds a secret that cannot be found in a text.
+    /// Set when the address contains a secret that cannot be found in a text.
     pub(super) has_secret_address: bool,
     pub(super) cancel: &'c CancelToken,
 }
@@ -37,19 +37,19 @@ pub(super) struct OutgoingRequest<'d> {
     /// The address as the journal names it.
     pub(super) url: String,
     pub(super) digest: Digest,
-    /// Whether all requests of the attempt so far are safe to repeat, with this one.
+    /// Set when all requests of the attempt so far, including this one, are safe to repeat.
     pub(super) repeat_safe: bool,
     pub(super) redirect: Option<u32>,
 }
 
-/// How far a chain of redirects has come.
+/// The position in a chain of redirects.
 pub(super) struct ChainPosition {
     /// The last request that was sent.
     request: Permitted<PreparedRequest>,
     reply: ServiceReply,
     /// The number of the redirect that led to it; zero for the first request.
     number: u32,
-    /// Whether everything that was sent so far is safe to repeat.
+    /// Set when everything that was sent so far is safe to repeat.
     repeat_safe: bool,
 }
 
@@ -129,8 +129,9 @@ impl<'r> Engine<'r> {
         Ok(outcome)
     }
 
-    /// Goes on at a redirect at which the step has waited for an approval; nothing before it is sent again. None
-    /// when no usable response came and the step begins anew, which everything that was sent allows.
+    /// Continues at the redirect at which the step has waited for an approval; earlier requests are not
+    /// sent again. Returns `None` when no usable response came and the step begins again, which is safe for
+    /// everything that was sent.
     pub(super) async fn resume_redirect(
         &self,
         way: LiveTransport<'_>,
@@ -310,7 +311,7 @@ impl<'r> Engine<'r> {
     }
 }
 
-/// Whether a redirect may be followed at all.
+/// Checks that a redirect may be followed at all.
 fn check_redirect(
     request: &PreparedRequest,
     hop: &RedirectTarget,
@@ -338,5 +339,9 @@ fn check_redirect(
 }
 
 fn refused(reason: &str) -> SendError {
-    SendError { error: Error::new(ErrorKind::RedirectRefused, reason), sent: true, retry_after: None }
+    SendError {
+        error: Error::new(ErrorKind::RedirectRefused, reason),
+        sent: true,
+        retry_after: None,
+    }
 }

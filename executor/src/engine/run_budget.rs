@@ -8,7 +8,7 @@ use crate::config::Limits;
 use crate::error::{Error, ErrorKind};
 use crate::scope::size_of;
 
-/// Counts what a run has taken.
+/// Counts the resources that a run has used.
 #[derive(Debug)]
 pub(crate) struct RunBudget {
     steps: AtomicUsize,
@@ -42,7 +42,7 @@ impl RunBudget {
         Err(exceeded(format!("the run has more than {} steps", self.max_steps)))
     }
 
-    /// Whether so many more may begin.
+    /// Checks that `more` further steps may begin.
     pub(super) fn check_steps(&self, more: usize) -> Result<(), Error> {
         let begun = self.steps.load(Ordering::Relaxed).min(self.max_steps);
         if more <= self.max_steps - begun {
@@ -52,7 +52,7 @@ impl RunBudget {
         Err(exceeded(format!("{more} items are too many for a run of at most {most} steps")))
     }
 
-    /// Whether there may be more events behind the one numbered `last`.
+    /// Checks that the journal may have more events after the one with number `last`.
     pub(super) fn check_events(&self, last: u64) -> Result<(), Error> {
         if last < self.max_events {
             return Ok(());
@@ -70,7 +70,8 @@ impl RunBudget {
         Err(exceeded(format!("the requests and answers of the run come to more than {most} bytes")))
     }
 
-    /// An answer of so many bytes came. It is used, but nothing is sent behind one too many.
+    /// Counts the bytes of a response. A response over the limit is still used, but nothing is sent after
+    /// it.
     pub(super) fn add_received_bytes(&self, bytes: usize) {
         self.traffic.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -83,7 +84,7 @@ impl RunBudget {
         Ok(())
     }
 
-    /// Whether so many more bytes may be kept.
+    /// Checks that `more` further bytes may be kept.
     pub(super) fn check_bytes(&self, more: usize) -> Result<(), Error> {
         if self.bytes.load(Ordering::Relaxed).saturating_add(more) <= self.max_bytes {
             return Ok(());

@@ -19,11 +19,11 @@ use crate::scope::VariableScope;
 pub(super) struct StepFrame<'a> {
     /// Its path.
     pub(super) path: &'a str,
-    /// `task`, `capability`, `sequence`, …, as events tell it.
+    /// `task`, `capability`, `sequence`, …, as in events.
     pub(super) kind: &'static str,
     /// The same for metrics: a step that only has iterations does no work of its own.
     pub(super) label: &'static str,
-    /// Whether it counts towards the steps of the run.
+    /// Set when it counts towards the steps of the run.
     pub(super) counts: bool,
     /// The capability that it uses, if it uses one.
     pub(super) uses: Option<&'a CapabilityRef>,
@@ -100,7 +100,7 @@ impl<'r> Engine<'r> {
         Ok(())
     }
 
-    /// Does what a step is for, in the time that it may take.
+    /// Performs the action of a step within its timeout.
     async fn perform_in_time(
         &self,
         unit: &'r PlanUnit,
@@ -132,7 +132,7 @@ impl<'r> Engine<'r> {
         }
     }
 
-    /// Goes on behind a failure, as far as the document says so.
+    /// Continues after a failure, where the document allows it.
     async fn handle_failure(
         &self,
         unit: &'r PlanUnit,
@@ -162,10 +162,10 @@ impl<'r> Engine<'r> {
         }
     }
 
-    /// The outputs of a step whose end is recorded; nothing when it is still to be run.
+    /// The outputs of a step with a recorded end; `None` when the step must still run.
     ///
     /// # Errors
-    /// Why it cannot be run again.
+    /// The reason for which it cannot run again.
     pub(super) fn recorded_outputs(
         &self,
         path: &str,
@@ -181,8 +181,8 @@ impl<'r> Engine<'r> {
         }
     }
 
-    /// Records the beginning and the end of `work`. What it set may be read once this returns, not
-    /// before.
+    /// Records the beginning and the end of `work`. Other steps may read its outputs only after this
+    /// returns.
     pub(super) async fn record_step(
         &self,
         frame: StepFrame<'_>,
@@ -282,12 +282,12 @@ pub(super) fn used_capability<'r>(step: &Step, unit: &'r PlanUnit) -> Option<&'r
     unit.uses.get(capability).map(|used| &used.pin)
 }
 
-/// Whether a document may go on behind a failure.
+/// Returns true when a document may continue after a failure.
 pub(super) fn is_catchable(error: &RunError) -> bool {
     ErrorKind::from_code(&error.code).is_none_or(ErrorKind::is_catchable)
 }
 
-/// Why a step whose record has no outputs cannot be run again.
+/// The reason for which a step with a record but without outputs cannot run again.
 fn recorded_error(path: &str, recorded: &RecordedStep) -> Option<StepError> {
     if let Some(error) = &recorded.error {
         return Some(StepError::Failed(error.clone()));

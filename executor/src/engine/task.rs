@@ -33,7 +33,7 @@ use crate::request::{
 use crate::scope::VariableScope;
 use crate::step_result::{ResponseHead, StepResult};
 
-/// Records the requests that a step needs beside its own, before they leave.
+/// Records the additional requests of a step before they are sent.
 pub(super) struct RequestAnnouncer<'a> {
     journal: &'a Journal,
     path: &'a str,
@@ -60,7 +60,7 @@ impl AnnounceRequest for RequestAnnouncer<'_> {
 /// The outcome of an attempt, and its number.
 pub(super) type AttemptOutcome = (Result<RawResponse, SendError>, u32);
 
-/// What came of the request of a step, before the guardians were asked about it.
+/// The outcome of the request of a step, before the guardians are asked about it.
 struct AttemptResponse {
     attempt: u32,
     /// The value of the response, or the failure.
@@ -105,7 +105,7 @@ impl<'r> Engine<'r> {
         }
     }
 
-    /// Keeps what was asked and answered, for replays.
+    /// Records request and response, for replays.
     fn record_exchange(
         &self,
         task: &Task,
@@ -217,8 +217,8 @@ impl<'r> Engine<'r> {
         self.send_with_retries(way, asker, question, &request, address, retry, halt).await
     }
 
-    /// Asks the guardians about what came of a step, once what is secret in it is learnt, and gives what may
-    /// be used.
+    /// Learns the secrets in the result of a step, asks the guardians about it, and returns the part that
+    /// may be used.
     #[expect(clippy::too_many_arguments, reason = "an answer, and whose it is")]
     async fn accept_response(
         &self,
@@ -256,8 +256,8 @@ impl<'r> Engine<'r> {
         }
     }
 
-    /// Asks the guardians about the message that a server of MCP has answered with, before it is
-    /// read; what is secret in it is learnt first. Any other answer is what it is.
+    /// Asks the guardians about the message in the response of an MCP server before it is read, and learns
+    /// its secrets first. Any other response is returned unchanged.
     #[expect(clippy::too_many_arguments, reason = "an answer, and whose it is")]
     async fn judge_mcp_message(
         &self,
@@ -332,8 +332,8 @@ impl<'r> Engine<'r> {
         Ok(Ok(body))
     }
 
-    /// Reads an answer. An error quotes it, so it is read again without secrets then: what is cut
-    /// off in the middle of one could not be found any more.
+    /// Reads a response. An error quotes the response. If there is an error, the response is read again
+    /// without secrets, because a secret that the quotation cuts could not be found and masked any more.
     fn read_body(&self, task: &Task, response: &RawResponse) -> Result<Value, Error> {
         let error = match read_response(task, response) {
             Ok(body) => return Ok(body),
@@ -348,8 +348,8 @@ impl<'r> Engine<'r> {
         }
     }
 
-    /// Sends a request, again where that is safe and of use. Each attempt is on the disk before its
-    /// connection is made. `address` is told instead of the true one, if there is one.
+    /// Sends a request, and repeats it where that is safe and useful. Each attempt is on the disk before
+    /// its connection is made. The journal shows `address` instead of the real address, if there is one.
     #[expect(clippy::too_many_arguments, reason = "a request, and whose it is")]
     async fn send_with_retries(
         &self,

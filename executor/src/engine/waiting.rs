@@ -21,9 +21,10 @@ impl<'r> Engine<'r> {
         recorded.wait_point.as_ref().map(|(_, wait_point)| wait_point)
     }
 
-    /// The reason why something that the guardians were asked about is not sent or not used: it waits for a
-    /// person, or the step fails. `wait_point` has what the step goes on with then, when it has sent something
-    /// already; it is on the disk before the run waits.
+    /// The reason for which a request or result that the guardians were asked about is not sent or used:
+    /// the step waits for a person, or fails. When the step has already sent something, `wait_point`
+    /// contains the data with which it continues after the wait; that data is on the disk before the run
+    /// waits.
     pub(super) async fn wait_or_fail(
         &self,
         asker: &GuardedStep<'_>,

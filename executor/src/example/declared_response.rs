@@ -40,8 +40,8 @@ pub(super) fn to_response(task: &Task, answer: &ExampleResponse) -> Result<RawRe
     Ok(response)
 }
 
-/// What a server of MCP sends when its tool gives `value`. One that says `isError` is a result as a
-/// whole: that of a tool which failed.
+/// The response of an MCP server when its tool returns `value`. A value with `isError` is the full result
+/// of a failed tool.
 pub(super) fn tool_result(value: &Value) -> Value {
     let result = match value {
         Value::Null => serde_json::json!({"content": []}),
@@ -54,7 +54,7 @@ pub(super) fn tool_result(value: &Value) -> Value {
     serde_json::json!({"jsonrpc": "2.0", "id": 1, "result": result})
 }
 
-/// Says what the body of an answer is, unless it says so itself.
+/// Sets the content type of a response, unless it has one.
 pub(super) fn set_content_type(response: &mut RawResponse, media_type: &MediaType) {
     if let Ok(value) = HeaderValue::from_str(media_type.as_str()) {
         response.headers.entry(CONTENT_TYPE).or_insert(value);
@@ -79,7 +79,7 @@ pub(super) fn json_media_type() -> MediaType {
     MediaType::parse("application/json").expect("the text is a media type")
 }
 
-/// The bytes of a value: the other way round from what a step reads.
+/// The bytes of a value: the reverse of reading a body.
 pub(super) fn to_bytes(media_type: &MediaType, body: &Value) -> Result<Vec<u8>, String> {
     match body {
         Value::String(text) if !media_type.is_json() => {
@@ -96,7 +96,7 @@ pub(super) fn to_bytes(media_type: &MediaType, body: &Value) -> Result<Vec<u8>, 
     }
 }
 
-/// Whether a value stands for bytes, as steps read them.
+/// Returns true when a value represents bytes, in the form in which steps read them.
 fn is_binary(body: &Value) -> bool {
     body.get("base64").is_some_and(Value::is_string)
 }

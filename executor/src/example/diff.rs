@@ -2,7 +2,7 @@
 
 use serde_json::{Number, Value};
 
-/// The most differences that are told.
+/// The most differences that are reported.
 const MAX_DIFFERENCES: usize = 20;
 
 /// One place where two values differ.
@@ -10,9 +10,9 @@ const MAX_DIFFERENCES: usize = 20;
 pub struct OutputDifference {
     /// The place, as a JSONPath: `$.names[1]`.
     pub path: String,
-    /// What is expected there; none when nothing is.
+    /// The expected value at that path; `None` when none is expected.
     pub expected: Option<Value>,
-    /// What is there; none when nothing is.
+    /// The value found at that path; `None` when there is none.
     pub found: Option<Value>,
 }
 

@@ -67,7 +67,7 @@ fn response(
     Some(response)
 }
 
-/// The first success that is declared, else what is declared for every status.
+/// The first declared success, or else the declaration for every status.
 fn success_response(task: &OpenApiTask) -> (u16, &Value) {
     let named = task.responses.iter().filter_map(|(status, response)| {
         let status = status.parse::<u16>().ok().filter(|status| (200..300).contains(status));
@@ -81,7 +81,7 @@ fn success_response(task: &OpenApiTask) -> (u16, &Value) {
     named.or_else(|| other("2XX")).or_else(|| other("default")).unwrap_or((200, &Value::Null))
 }
 
-/// The media type of an answer, JSON if possible, and what is said of it.
+/// The media type of a response, JSON if possible, and its declaration.
 fn preferred_media_type(content: &serde_json::Map<String, Value>) -> Option<(MediaType, &Value)> {
     let json = json_media_type();
     let types = || {

@@ -18,7 +18,7 @@ use crate::request::{
     RawResponse, TaskContract, declared_status, join_violations, prepare, read_response,
 };
 
-/// The most faults that are told of one example.
+/// The most faults that are reported for one example.
 const MAX_FAILURES: usize = 10;
 
 /// The answers of one example.
@@ -41,17 +41,17 @@ struct ScriptedResponse<'e> {
     answer: &'e a2s::ExampleResponse,
 }
 
-/// What is found out on the way.
+/// The findings during the walk.
 #[derive(Debug, Default)]
 struct MockFindings {
-    /// What the answers give, by their number, and the made-up ones, by the path of their step. The
-    /// iterations of a step share it: an answer is read and checked once.
+    /// The outcomes of the responses of the example, by their number, and of generated responses, by the
+    /// path of their step. The iterations of a step share one, so a response is read and checked once.
     used: BTreeMap<usize, Arc<MockOutcome>>,
     generated: BTreeMap<String, Arc<MockOutcome>>,
     failures: Vec<RunError>,
 }
 
-/// What a step makes of an answer.
+/// The outcome of a response for a step.
 #[derive(Debug)]
 enum MockOutcome {
     Answer(StepResult),
@@ -65,13 +65,13 @@ enum MockOutcome {
 }
 
 impl MockOutcome {
-    /// Whether there is an answer at all.
+    /// Returns true when there is a response at all.
     fn has_response(&self) -> bool {
         !matches!(self, Self::InvalidScript(_))
     }
 }
 
-/// What a script knows when the walk is over.
+/// The findings of a script after the walk.
 #[derive(Debug)]
 pub(super) struct ScriptReport {
     pub(super) failures: Vec<RunError>,
@@ -103,7 +103,7 @@ impl<'e> MockScript<'e> {
         Ok(Self { plan, responses: lines, clock, deadline, findings: Mutex::default() })
     }
 
-    /// What was found out.
+    /// The findings.
     pub(super) fn into_report(self) -> ScriptReport {
         let notes = self.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
         let lines = self.responses.iter().enumerate();
@@ -135,7 +135,7 @@ impl<'e> MockScript<'e> {
         })
     }
 
-    /// What the step at `path` makes of its answer.
+    /// The outcome of the response for the step at `path`.
     fn outcome_of(&self, path: &str, contract: &TaskContract) -> Arc<MockOutcome> {
         let unknown = || {
             let error = Error::new(ErrorKind::Internal, "the plan has no such step");
@@ -190,7 +190,7 @@ impl CannedResponses for MockScript<'_> {
 }
 
 impl ScriptedResponse<'_> {
-    /// Whether it answers the step at a whole path.
+    /// Returns true when it is the response for the step at a full path.
     fn matches_step(&self, path: &StepPath) -> bool {
         let pieces = path.segments();
         pieces.len() == self.path.len()
@@ -209,7 +209,9 @@ fn without_iterations(path: &StepPath) -> String {
 fn read_scripted(contract: &TaskContract, answer: &a2s::ExampleResponse) -> MockOutcome {
     let response = match declared_response::to_response(contract.task(), answer) {
         Ok(response) => response,
-        Err(reason) => return MockOutcome::InvalidScript(Error::new(ErrorKind::ExampleAnswer, reason)),
+        Err(reason) => {
+            return MockOutcome::InvalidScript(Error::new(ErrorKind::ExampleAnswer, reason));
+        }
     };
     if let Some(misfits) = describe_violations(contract, &response) {
         let message =
@@ -233,8 +235,8 @@ fn read(task: &Task, response: RawResponse) -> MockOutcome {
     }
 }
 
-/// What of an answer is not as declared. A service may always fail in a way that is not declared,
-/// and say nothing of it.
+/// The differences between a response and its declaration. A service may always fail with an undeclared
+/// status and an undeclared body.
 fn describe_violations(contract: &TaskContract, response: &RawResponse) -> Option<String> {
     let is_success = (200..300).contains(&response.status);
     if let (Task::OpenApi(task), false) = (contract.task(), is_success)
@@ -254,7 +256,7 @@ fn describe_violations(contract: &TaskContract, response: &RawResponse) -> Optio
     (!misfits.is_empty()).then(|| join_violations(&misfits))
 }
 
-/// Makes up an answer that fits the operation, and from which the step can take what it has to.
+/// Generates a response that fits the operation and contains the outputs that the step requires.
 fn generate_outcome(contract: &TaskContract, step: &Step, path: &str) -> MockOutcome {
     let StepAction::Task { outputs, .. } = &step.action else {
         return MockOutcome::InvalidScript(Error::new(
@@ -284,7 +286,7 @@ fn generate_outcome(contract: &TaskContract, step: &Step, path: &str) -> MockOut
     MockOutcome::InvalidScript(Error::new(ErrorKind::ExampleAnswer, message).with_hint(hint))
 }
 
-/// How an example may write the key of a path.
+/// The form in which an example may write the key of a path.
 fn key_of(path: &str) -> String {
     if path.contains('/') { format!("{path:?}") } else { path.to_owned() }
 }

@@ -15,11 +15,10 @@ use a2s::to_single_line;
 pub(super) const MAX_SHOWN_CHARS: usize = 200;
 /// The most changes of a result that are recorded.
 const MAX_CHANGES: usize = 20;
-/// What stands for a value of a result before the change: the guardian changed it so that it is
-/// not seen.
+/// The replacement for a value of a result before the change: the guardian changed the value to hide it.
 pub(super) const WITHHELD: &str = "(withheld)";
 
-/// Why a modification cannot be used, which is a denial.
+/// The reason for which a modification cannot be used; such a modification is a denial.
 pub(super) type BadModification = String;
 
 /// The inputs that a guardian wants instead of `inputs`, and what differs. Its list is whole: an
@@ -44,7 +43,7 @@ pub(super) fn modified_inputs(
     Ok((new, changes))
 }
 
-/// What differs between inputs.
+/// The differences between inputs.
 pub(super) fn changes_of(
     before: &IndexMap<InputLocation, Value>,
     after: &IndexMap<InputLocation, Value>,
@@ -125,8 +124,8 @@ fn single_text(step: &ToolCallResultStep) -> Result<&str, BadModification> {
     }
 }
 
-/// Notes where two results differ, member by member. What stood there before is not told: a
-/// journal that kept it would undo a redaction.
+/// Records the differences between two results, member by member. Old values are not recorded: a journal
+/// with them would undo a redaction.
 pub(super) fn note_changes(
     name: &str,
     before: &Value,

@@ -32,12 +32,12 @@ const MAX_APPROVAL_ID: usize = 100;
 const MAX_NAME: usize = 100;
 
 impl GuardianSettings {
-    /// The clients of these guardians, or none: for whoever asks the same guardians about something
+    /// The clients of these guardians, or none. They are for asking the same guardians about something
     /// else. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] when there is none to be asked, they cannot be told apart, or one of
-    /// them cannot be asked in the way that is wanted.
+    /// [`ErrorKind::Configuration`] when there is no guardian to ask, two cannot be distinguished, or one
+    /// cannot be asked as configured.
     pub fn open(&self) -> Result<Option<GuardianChain>, Error> {
         open(self)
     }
@@ -160,7 +160,8 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// What all guardians have said about one step: what each has decided, and why it may not go on.
+/// The decisions of all guardians about one step: the decision of each, and the reason for which the step
+/// may not continue.
 pub(super) type ChainDecisions = (Vec<DecisionRecord>, Result<(), Error>);
 
 impl GuardianGate {
@@ -213,7 +214,7 @@ impl GuardianGate {
     }
 }
 
-/// What one guardian has decided, for the journal.
+/// The decision of one guardian, for the journal.
 fn decision(
     phase: GuardianPhase,
     name: &str,
@@ -236,7 +237,7 @@ fn decision(
     }
 }
 
-/// Why a step that was denied may not go on. `name` tells which of several guardians it was.
+/// The error of a step that was denied. `name` names the guardian when there are several.
 fn denial(
     phase: GuardianPhase,
     guardian: &str,
@@ -255,9 +256,11 @@ fn denial(
             "the MCP answer",
             "so the answer of the service is not used",
         ),
-        GuardianPhase::Result => {
-            (ErrorKind::GuardianDeniedResult, "the result", "so the answer of the service is not used")
-        }
+        GuardianPhase::Result => (
+            ErrorKind::GuardianDeniedResult,
+            "the result",
+            "so the answer of the service is not used",
+        ),
         GuardianPhase::Trigger => {
             (ErrorKind::GuardianDeniedTrigger, "the event", "so nothing was started")
         }
@@ -287,7 +290,7 @@ fn denial(
     }
 }
 
-/// The approval that a denial asks for: `approval_required`, with `data.approval` beside it.
+/// The approval that a denial asks for: `approval_required`, with `data.approval` next to it.
 fn requested_approval(
     phase: GuardianPhase,
     guardian: &str,

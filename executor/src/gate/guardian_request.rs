@@ -40,8 +40,8 @@ pub(super) fn request_call(
     step.into()
 }
 
-/// The question before an MCP message leaves, or before one that came in is read. The text has no
-/// place for what a message belongs to; the schema lets it stand beside it.
+/// The question before an MCP message is sent, or before a received one is read. The AOS text defines no
+/// member for the step of a message; the schema allows additional members.
 pub(super) fn message_call(
     asker: &GuardedStep<'_>,
     task: &Task,
@@ -89,9 +89,9 @@ pub(super) fn result_call(
     step.into()
 }
 
-/// What people and policies call the tool: the capability whose document has the step, and the
-/// step's own id there, `PostWeatherTweet.getWeather`. It is the same wherever the capability is
-/// used from, and for every iteration.
+/// The name of the tool for people and policies: the capability with the document that contains the step,
+/// and the id of the step there, `PostWeatherTweet.getWeather`. It is the same for every user of the
+/// capability and for every iteration.
 pub(crate) fn tool_id(capability: &CapabilityName, step: &str) -> String {
     let id = step.rsplit('/').next().unwrap_or(step);
     let id = id.split('[').next().unwrap_or(id);
@@ -102,9 +102,9 @@ fn reasoning_text(asker: &GuardedStep<'_>) -> String {
     format!("Step {} of {}: {}", asker.step, asker.root.name, asker.description)
 }
 
-/// Who acts, in which session, run and step, and under `capability` what a policy may want to
-/// know of it. The schema takes objects there. A preview is marked with `preview: true`, and has no
-/// run: what takes the place of its id as the turn belongs to this preview alone.
+/// The acting principal, the session, the run and the step, and under `capability` the data about it that a
+/// policy may use. The schema accepts objects there. A preview is marked with `preview: true` and has no
+/// run: its turn id belongs to this preview only.
 fn step_context(
     asker: &GuardedStep<'_>,
     task: &Task,

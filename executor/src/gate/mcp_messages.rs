@@ -1,7 +1,6 @@
-//! Asks the guardians about messages of MCP (`protocols/MCP`): the call of a tool before it leaves,
-//! behind `steps/toolCallRequest`, and its answer before anything of it is read, ahead of
-//! `steps/toolCallResult`. A guardian that knows MCP sees what travels; one that knows steps sees
-//! what it means.
+//! Asks the guardians about MCP messages (`protocols/MCP`): the call of a tool before it is sent, after
+//! `steps/toolCallRequest`, and its response before it is read, before `steps/toolCallResult`. A guardian
+//! that knows MCP sees the message; one that knows steps sees its meaning.
 
 use a2s::{InputLocation, McpTask, Task};
 use aos::GuardianChain;
@@ -22,15 +21,15 @@ pub(super) struct OutgoingCall<'a> {
     pub(super) tool: &'a McpTask,
     /// Its arguments, as the guardians have left them so far.
     pub(super) inputs: GuardedInputs<'a>,
-    /// Whether there were secrets among those of the step.
+    /// Set when the inputs of the step contain secrets.
     pub(super) has_secrets: bool,
     /// The request that carries it, as guardians see it.
     pub(super) sent: Map<String, Value>,
 }
 
 impl GuardianGate {
-    /// Asks whether the message of a call may leave. Gives the request that the guardians want
-    /// instead, if they do: `prepare` makes it. They may change the arguments and nothing else.
+    /// Asks whether the message of a call may be sent. Returns the replacement request of the guardians, if
+    /// they have one: `prepare` makes it. They may change the arguments and nothing else.
     pub(super) async fn judge_call(
         &self,
         guardians: &GuardianChain,

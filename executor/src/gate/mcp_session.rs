@@ -1,6 +1,6 @@
-//! The requests around a session of MCP, which a permitted call may need. They belong to the same
-//! step and say nothing of it, so the same verdict covers them; and they are made here, from the
-//! permitted request itself, so that nothing else can get the mark.
+//! The requests of an MCP session, which a permitted call may need. They belong to the same step and
+//! contain nothing of it, so the same verdict applies. They are made here, from the permitted request
+//! itself, so that no other value can become permitted.
 
 use super::Permitted;
 use crate::request::{McpSession, PreparedRequest};
@@ -21,7 +21,7 @@ impl Permitted<PreparedRequest> {
         self.0.in_session(session).map(Self)
     }
 
-    /// The request that ends a session; none when the server need not be told.
+    /// The request that ends a session; `None` when the server does not need one.
     pub(crate) fn close_request(&self, session: &McpSession) -> Option<Self> {
         self.0.close_request(session).map(Self)
     }

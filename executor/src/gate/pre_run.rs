@@ -99,8 +99,8 @@ fn modified_content(modified: &Request) -> Result<&Map<String, Value>, String> {
     }
 }
 
-/// What differs between values by name. What stood there before is not told: a journal that kept it
-/// would undo a redaction.
+/// The differences between values by name. Old values are not recorded: a journal with them would undo a
+/// redaction.
 pub(super) fn changes_of(
     before: &Map<String, Value>,
     after: &Map<String, Value>,

@@ -76,7 +76,7 @@ impl GuardianGate {
     }
 }
 
-/// Why a modification of a redirect is none.
+/// The reason for which a redirect cannot be modified.
 const NOT_CHANGEABLE: &str = "a redirect can be allowed or denied, and not changed";
 
 /// A guardian that has changed the inputs before may say the same again.

@@ -55,7 +55,7 @@ pub(super) fn describe_request(
     members
 }
 
-/// What is known without the inputs.
+/// The members that are known without the inputs.
 fn describe_template(
     task: &Task,
     prepared: &PreparedRequest,

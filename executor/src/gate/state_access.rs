@@ -1,4 +1,4 @@
-//! Asks the guardian about what is remembered: before a run uses it, and before it is written.
+//! Asks the guardian about remembered values: before a run uses them, and before they are written.
 
 use a2s::Principal;
 use a2s::api::GuardianChange;
@@ -105,8 +105,8 @@ fn memory_step(context: StepContext, values: &Map<String, Value>, reasoning: Str
     step
 }
 
-/// What a guardian makes of values, and what differs. Its list is whole: a value that it leaves out is
-/// not used.
+/// The values after the change of a guardian, and the differences. The list is complete: a value that it
+/// leaves out is not used.
 fn modified_memory(
     values: &Map<String, Value>,
     modified: &Request,

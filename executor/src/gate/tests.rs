@@ -312,7 +312,12 @@ async fn a_modification_may_lead_to_another_path_once() {
         };
         let (config, asked) = start_guardian(farther).await;
         let (seen, decisions, error) = service.pass_all(&gate(config, fail)).await;
-        check_stopped(&seen, DecisionSource::FailedClosed, ErrorKind::GuardianModification, "farther");
+        check_stopped(
+            &seen,
+            DecisionSource::FailedClosed,
+            ErrorKind::GuardianModification,
+            "farther",
+        );
         let decided: Vec<_> = decisions.iter().map(|decision| &*decision.decision).collect();
         assert_eq!(decided, ["modify", "deny"]);
         let message = error.unwrap().message;
@@ -344,7 +349,12 @@ async fn a_modification_that_cannot_be_used_is_a_deny_in_either_mode() {
             let wanted = wanted.clone();
             let (config, _) = start_guardian(move |question| set_inputs(&question, &wanted)).await;
             let (seen, decision, error) = service.pass(&gate(config, fail)).await;
-            check_stopped(&seen, DecisionSource::FailedClosed, ErrorKind::GuardianModification, case);
+            check_stopped(
+                &seen,
+                DecisionSource::FailedClosed,
+                ErrorKind::GuardianModification,
+                case,
+            );
             assert_eq!(decision.message, error.unwrap().message, "{case}");
             assert!(decision.message.starts_with("the guardian's modification cannot be used"));
         }
@@ -368,7 +378,12 @@ async fn a_modification_of_something_else_is_a_deny_in_either_mode() {
         for (case, change) in cases {
             let (config, _) = start_guardian(move |question| modify(&question, change)).await;
             let (seen, ..) = service.pass(&gate(config, fail)).await;
-            check_stopped(&seen, DecisionSource::FailedClosed, ErrorKind::GuardianModification, case);
+            check_stopped(
+                &seen,
+                DecisionSource::FailedClosed,
+                ErrorKind::GuardianModification,
+                case,
+            );
         }
     }
 }
@@ -422,7 +437,12 @@ async fn without_a_usable_answer_nothing_is_sent_unless_configured_otherwise() {
         if may_pass {
             check_sent(&seen, "allow", DecisionSource::FailedOpen, AS_ASKED, case);
         } else {
-            check_stopped(&seen, DecisionSource::FailedClosed, ErrorKind::GuardianUnreachable, case);
+            check_stopped(
+                &seen,
+                DecisionSource::FailedClosed,
+                ErrorKind::GuardianUnreachable,
+                case,
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The request for a token, which a permitted request needs to be let in. It belongs to the same
-//! step, so the same verdict covers it; and it is made here, from what the permitted request itself
-//! says, so that nothing else can get the mark.
+//! The token request that a permitted request needs for its credentials. It belongs to the same step, so
+//! the same verdict applies. It is made here, from the data of the permitted request itself, so that no
+//! other value can become permitted.
 
 use a2s::SecurityRequirement;
 

@@ -12,8 +12,8 @@ use crate::journal::wait_point::WaitPoint;
 use crate::request::{PreparedRequest, TaskContract, message_of};
 
 impl GuardianGate {
-    /// Asks the question at which a step waits once more: the same content under the same execution id. With
-    /// `is_preview` nobody is asked for an approval anew. `wait_point` is none when the step has sent nothing
+    /// Repeats the question at which a step waits: the same content under the same execution id. With
+    /// `is_preview`, no new approval is requested. `wait_point` is `None` when the step has sent nothing
     /// yet.
     pub(crate) async fn ask_again(
         &self,
@@ -66,7 +66,7 @@ impl Permitted<PreparedRequest> {
     }
 }
 
-/// The decisions, and why what was asked about may not be used. What of it is permitted goes nowhere.
+/// The decisions, and the reason for which the value may not be used. The permitted value is dropped.
 fn into_decisions<T>(
     RawVerdict { decisions, verdict }: RawVerdict<T>,
 ) -> (Vec<DecisionRecord>, Result<(), Error>) {

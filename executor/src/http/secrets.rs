@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind};
 
 /// List the stored credentials
 ///
-/// Hosts, schemes, kinds and times. The values are not told.
+/// Hosts, schemes, kinds and times. The values are not shown.
 #[utoipa::path(
     get, path = "/v1/secrets", tag = "executor", security(("token" = [])),
     responses(

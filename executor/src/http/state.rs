@@ -25,7 +25,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(set_session_state, delete_session_state))
 }
 
-/// List what is remembered for all runs of the caller, or for those of everybody
+/// List the values that are remembered for all runs of the caller, or for the runs of all callers
 #[utoipa::path(
     get, path = "/v1/state", tag = "executor", security(("token" = [])),
     params(("for" = Option<StateFor>, Query, description = "`everybody`: the values for all runs of all callers")),
@@ -87,7 +87,7 @@ async fn delete_state(
     remove(&app, &writable_holder(&caller, query)?, &name).await
 }
 
-/// List what is remembered for the runs of a session of the caller
+/// List the values that are remembered for the runs of a session of the caller
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/state", tag = "executor", security(("token" = [])),
     params(("session" = String, Path, description = "The session, as runs name it")),

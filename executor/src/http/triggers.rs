@@ -15,12 +15,11 @@ use crate::error::{Error, ErrorKind};
 /// The longest kind and the longest id of an event.
 const MAX_EVENT: usize = 100;
 
-/// Start a run because something happened
+/// Start a run because of an event
 ///
-/// For systems of mail, chat and schedules: what was taken from the event are the inputs of the run.
-/// The guardian is asked first (`steps/agentTrigger`): it may refuse (A2S345), or change the inputs. The
-/// same event with the same request gives the same run, however often it is delivered; with another
-/// request it is refused.
+/// For mail, chat and scheduling systems: the data from the event are the inputs of the run. The guardian
+/// is asked first (`steps/agentTrigger`): it may refuse (A2S345), or change the inputs. The same event with
+/// the same request gives the same run, however often it is delivered; with another request it is refused.
 #[utoipa::path(
     post, path = "/v1/triggers", tag = "executor", security(("token" = [])),
     params(

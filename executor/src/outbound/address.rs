@@ -7,7 +7,7 @@ use url::{Host, Url};
 
 use crate::error::{Error, ErrorKind};
 
-/// What the configuration allows beyond the public internet.
+/// The targets that the configuration allows in addition to the public internet.
 #[derive(Debug, Default)]
 pub(super) struct AllowedTargets {
     networks: Vec<IpNet>,
@@ -39,7 +39,7 @@ impl AllowedTargets {
         Ok(allowed)
     }
 
-    /// Whether a host of this name may have any address.
+    /// Returns true when a host of this name may have any address.
     pub(super) fn has_host(&self, name: &str) -> bool {
         let name = name.trim_end_matches('.');
         self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
@@ -116,13 +116,13 @@ const METADATA: [IpAddr; 9] = [
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23)),
 ];
 
-/// Whether credentials of a cloud are at an address, in its spellings as IPv6, too.
+/// Returns true when an address serves credentials of a cloud; also in its IPv6 forms.
 fn is_metadata(address: IpAddr) -> bool {
     METADATA.contains(&address.to_canonical())
 }
 
-/// What kind of address this is, if it is not one of the public internet (the special-purpose
-/// registries of IANA, and the addresses where clouds keep credentials).
+/// The kind of an address that is not on the public internet (the special-purpose registries of IANA, and
+/// the addresses where clouds keep credentials).
 fn broken_rule(address: IpAddr) -> Option<&'static str> {
     if is_metadata(address) {
         return Some("a metadata address of a cloud");

@@ -38,10 +38,10 @@ pub(super) fn build_clients(
     Ok(clients)
 }
 
-/// What a host is shown, and who vouches for it.
+/// The certificate for a host, and the authorities that verify the host.
 struct TlsSetup {
     identity: reqwest::Identity,
-    /// Those who vouch for the host, in place of those that the system trusts.
+    /// The authorities for the host, in place of those that the system trusts.
     authorities: Option<Vec<reqwest::Certificate>>,
 }
 

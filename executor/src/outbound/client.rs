@@ -1,4 +1,4 @@
-//! The HTTP client for services, and what it lets through that is refused all the same.
+//! The HTTP client for services, and the checks of responses that the client itself would accept.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::error::{Error, ErrorKind};
 
 /// The most that the headers of an answer may come to.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
-/// How long a connection is kept without use. Common servers close theirs after five seconds; a
-/// request that meets such an end would have to be reported as perhaps sent.
+/// The time for which an unused connection is kept. Common servers close theirs after five seconds; a
+/// request on such a closed connection would be reported as possibly sent.
 const POOL_IDLE: Duration = Duration::from_secs(4);
 
 pub(super) fn build_client(
@@ -45,7 +45,7 @@ pub(super) fn build_client(
         })
 }
 
-/// Refuses what the connection let through: too many headers, and compressed bodies.
+/// Rejects responses that the client accepts: with too many headers, or with a compressed body.
 pub(super) fn check_headers(
     headers: &HeaderMap,
     host: impl Fn() -> String,

@@ -1,8 +1,7 @@
-//! Credentials, put onto a permitted request at the very last.
+//! Credentials, added to a permitted request just before it is sent.
 //!
-//! They are added to what goes over the wire and to nothing else: the request that was permitted,
-//! recorded and told stays without them. Every value is learnt as a secret of the run first, so that
-//! neither an error nor an answer can tell it.
+//! They are added only to the request on the wire: the permitted and recorded request stays without them.
+//! Every value first becomes a secret of the run, so that neither an error nor a response can reveal it.
 
 use a2s::api::{Credential, KeyLocation};
 use a2s::{ApiKeyLocation, Domain, HttpScheme, Secret, SecurityRequirement, SecurityScheme};
@@ -29,7 +28,7 @@ use a2s::to_single_line;
 /// The credentials that a permitted request goes with.
 #[derive(Debug)]
 pub(crate) struct RequestAuthorization<'s> {
-    /// What is known already.
+    /// The additions that are known already.
     base: WireAdditions,
     /// The same with the tokens that were got.
     with_tokens: Option<WireAdditions>,
@@ -37,18 +36,18 @@ pub(crate) struct RequestAuthorization<'s> {
     pub(super) needs: Vec<TokenNeed>,
     /// Tokens that it was sent with the last time.
     pub(super) used: Vec<UsedToken>,
-    /// Who keeps them from being told.
+    /// The secrets of the run, which mask the credentials.
     pub(super) secrets: &'s RunSecrets,
-    /// Whether the request leaves it to us to say which trace it belongs to.
+    /// Set when the executor, and not the document, sets the trace of the request.
     may_add_trace: bool,
 }
 
-/// What is added to a request on its way out.
+/// The additions to a request when it is sent.
 #[derive(Clone, Default)]
 pub(super) struct WireAdditions {
     /// Scheme, host and port that it may go to; nowhere when there is none.
     origin: Option<url::Origin>,
-    /// Which span the request belongs to.
+    /// The headers that name the span of the request.
     trace: HeaderMap,
     headers: Vec<(HeaderName, HeaderValue)>,
     query: Vec<(String, Zeroizing<String>)>,
@@ -147,8 +146,8 @@ impl OutboundClient {
         })
     }
 
-    /// Refuses to send a credential where others could read it on its way. An upstream is somebody's
-    /// choice.
+    /// Refuses to send a credential over a connection that others could read. An upstream is allowed,
+    /// because it is configured.
     pub(super) fn check_target(&self, url: &Url) -> Result<(), Error> {
         let is_private =
             url.scheme() == "https" || is_loopback(url) || self.upstream(url).is_some();
@@ -172,7 +171,7 @@ impl RequestAuthorization<'_> {
         }
     }
 
-    /// What goes onto the wire.
+    /// The additions for the wire.
     pub(super) fn additions(&self) -> &WireAdditions {
         self.with_tokens.as_ref().unwrap_or(&self.base)
     }
@@ -304,7 +303,7 @@ fn duplicate_key(place: &str, name: &str) -> Error {
     Error::new(ErrorKind::CredentialRefused, message).with_hint(hint)
 }
 
-/// Keeps every secret part of a credential from being told.
+/// Marks every secret part of a credential as secret.
 pub(super) fn learn_credential(credential: &Credential, secrets: &RunSecrets) -> Result<(), Error> {
     match credential {
         Credential::ApiKey { value: secret, .. }
@@ -377,14 +376,14 @@ impl WireAdditions {
         self.form.push((name, Secret::new(value)));
     }
 
-    /// Whether a request to `url`, an address in the document's terms, may carry this: the origin is
-    /// the one that the credentials are for.
+    /// Returns true when a request to `url`, an address in the document's terms, may carry the credentials:
+    /// its origin is the one that they are for.
     fn applies_to(&self, url: &Url) -> bool {
         self.origin.as_ref() == Some(&url.origin())
     }
 
-    /// The address that a connection asks for: `target`, which stands for `url`, with the keys that
-    /// go into the query. What has the name of a key is replaced.
+    /// The address for the connection: `target`, which replaces `url`, with the keys for the query. Query
+    /// parameters with the name of a key are replaced.
     pub(super) fn address(&self, url: &Url, target: &Url) -> Url {
         let mut address = target.clone();
         if self.query.is_empty() || !self.applies_to(url) {
@@ -435,7 +434,7 @@ impl WireAdditions {
         all
     }
 
-    /// The body with the fields of credentials behind it.
+    /// The body, followed by the form fields of credentials.
     pub(super) fn body(&self, url: &Url, body: Option<&Bytes>) -> Option<Bytes> {
         if self.form.is_empty() || !self.applies_to(url) {
             return body.cloned();

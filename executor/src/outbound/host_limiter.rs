@@ -22,14 +22,13 @@ use crate::request::authority;
 pub(super) use circuit_breaker::HostSignal;
 use circuit_breaker::{BreakerState, CircuitBreaker};
 
-/// Hosts whose lanes are remembered; those without anybody, and nothing to remember, are forgotten
-/// first.
+/// The most hosts with a remembered lane. Unused lanes without anything to remember are removed first.
 const MAX_HOSTS: usize = 1_024;
 
-/// Tenants of one host whose failures are counted apart; further ones share one count.
+/// The most tenants of one host with a failure count of their own; further ones share one count.
 const MAX_TENANTS: usize = 256;
 
-/// How long it is told how a host was doing: what is older says little about now.
+/// The time for which the health of a host is reported: older data says little about its current state.
 const HEALTH_WINDOW: Duration = Duration::from_secs(60);
 
 /// The lanes of all hosts.
@@ -46,7 +45,7 @@ struct HostLimiter {
     limits: HostLimits,
     slots: Arc<Semaphore>,
     rate: Option<DefaultDirectRateLimiter>,
-    /// Who is next: the rate is waited for one after another.
+    /// The lock that queues requests: they wait for the rate one after another.
     next: tokio::sync::Mutex<()>,
     state: Mutex<LimiterState>,
 }
@@ -63,12 +62,12 @@ struct LimiterState {
 #[derive(Debug)]
 struct TenantState {
     breaker: CircuitBreaker,
-    /// When a request last told something about the host.
+    /// The time at which a request last gave information about the host.
     settled_at: Option<Instant>,
 }
 
 impl TenantState {
-    /// Whether forgetting it would forget something about the host.
+    /// Returns true when removing it would lose information about the host.
     fn has_history(&self) -> bool {
         self.breaker.state() != BreakerState::Closed
     }
@@ -92,8 +91,8 @@ impl LimiterState {
     }
 }
 
-/// The right to send one request to a host. Whoever has it settles it; one that is dropped was
-/// given up.
+/// The permit for one request to a host. Its holder reports the outcome with `settle`; a dropped permit
+/// counts as given up.
 #[derive(Debug)]
 pub(crate) struct SendPermit {
     limiter: Arc<HostLimiter>,
@@ -109,7 +108,7 @@ pub(crate) struct Throttle {
     pub(crate) host: String,
     /// For what.
     pub(crate) reason: WaitReason,
-    /// How long, when that is known.
+    /// The length of the wait, when it is known.
     pub(crate) time: Option<Duration>,
 }
 
@@ -118,11 +117,12 @@ impl HostLimiters {
         Self { hosts, limiters: Mutex::default() }
     }
 
-    /// Waits for the turn of a request of `tenant` to `url`, at most `time`. `redirected` says that the
-    /// configuration leads the host elsewhere. Each kind of wait is told when it begins.
+    /// Waits for the turn of a request of `tenant` to `url`, at most `time`. `redirected` is true when the
+    /// configuration sends the host's requests to another address. Each kind of wait is reported when it
+    /// begins.
     ///
     /// # Errors
-    /// When it takes too long, or the host is left alone. Nothing was sent then.
+    /// When it takes too long, or the host is paused. Nothing was sent then.
     pub(super) async fn acquire(
         &self,
         tenant: &str,
@@ -138,13 +138,13 @@ impl HostLimiters {
         })
     }
 
-    /// What is known of each host, by name.
+    /// The state of each host, by name.
     pub(super) fn states(&self) -> Vec<HostState> {
         let lanes: Vec<_> = lock(&self.limiters).values().cloned().collect();
         lanes.iter().map(|lane| lane.state()).collect()
     }
 
-    /// How the hosts are doing that were asked something a short time ago.
+    /// The health of the hosts that received a request recently.
     pub(super) fn recent_health(&self) -> Vec<HostHealth> {
         let lanes: Vec<_> = lock(&self.limiters).values().cloned().collect();
         lanes.iter().filter_map(|lane| lane.health()).collect()
@@ -166,8 +166,8 @@ impl HostLimiters {
 }
 
 impl HostLimitSet {
-    /// How the host of `url` is treated. One that is led elsewhere has no rate of its own accord:
-    /// what stands there is the operator's.
+    /// The limits of the host of `url`. A host with a configured upstream has no default rate, because the
+    /// upstream belongs to the operator.
     fn limits_of(&self, url: &Url, redirected: bool) -> HostLimits {
         let own = self.by_host.iter().find(|(domain, _)| domain.covers(url));
         match own {
@@ -259,21 +259,21 @@ impl HostLimiter {
         SendError::not_sent(kind, message)
     }
 
-    /// How long the host wants to be left alone.
+    /// The remaining time for which the host wants no requests.
     fn remaining_quiet_time(&self) -> Option<Duration> {
         let until = lock(&self.state).quiet_until?;
         Some(until.saturating_duration_since(Instant::now())).filter(|time| !time.is_zero())
     }
 
-    /// Whether forgetting the lane would forget something about the host.
+    /// Returns true when removing the lane would lose information about the host.
     fn has_history(&self) -> bool {
         self.remaining_quiet_time().is_some()
             || lock(&self.state).tenants.values().any(TenantState::has_history)
     }
 
-    /// None when the last request is too long ago to tell, or no connection came up: then this machine
-    /// knows nothing about the host. A failure may be chance; each one more in a
-    /// row is less so. Of several tenants the one counts for whom the host does best.
+    /// `None` when the last request is too long ago, or when no connection was made: then this machine
+    /// knows nothing about the host. One failure may be chance; each further failure in a row makes that
+    /// less likely. Of several tenants, the one with the best health of the host counts.
     fn health(&self) -> Option<HostHealth> {
         let host = Domain::new(&self.host).ok()?;
         let shared = lock(&self.state);
@@ -328,7 +328,7 @@ impl HostLimiter {
 }
 
 impl SendPermit {
-    /// The request has ended, and tells this of its host.
+    /// Records the end of a request, and its meaning for the health of the host.
     pub(super) fn settle(mut self, health: HostSignal, quiet: Option<Duration>) {
         self.signal = health;
         if let Some(quiet) = quiet {
@@ -374,7 +374,7 @@ mod tests {
         NonZeroU32::new(n).unwrap()
     }
 
-    /// A turn that comes soon or not at all, and for what it waited.
+    /// A turn that comes soon or not at all, and the reasons for its waits.
     async fn turn_at(
         lanes: &HostLimiters,
         url: &str,
@@ -403,7 +403,10 @@ mod tests {
         let _second = turn(&lanes).await.0.unwrap();
         assert_eq!(lanes.states()[0].in_flight, 2);
         let (third, waits) = turn(&lanes).await;
-        assert_eq!((third.unwrap_err(), waits), (ErrorKind::Timeout, vec![WaitReason::Concurrency]));
+        assert_eq!(
+            (third.unwrap_err(), waits),
+            (ErrorKind::Timeout, vec![WaitReason::Concurrency])
+        );
         assert!(turn_at(&lanes, "https://other.example/", false).await.0.is_ok());
         assert!(turn_at(&lanes, "https://api.example:8443/", false).await.0.is_ok());
         drop(first);
@@ -449,7 +452,10 @@ mod tests {
         turn(&lanes).await.0.unwrap().settle(HostSignal::Good, rest);
         turn(&lanes).await.0.unwrap_err();
         let (refused, waits) = turn(&lanes).await;
-        assert_eq!((refused.unwrap_err(), waits), (ErrorKind::Timeout, vec![WaitReason::RetryAfter]));
+        assert_eq!(
+            (refused.unwrap_err(), waits),
+            (ErrorKind::Timeout, vec![WaitReason::RetryAfter])
+        );
         // A shorter one asked for later does not make it shorter.
         let limiter = lanes.limiter(&"https://api.example/".parse().unwrap(), false);
         let slot = Arc::clone(&limiter.slots).acquire_owned().await.unwrap();

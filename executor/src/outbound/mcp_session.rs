@@ -1,7 +1,8 @@
-//! Sessions of MCP: opened for one attempt of a step, and ended behind it.
+//! MCP sessions: opened for one attempt of a step, and ended after it.
 //!
-//! Which servers want one is known once they have refused a call without, and is kept in memory.
-//! The requests go out by the same way as the call, each in its turn and with the same credentials.
+//! The executor learns that a server needs a session when the server rejects a call without one, and keeps
+//! that in memory. The requests of a session are sent like the call itself, each in its turn and with the
+//! same credentials.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -21,7 +22,7 @@ use crate::request::{McpSession, PreparedRequest, RawResponse, read_session};
 
 /// The most servers of which it is kept that they want a session.
 const MAX_SERVERS: usize = 1_000;
-/// How long a server has to take note that a session has ended.
+/// The time that a server has to respond to the end of a session.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The addresses of servers that want a session.
@@ -40,30 +41,30 @@ impl SessionServers {
     }
 }
 
-/// What is told of a session that was to be opened.
+/// The record of an attempt to open a session.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionOpening {
     /// Host and port of the server.
     pub(crate) host: String,
     /// The revision of MCP that is spoken in it.
     pub(crate) revision: Option<&'static str>,
-    /// How long it took, in milliseconds.
+    /// The duration, in milliseconds.
     pub(crate) duration_ms: u64,
-    /// Why there is none.
+    /// The reason for which it failed.
     pub(crate) failure: Option<Error>,
 }
 
-/// Why there is no session.
+/// The reason for a missing session.
 #[derive(Debug)]
 pub(crate) struct SessionError {
-    /// What happened. Nothing of the call has left.
+    /// The failure. Nothing of the call was sent.
     pub(crate) failure: SendError,
     /// The status of the answer, when there was one.
     pub(crate) status: Option<u16>,
 }
 
 impl OutboundClient {
-    /// Whether the server of a request is known to want a session.
+    /// Returns true when the server of a request is known to need a session.
     pub(crate) fn wants_session(&self, request: &Permitted<PreparedRequest>) -> bool {
         request.may_need_session() && self.sessions.contains(request)
     }
@@ -86,7 +87,10 @@ impl OutboundClient {
         let opened = opened.unwrap_or_else(|_| {
             let host = authority(request.url());
             let message = format!("{host} opened no session within {} s", time.as_secs_f32());
-            Err(SessionError { failure: SendError::not_sent(ErrorKind::Timeout, message), status: None })
+            Err(SessionError {
+                failure: SendError::not_sent(ErrorKind::Timeout, message),
+                status: None,
+            })
         });
         self.sessions.change(|known| match &opened {
             Ok(_) if known.len() < MAX_SERVERS => drop(known.insert(request.url().to_string())),
@@ -116,7 +120,10 @@ impl OutboundClient {
             SessionError { failure: SendError { error, sent: false, ..failure }, status: None }
         };
         let unneeded = || {
-            none(SendError::not_sent(ErrorKind::Internal, "a session was opened for no call of a tool"))
+            none(SendError::not_sent(
+                ErrorKind::Internal,
+                "a session was opened for no call of a tool",
+            ))
         };
         let opening = request.session_request().ok_or_else(unneeded)?;
         let response =

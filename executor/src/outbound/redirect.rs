@@ -16,13 +16,14 @@ const MAX_QUOTED: usize = 260;
 /// The longest address that a redirect leads to.
 const MAX_URL: usize = 16 * 1024;
 
-/// The next request after an answer, if the answer redirects (RFC 9110, section 15.4).
+/// The next request after a response, if the response redirects (RFC 9110, section 15.4).
 ///
-/// `url` is what was asked for in the document's terms. `upstream` is the address that is
-/// configured in its place, and what was asked for in its terms.
+/// `url` is the requested address in the document's terms. `upstream` is the address that is configured in
+/// its place, and the requested address in the upstream's terms.
 ///
 /// # Errors
-/// Why the redirect is not followed: only the same host is, and never from https to http.
+/// The reason for which the redirect is not followed: it must stay on the same host, and must not go from
+/// https to http.
 pub(crate) fn next_target(
     status: StatusCode,
     location: Option<&HeaderValue>,
@@ -78,8 +79,8 @@ fn check_target(url: &Url, next: &Url) -> Result<(), String> {
     }
 }
 
-/// What a service says, whole or not at all: it may be a credential, of which a part would not be
-/// found again.
+/// Quotes a word of a service in full or not at all: it may be a credential, and a part of one could not be
+/// found and masked.
 fn quote(what: &str, word: &str) -> String {
     if word.len() <= MAX_QUOTED {
         format!("{what} `{word}`")
@@ -88,7 +89,7 @@ fn quote(what: &str, word: &str) -> String {
     }
 }
 
-/// The address at an upstream that stands for `url`: the upstream's path goes in front.
+/// The address at an upstream that corresponds to `url`: the upstream's path is put in front.
 pub(super) fn to_upstream(url: &Url, base: &Url) -> Url {
     let mut target = base.clone();
     target.set_path(&format!("{}{}", base.path().trim_end_matches('/'), url.path()));
@@ -96,8 +97,8 @@ pub(super) fn to_upstream(url: &Url, base: &Url) -> Url {
     target
 }
 
-/// The address in the document's terms that stands for `target` at an upstream; none if `target`
-/// lies elsewhere.
+/// The address in the document's terms that corresponds to `target` at an upstream; `None` when `target` is
+/// elsewhere.
 fn from_upstream(target: &Url, base: &Url, url: &Url) -> Option<Url> {
     let prefix = base.path().trim_end_matches('/');
     let path = target.path().strip_prefix(prefix)?;

@@ -12,7 +12,7 @@ const MAX_ADDRESSES: usize = 16;
 
 /// Resolves the names of one client.
 pub(super) struct AddressResolver {
-    /// Who knows the addresses of a name.
+    /// The resolver that returns the addresses of a name.
     names: Arc<dyn Resolve>,
     /// None when every address will do.
     allowed: Option<Arc<AllowedTargets>>,

@@ -16,11 +16,11 @@ use crate::request::RawResponse;
 
 /// The pause before the second attempt, without jitter, unless the document says another.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// The statuses that are worth another attempt, unless the document says others: each tells that
-/// the service does not answer now, and may soon.
+/// The statuses that are worth another attempt, unless the document names others: each means that the
+/// service does not respond now, but may soon.
 const TRANSIENT_STATUSES: &[u16] = &[429, 502, 503, 504];
 
-/// How often and how patiently a request is sent again.
+/// The number of attempts for a request, and the pauses between them.
 #[derive(Debug, Clone)]
 pub(crate) struct RetrySchedule {
     max_attempts: u32,
@@ -34,9 +34,9 @@ pub(crate) struct RetrySchedule {
 /// A pause before the next attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RetryPause {
-    /// How long it is.
+    /// The length.
     pub(crate) length: Duration,
-    /// Why there is another attempt.
+    /// The reason for another attempt.
     pub(crate) reason: String,
 }
 
@@ -53,8 +53,7 @@ impl RetrySchedule {
         }
     }
 
-    /// The policy for a step that says something about it itself, within what the configuration
-    /// allows.
+    /// The policy for a step with a `retry` of its own, within the limits of the configuration.
     pub(crate) fn for_step(&self, retry: Option<&RetryPolicy>) -> Self {
         let Some(retry) = retry else { return self.clone() };
         let statuses = if retry.on_status.is_empty() { &self.on_status } else { &retry.on_status };
@@ -125,13 +124,13 @@ impl RetrySchedule {
     }
 }
 
-/// How long the headers of an answer ask to wait.
+/// The time that the headers of a response ask to wait.
 pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
     header.and_then(|text| read_retry_after(text, now))
 }
 
-/// How long `Retry-After` asks to wait: seconds, or one of the three forms of a date (RFC 9110,
+/// The time that `Retry-After` asks to wait: seconds, or one of the three forms of a date (RFC 9110,
 /// sections 10.2.3 and 5.6.7).
 fn read_retry_after(text: &str, now: Timestamp) -> Option<Duration> {
     let text = text.trim();

@@ -10,10 +10,10 @@ use crate::error::{Error, ErrorKind};
 use crate::request::authority;
 use a2s::to_single_line;
 
-/// Why there is no answer.
+/// The reason for a missing response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SendError {
-    /// What happened, for a person.
+    /// The error, for a person.
     pub(crate) error: Error,
     /// False when surely no byte of the request left, so that nothing can have come of it.
     pub(crate) sent: bool,
@@ -44,7 +44,7 @@ pub(super) fn blocked_target(url: &Url, rule: &str) -> SendError {
     SendError::before_send(Error::new(ErrorKind::AddressRefused, message).with_hint(hint))
 }
 
-/// What an error of the client means.
+/// Translates an error of the HTTP client.
 pub(super) fn explain(error: &reqwest::Error, url: &Url) -> SendError {
     let host = authority(url);
     let mut cause = error.source();
@@ -63,7 +63,10 @@ pub(super) fn explain(error: &reqwest::Error, url: &Url) -> SendError {
         return SendError::not_sent(ErrorKind::ConnectFailed, message);
     }
     if error.is_builder() {
-        return SendError::not_sent(ErrorKind::InvalidInput, format!("no request to {host}: {cause}"));
+        return SendError::not_sent(
+            ErrorKind::InvalidInput,
+            format!("no request to {host}: {cause}"),
+        );
     }
     SendError::after_send(
         ErrorKind::ConnectionLost,

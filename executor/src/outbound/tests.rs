@@ -298,7 +298,12 @@ async fn no_spelling_of_a_hostile_address_connects() {
     for spelling in HOSTILE {
         let target = spelling.replace("{}", &port);
         let failure = get(&outbound, &target).await.expect_err(&target);
-        assert_eq!(failure.error.kind, ErrorKind::AddressRefused, "{target}: {}", failure.error.message);
+        assert_eq!(
+            failure.error.kind,
+            ErrorKind::AddressRefused,
+            "{target}: {}",
+            failure.error.message
+        );
         assert!(!failure.sent, "{target}");
         assert!(!failure.error.message.contains("secret"), "{target}");
     }
@@ -353,7 +358,8 @@ async fn a_name_that_changes_its_addresses_leads_to_none_that_was_not_checked() 
         *ends.entry(end.map(|r| r.status).map_err(|f| f.error.kind)).or_default() += 1;
     }
     assert_eq!(fickle.0.load(Ordering::SeqCst), 20);
-    let expected = [(Ok(200), 10), (Err(ErrorKind::AddressRefused), 5), (Err(ErrorKind::ConnectFailed), 5)];
+    let expected =
+        [(Ok(200), 10), (Err(ErrorKind::AddressRefused), 5), (Err(ErrorKind::ConnectFailed), 5)];
     assert_eq!(ends, expected.into());
     let knocked = timeout(Duration::from_millis(1), forbidden.accept()).await;
     assert!(knocked.is_err(), "a connection was made");
@@ -419,7 +425,11 @@ async fn a_redirect_is_given_back_and_not_followed() {
         ("/downgrade", "from https to http"),
     ] {
         let failure = post(path).await.unwrap_err();
-        assert_eq!((failure.error.kind, failure.sent), (ErrorKind::RedirectRefused, true), "{path}");
+        assert_eq!(
+            (failure.error.kind, failure.sent),
+            (ErrorKind::RedirectRefused, true),
+            "{path}"
+        );
         assert!(failure.error.message.contains(reason), "{}", failure.error.message);
     }
     assert_eq!(followed.load(Ordering::SeqCst), 0);
@@ -546,7 +556,11 @@ async fn a_broken_answer_is_an_error_and_is_asked_for_once() {
         let outbound = open(&config(Some(server), "")).unwrap();
         let failure = get(&outbound, "https://api.example/").await.unwrap_err();
         let shown = String::from_utf8_lossy(answer);
-        assert_eq!((failure.error.kind, failure.sent), (ErrorKind::ConnectionLost, true), "{shown:?}");
+        assert_eq!(
+            (failure.error.kind, failure.sent),
+            (ErrorKind::ConnectionLost, true),
+            "{shown:?}"
+        );
         assert_eq!(connections.load(Ordering::SeqCst), 1, "{shown:?}");
     }
 }

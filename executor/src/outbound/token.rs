@@ -39,7 +39,7 @@ pub(super) use token_cache::TokenCache;
 use token_cache::{CachedToken, TokenKey, TokenSlot};
 use token_response::{TokenError, parse_token_response};
 
-/// How long before its end a token is not used any more, unless a tenth of its life is shorter.
+/// The time before its end from which a token is not used any more, unless a tenth of its life is shorter.
 const EXPIRY_MARGIN: SignedDuration = SignedDuration::from_secs(30);
 /// The life of a token of which the server does not say how long it is: services that refuse an old
 /// one with another status than 401 would refuse it for ever.
@@ -50,7 +50,7 @@ const DEFAULT_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 pub(super) struct TokenNeed {
     /// The host that the credential is stored for.
     pub(super) host: Domain,
-    /// What the document says.
+    /// The requirement in the document.
     pub(super) requirement: SecurityRequirement,
     /// The client.
     pub(super) credential: OpenedCredential,
@@ -61,22 +61,22 @@ pub(super) struct TokenNeed {
 pub(super) struct UsedToken {
     slot: Arc<TokenSlot>,
     token: Secret,
-    /// Whether it had been fetched for an earlier request.
+    /// Set when it was fetched for an earlier request.
     from_cache: bool,
 }
 
-/// What is told of a token that was asked for.
+/// The record of a token request.
 #[derive(Debug, Clone)]
 pub(crate) struct TokenFetch {
     /// Host and port of the authorization server.
     pub(crate) host: String,
     /// The name of the scheme that wants it.
     pub(crate) scheme: String,
-    /// Whether it takes the place of an earlier one.
+    /// Set when it replaces an earlier one.
     pub(crate) renewed: bool,
-    /// How long it took, in milliseconds.
+    /// The duration, in milliseconds.
     pub(crate) duration_ms: u64,
-    /// Why none came.
+    /// The reason for which none came.
     pub(crate) failure: Option<Error>,
 }
 
@@ -103,7 +103,7 @@ impl RequestAuthorization<'_> {
 }
 
 impl OutboundClient {
-    /// Gets every token that a request needs. `on_fetch` is told of those that were asked for.
+    /// Gets every token that a request needs. Calls `on_fetch` for each requested token.
     pub(super) async fn get_tokens(
         self: &Arc<Self>,
         request: &Permitted<PreparedRequest>,
@@ -185,7 +185,10 @@ impl OutboundClient {
             fetched
         }));
         let fetched = fetching.await.unwrap_or_else(|_| {
-            Err(SendError::before_send(Error::new(ErrorKind::Internal, "the token was not fetched")))
+            Err(SendError::before_send(Error::new(
+                ErrorKind::Internal,
+                "the token was not fetched",
+            )))
         });
         on_fetch(TokenFetch {
             host,
@@ -288,7 +291,7 @@ impl OutboundClient {
     }
 }
 
-/// Why an authorization server gave no token, and what to do about it.
+/// The error when an authorization server gave no token, with the action that fixes it.
 fn explain(refusal: &TokenError, need: &TokenNeed, host: &str) -> Error {
     let name = to_single_line(&need.requirement.name, 100);
     match refusal {

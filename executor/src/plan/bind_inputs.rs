@@ -1,4 +1,4 @@
-//! The inputs of a task, filled in: as they are sent, and as they are told.
+//! The inputs of a task with their values: as they are sent, and as they are shown.
 
 use a2s::{InputLocation, Task, TaskInputs};
 use indexmap::IndexMap;
@@ -14,11 +14,11 @@ use crate::secrets::{RunSecrets, secret_placeholder};
 /// The inputs of a task, ready to be sent.
 pub(crate) struct BoundInputs {
     actual: IndexMap<InputLocation, Value>,
-    /// The same as they may be told, where that is something else.
+    /// The inputs as they are shown, where that differs.
     masked: Option<IndexMap<InputLocation, Value>>,
-    /// What request and result are correlated by.
+    /// The id that correlates request and result.
     pub(crate) execution_id: Uuid,
-    /// Whether the address has a secret that could not be found in it.
+    /// Set when the address contains a secret that could not be found in it.
     pub(crate) has_secret_address: bool,
 }
 
@@ -30,7 +30,7 @@ impl BoundInputs {
 }
 
 impl PlanUnit {
-    /// Fills the places of a task of this capability. What is absent is left out.
+    /// Fills the inputs of a task of this capability. Absent values are left out.
     ///
     /// # Errors
     /// When a reference has no value, or there would be more than `max_bytes`.

@@ -11,8 +11,8 @@ use crate::error::{Error, ErrorKind};
 use crate::scope::VariableScope;
 use crate::secrets::is_maskable;
 
-/// The variables whose values are told to nobody: parameters that are declared so, and whatever
-/// goes into a parameter of another capability that is.
+/// The variables with secret values: parameters that are declared secret, and all values for a secret
+/// parameter of another capability.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct SecretVariables {
     /// Secret as a whole.
@@ -22,12 +22,12 @@ pub(crate) struct SecretVariables {
 }
 
 impl SecretVariables {
-    /// Whether nothing is secret.
+    /// Returns true when nothing is secret.
     pub(crate) fn is_empty(&self) -> bool {
         self.names.is_empty() && self.parts.is_empty()
     }
 
-    /// Whether a variable is secret, as a whole or in a part.
+    /// Returns true when a variable is secret, as a whole or in a part.
     pub(crate) fn contains(&self, variable: &str) -> bool {
         self.names.contains(variable) || self.parts.iter().any(|part| part.variable() == variable)
     }
@@ -38,7 +38,7 @@ impl SecretVariables {
         whole.chain(self.parts.iter().filter_map(|part| part.resolve(variables).ok())).collect()
     }
 
-    /// Whether a template brings in a secret that could not be found again where it goes.
+    /// Returns true when a template contains a secret that could not be found in the result.
     pub(crate) fn hides_secret(&self, template: &Template, scope: &VariableScope<'_>) -> bool {
         if self.is_empty() {
             return false;
@@ -50,7 +50,7 @@ impl SecretVariables {
     }
 }
 
-/// Counts the steps of a unit, gathers its inputs, and marks what is secret.
+/// Counts the steps of a unit, collects its inputs, and marks its secret values.
 pub(super) fn analyze_unit(unit: &mut PlanUnit) -> Result<(), Error> {
     let document = Arc::clone(&unit.document);
     let capability = document.capability();
@@ -105,7 +105,7 @@ struct PlanAnalysis<'s> {
     assigned: BTreeSet<&'s str>,
     /// The variables of the `for_each` and `catch` around, innermost last.
     enclosing: Vec<(&'s str, Option<&'s ForEach>)>,
-    /// What the capabilities that are used need and get from nobody.
+    /// The needs of used capabilities that no step maps or sets.
     needs: BTreeMap<String, PlanInput>,
     sensitive: SecretVariables,
     loops: Vec<&'s ForEach>,

@@ -106,7 +106,12 @@ fn refuse(sources: &[Vec<u8>], max_steps: usize, kind: ErrorKind, words: &[&str]
 fn what_does_not_fit_is_refused() {
     let leaf = || leaf("Leaf", &["city"]);
     let unknown = user("Top", &[("Leaf", json!({"town": "x"}))]);
-    refuse(&[leaf(), unknown], 100, ErrorKind::DependencyRefused, &["`useLeaf`", "`town`", "`Leaf`"]);
+    refuse(
+        &[leaf(), unknown],
+        100,
+        ErrorKind::DependencyRefused,
+        &["`useLeaf`", "`town`", "`Leaf`"],
+    );
     let one = user("One", &[("Two", json!({}))]);
     let two = user("Two", &[("One", json!({}))]);
     refuse(&[one, two], 100, ErrorKind::DependencyRefused, &["itself", "`One`", "`Two`"]);

@@ -422,7 +422,10 @@ mod tests {
         for errors in [json!([wrong]), json!([misfit, down])] {
             assert_eq!(kind(json!({"errors": errors})), ErrorKind::GraphqlErrors, "{errors}");
         }
-        assert_eq!(kind(json!({"data": {"a": null}, "errors": [misfit]})), ErrorKind::GraphqlErrors);
+        assert_eq!(
+            kind(json!({"data": {"a": null}, "errors": [misfit]})),
+            ErrorKind::GraphqlErrors
+        );
     }
 
     #[track_caller]

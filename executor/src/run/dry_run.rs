@@ -29,7 +29,7 @@ pub(crate) struct DryRun<'r> {
     pub(crate) run: Uuid,
     /// Its session.
     pub(crate) session: &'r str,
-    /// What is walked.
+    /// The plan to walk.
     pub(crate) plan: &'r ExecutionPlan,
     /// The steps that count as done.
     pub(crate) progress: &'r RunProgress,

@@ -32,8 +32,8 @@ impl RunService {
             return Ok(None);
         }
         let permit = self.followers.reserve(Some(caller.principal()));
-        let permit =
-            permit.map_err(|refusal| Error::new(ErrorKind::TooManyFollowers, refusal.to_string()))?;
+        let permit = permit
+            .map_err(|refusal| Error::new(ErrorKind::TooManyFollowers, refusal.to_string()))?;
         let following = EventFollower {
             _permit: permit,
             runs: Arc::clone(self),

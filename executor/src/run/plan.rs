@@ -20,7 +20,7 @@ use crate::journal::store::NewPlan;
 const PLAN_LIFETIME: Duration = Duration::from_secs(15 * 60);
 /// The largest plan that can be run, in bytes: its request and its basis.
 const MAX_PLAN: usize = 1 << 20;
-/// The most differences that are told.
+/// The most differences that are reported.
 const MAX_LISTED: usize = 20;
 /// The hint about a plan that cannot be run.
 const PLAN_AGAIN_HINT: &str =
@@ -88,7 +88,8 @@ impl RunService {
         prepared.check()?;
         let basis = self.plan_basis(request, prepared, policies)?;
         let digest = basis.digest();
-        let digest = digest.map_err(|error| Error::new(ErrorKind::InvalidInput, error.to_string()))?;
+        let digest =
+            digest.map_err(|error| Error::new(ErrorKind::InvalidInput, error.to_string()))?;
         let shown = ShownPlan { request: request.clone(), basis };
         let plain = serde_json::to_vec(&shown).map(Zeroizing::new);
         let plain = plain.map_err(|_| Error::new(ErrorKind::Internal, "the plan is no JSON"))?;
@@ -144,7 +145,8 @@ impl RunService {
         };
         let plain = self.vault.open_plan(id, &sealed)?;
         let shown = serde_json::from_slice(&plain).map_err(|_| {
-            Error::new(ErrorKind::PlanNotFound, "the plan cannot be read").with_hint(PLAN_AGAIN_HINT)
+            Error::new(ErrorKind::PlanNotFound, "the plan cannot be read")
+                .with_hint(PLAN_AGAIN_HINT)
         })?;
         Ok(RedeemedPlan { id, shown })
     }

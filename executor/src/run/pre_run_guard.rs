@@ -108,7 +108,9 @@ impl<'r> PreRunGuard<'r> {
         let values = values.map_err(|error| error.with_hint(GIVE_VALUE_HINT))?;
         if let Some(name) = prepared.recalled.keys().find(|name| !values.contains_key(*name)) {
             let message = format!("the guardian took away what is remembered for `{name}`");
-            return Err(Error::new(ErrorKind::GuardianDeniedMemory, message).with_hint(GIVE_VALUE_HINT));
+            return Err(
+                Error::new(ErrorKind::GuardianDeniedMemory, message).with_hint(GIVE_VALUE_HINT)
+            );
         }
         prepared.inputs.extend(values);
         Ok(prepared)

@@ -47,7 +47,11 @@ impl RunService {
         let why = state.to_run().error.and_then(|error| ErrorKind::from_code(&error.code));
         let is_whole = matches!(
             why,
-            Some(ErrorKind::TakenOverTooOften | ErrorKind::ApprovalRequired | ErrorKind::RestoredFromBackup)
+            Some(
+                ErrorKind::TakenOverTooOften
+                    | ErrorKind::ApprovalRequired
+                    | ErrorKind::RestoredFromBackup
+            )
         );
         if is_whole && request.step.is_none() {
             check_retry(&request)?;
@@ -160,8 +164,9 @@ struct SetOutputs<'a> {
 
 /// The step at a path that a journal names.
 fn find_step<'p>(plan: &'p ExecutionPlan, path: &str) -> Result<(&'p PlanUnit, &'p Step), Error> {
-    plan.find_step(path)
-        .ok_or_else(|| Error::new(ErrorKind::Internal, format!("`{path}` is no step of the capability")))
+    plan.find_step(path).ok_or_else(|| {
+        Error::new(ErrorKind::Internal, format!("`{path}` is no step of the capability"))
+    })
 }
 
 /// Rejects everything except a request to try the run again unchanged. If a request in it is not safe to

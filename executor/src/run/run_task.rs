@@ -154,7 +154,8 @@ impl RunService {
         };
         let ended = ended.unwrap_or_else(|_| {
             // The panic itself was reported where it happened.
-            let error = Error::new(ErrorKind::Internal, "the executor failed while it drove this run");
+            let error =
+                Error::new(ErrorKind::Internal, "the executor failed while it drove this run");
             Err(StepError::Failed(error.to_run_error(None, None, engine.is_repeat_safe())))
         });
         let duration_ms = milliseconds_between(start.at, self.clock.now());

@@ -189,9 +189,10 @@ impl RunService {
                 session: session.clone(),
                 preview: false,
             })),
-            (None, None) => {
-                Err(Error::new(ErrorKind::BadRequest, "either `name` or `plan` says what is to be run"))
-            }
+            (None, None) => Err(Error::new(
+                ErrorKind::BadRequest,
+                "either `name` or `plan` says what is to be run",
+            )),
             (_, Some(token)) => {
                 let plan = plan.clone();
                 let alone = ExecutionRequest { plan, wait: *wait, ..ExecutionRequest::default() };

@@ -39,8 +39,9 @@ impl HttpReceiver {
         what: &str,
         content_type: &'static str,
     ) -> Result<Self, Error> {
-        let unusable =
-            |why: String| Error::new(ErrorKind::Configuration, format!("the receiver of {what}: {why}"));
+        let unusable = |why: String| {
+            Error::new(ErrorKind::Configuration, format!("the receiver of {what}: {why}"))
+        };
         if !matches!(export.endpoint.scheme(), "http" | "https") || !export.endpoint.has_host() {
             let scheme = export.endpoint.scheme();
             return Err(unusable(format!(

@@ -40,7 +40,7 @@ impl<'e, T> StepTracker<'e, T> {
         self.begun.insert(path, TrackedStep { document: below, state: kept });
     }
 
-    /// The capability whose document has the step.
+    /// The capability with the document that contains the step.
     pub(super) fn document_of(&self, path: &str) -> &'e CapabilityRef {
         self.find_parent(path).map_or(self.root, |(_, step)| step.document)
     }

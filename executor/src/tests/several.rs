@@ -14,7 +14,8 @@ use super::world::{
     sequence, start_guardian, task, with,
 };
 use crate::{
-    App, FailMode, FailModes, GuardianConfig, GuardianHook, GuardianSettings, HttpEndpoint, ErrorKind,
+    App, ErrorKind, FailMode, FailModes, GuardianConfig, GuardianHook, GuardianSettings,
+    HttpEndpoint,
 };
 
 const REQUEST: &str = "steps/toolCallRequest";

@@ -79,7 +79,8 @@ impl KeyLoader {
     /// [`ErrorKind::Configuration`], with the problem.
     pub(super) fn new(source: SecretKeySource) -> Result<Self, Error> {
         let keys = Self { source, known: Mutex::new(None) };
-        let found = keys.find().map_err(|error| Error { kind: ErrorKind::Configuration, ..error })?;
+        let found =
+            keys.find().map_err(|error| Error { kind: ErrorKind::Configuration, ..error })?;
         *keys.lock() = found;
         Ok(keys)
     }

@@ -199,7 +199,11 @@ async fn a_key_file_is_made_once_and_is_its_owners_alone() {
     std::fs::remove_file(&path).unwrap();
     let vault = open(folder.path(), file()).await.unwrap();
     let error = vault.open_credential(&host("api.example"), "key").await.unwrap_err();
-    assert!(error.kind == ErrorKind::VaultKey && error.message.contains("is gone"), "{}", error.message);
+    assert!(
+        error.kind == ErrorKind::VaultKey && error.message.contains("is gone"),
+        "{}",
+        error.message
+    );
 }
 
 #[test]

@@ -19,16 +19,16 @@ use crate::policy::{
 
 /// Longest text that is recorded whole, in bytes.
 const MAX_TEXT: usize = 256;
-/// How much of a longer text is recorded.
+/// The recorded bytes at the start of a longer text.
 const MAX_TEXT_START: usize = 128;
 /// Most items of an array and members of an object that are recorded.
 const MAX_ITEMS: usize = 32;
-/// How deep content is recorded.
+/// The nesting depth up to which content is recorded.
 const MAX_DEPTH: usize = 48;
 /// Longest content of a record, in bytes.
 const MAX_CONTENT: usize = 16 << 10;
 
-/// Words in the names of what is likely to be a secret, whatever stands between their letters.
+/// Words in the names of likely secrets. Other characters between their letters are ignored.
 static SECRET_WORDS: LazyLock<AhoCorasick> = LazyLock::new(|| {
     let words = [
         "authorization",
@@ -58,18 +58,18 @@ impl AsRef<[u8]> for AuditRecord {
     }
 }
 
-/// A message, and what was said of it.
+/// A message with the decision about it.
 pub(crate) struct DecidedStep<'a> {
     pub(crate) request: &'a Request,
-    /// What the policy said. The answer may still become a denial if this cannot be written, and
-    /// then there is no record.
+    /// The decision of the policy. If it cannot be written to the log, the response becomes a denial and
+    /// there is no record.
     pub(crate) ruling: &'a PolicyDecision,
     pub(crate) policy: &'a Policy,
-    /// What the policy would have said that is only tried.
+    /// The decision of the shadow policy, which is only tried.
     pub(crate) shadow: Option<(&'a PolicyDecision, &'a Policy)>,
 }
 
-/// What every event says.
+/// The members of every event.
 #[derive(Serialize)]
 struct EventEnvelope<T> {
     event: &'static str,
@@ -104,7 +104,7 @@ struct DecisionDetails<'a> {
     shadow: Option<ShadowResult<'a>>,
 }
 
-/// What a policy said.
+/// The result of a policy.
 #[derive(Serialize)]
 struct PolicyResult<'a> {
     decision: &'static str,
@@ -135,7 +135,7 @@ struct ShadowResult<'a> {
     differs: bool,
 }
 
-/// What the agent tells that came of a tool call.
+/// The outcome of a tool call, as the agent reports it.
 #[derive(Serialize)]
 struct OutcomeDetails<'a> {
     execution: &'a Option<Cow<'a, str>>,
@@ -147,8 +147,8 @@ struct OutcomeDetails<'a> {
 }
 
 impl AuditRecord {
-    /// The records of one step: what the agent tells that came of a tool call, then the decision.
-    /// What was read of texts is in `opened`.
+    /// Returns the records of one step: the outcome of a tool call that the agent reports, then the
+    /// decision. `opened` has the parsed texts.
     pub(crate) fn from_step(
         time: Timestamp,
         step: &DecidedStep<'_>,
@@ -178,7 +178,7 @@ impl AuditRecord {
         entries
     }
 
-    /// What a person is shown of this when they have to approve it.
+    /// The description of the act that a person sees when they have to approve it.
     pub(crate) fn subject(&self) -> Value {
         let details: Object = serde_json::from_slice(self.as_ref()).unwrap_or_default();
         subject_from_details(&details)
@@ -291,7 +291,7 @@ impl<'a> PolicyResult<'a> {
     }
 }
 
-/// What a record of a decision says of the act itself.
+/// The members of a decision record that describe the act itself.
 pub(super) fn subject_from_details(details: &Object) -> Value {
     let names = [
         "method",
@@ -308,8 +308,8 @@ pub(super) fn subject_from_details(details: &Object) -> Value {
     names.into_iter().filter_map(present).collect::<Object>().into()
 }
 
-/// A member of the context as JSON, cut to what a record may hold: which capability runs, which
-/// request was prepared. The record has the latter as `prepared`, since `request` is the message.
+/// Returns a member of the context as JSON, cut to the limits of a record: the capability that runs, or the
+/// prepared request. The record has the latter as `prepared`, since `request` is the message.
 fn context_member_json(
     call: &MethodCall,
     name: &str,
@@ -319,7 +319,7 @@ fn context_member_json(
     Some(to_json(&TruncatedMembers { members, depth: MAX_DEPTH - 1, opened }))
 }
 
-/// The params of a message without its context as JSON, cut to what a record may hold.
+/// Returns the params of a message without its context as JSON, cut to the limits of a record.
 fn content_json(call: &MethodCall, opened: &ParsedTexts) -> Vec<u8> {
     let act = call.to_params_without_context();
     let content = truncate_value(&act, opened);
@@ -348,7 +348,7 @@ fn truncate_text(text: &str) -> Cow<'_, str> {
 struct TruncatedValue<'a> {
     value: &'a Value,
     depth: usize,
-    /// What was read of texts.
+    /// The texts that are parsed already.
     opened: Option<&'a ParsedTexts>,
 }
 
@@ -446,7 +446,7 @@ fn describe_text(text: &str) -> String {
     format!("[{} bytes, sha256:{}]", text.len(), HEXLOWER.encode(&Sha256::digest(text)))
 }
 
-/// Whether what goes by this name is likely to be a secret.
+/// Returns true when a value of this name is likely to be a secret.
 fn is_secret_name(name: &str) -> bool {
     if name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return SECRET_WORDS.is_match(name);

@@ -16,7 +16,7 @@ use super::restore_state::apply_record;
 use super::segments::{LogFiles, open_private};
 use crate::policy::{PolicyState, SavedPolicyState};
 
-/// What a start need not read again.
+/// The state at the end of the closed segments, so that a start need not read them again.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Checkpoint {
     v: u32,
@@ -47,7 +47,7 @@ impl Checkpoint {
         }
     }
 
-    /// The records behind it.
+    /// Returns the records after the checkpoint.
     pub(super) fn records_after(&self, segments: &LogFiles) -> Result<RecordReader, LogCorruption> {
         RecordReader::after_segment(segments.clone(), self.segment, self.records, self.head.clone())
     }
@@ -127,7 +127,7 @@ fn catch_up(segments: &LogFiles) -> Result<(), String> {
     }
 }
 
-/// Writes checkpoints beside the thread that writes the log.
+/// Writes checkpoints on a thread of its own.
 #[derive(Debug, Default)]
 pub(super) struct CheckpointWriter(Option<JoinHandle<()>>);
 

@@ -7,9 +7,9 @@ use std::path::Path;
 use super::records::{LogCorruption, LogStart, VerifiedLog, verify_from};
 use super::segments::{LogFiles, open_private};
 
-/// How often the files are copied again when a segment was closed meanwhile.
+/// The most attempts to copy the files. An attempt fails when a segment is closed during it.
 const MAX_ATTEMPTS: usize = 5;
-/// How much is read at a time to find the end of the last whole record.
+/// The bytes that are read at a time to find the end of the last whole record.
 const BLOCK_SIZE: u64 = 1 << 16;
 
 /// Copies the log at `from` to `to`, where nothing is yet, and checks the chain of the copy.

@@ -12,10 +12,10 @@ use super::records::{MAX_LINE, digest_of, read_link, segment_number};
 use super::segments::{LogFiles, file_name, open_private};
 use crate::error::Error;
 
-/// How a log is written.
+/// The settings for writing a log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
-    /// Whether each record is flushed to the disk itself, not to the system only.
+    /// Set when each record is flushed to the disk itself, not only to the system.
     pub(crate) sync: bool,
     /// The segments together are not made longer than this.
     pub(crate) max_bytes: Option<u64>,
@@ -33,13 +33,13 @@ pub(crate) struct HashChain {
     options: Options,
     /// The number of the segment in use.
     segment: u64,
-    /// Whether the segment in use was closed and the next is not there yet.
+    /// Set when the current segment was closed and the next one does not exist yet.
     is_closed: bool,
-    /// How long the closed segments are.
+    /// The total length of the closed segments, in bytes.
     closed_bytes: u64,
-    /// How much of the file is whole records.
+    /// The length of the whole records in the file, in bytes.
     length: u64,
-    /// Whether the file may hold more than that, since a write failed.
+    /// Set when the file may hold more than that, because a write failed.
     is_torn: bool,
     /// The number of the last record.
     last_number: u64,
@@ -53,7 +53,7 @@ impl Drop for HashChain {
     }
 }
 
-/// Where a chain ends.
+/// The end of a chain.
 struct ChainEnd {
     segment: u64,
     number: u64,
@@ -61,7 +61,7 @@ struct ChainEnd {
 }
 
 impl HashChain {
-    /// Open or make the log. What a crash left unfinished at its end is moved to a file with
+    /// Opens or creates the log. An unfinished record that a crash left at its end is moved to a file with
     /// `.torn` added to the name; the second value is its length.
     pub(crate) fn open(path: &Path, options: Options) -> Result<(Self, Option<u64>), Error> {
         let segments = LogFiles::new(path);
@@ -107,14 +107,14 @@ impl HashChain {
         Ok((chain, torn_length))
     }
 
-    /// Brings the checkpoint up to the closed segments, beside what goes on.
+    /// Brings the checkpoint up to the closed segments, in the background.
     pub(crate) fn write_checkpoint(&mut self) {
         if 1 < self.segment {
             self.checkpoints.start(&self.segments);
         }
     }
 
-    /// Whether a record is on the disk itself when it is appended.
+    /// Returns true when an appended record is on the disk itself.
     pub(crate) fn is_flushed(&self) -> bool {
         self.options.sync
     }
@@ -225,12 +225,12 @@ fn lock_file(file: &File, path: &Path) -> Result<(), Error> {
     }
 }
 
-/// The end of a file: its last records, and what a crash left unfinished after them.
+/// The end of a file: its last records, and the unfinished line that a crash left after them.
 struct FileTail {
     bytes: Vec<u8>,
-    /// How many of the bytes are whole lines.
+    /// The number of bytes that are whole lines.
     whole: usize,
-    /// How long the file is.
+    /// The length of the file, in bytes.
     end: u64,
 }
 
@@ -282,7 +282,7 @@ fn read_segment_number(file: &mut File) -> io::Result<u64> {
     Ok(segment_number(&record).unwrap_or(1))
 }
 
-/// Where the closed segments end, when the one in use has no record yet.
+/// Finds the end of the closed segments, when the current one has no record yet.
 fn find_end_of_closed(segments: &LogFiles) -> Result<ChainEnd, Error> {
     let unavailable =
         |source| Error::AuditUnavailable { path: segments.active_path().to_owned(), source };
@@ -404,7 +404,8 @@ mod tests {
         check_broken(&path, 1, "another number");
     }
 
-    /// A forger who computes digests anew still has to change every record after the one he changed.
+    /// A forger who computes the digest of a changed record again still has to change every record after
+    /// it.
     #[test]
     fn a_forged_record_does_not_fit_its_neighbour() {
         let (_dir, path) = log_of(3);

@@ -13,14 +13,14 @@ use super::segments::{LogFiles, file_name};
 
 /// Longest line that is read back, well above the longest that is written.
 pub(super) const MAX_LINE: u64 = 4 << 20;
-/// How often the files are listed again when a rotation comes between.
+/// The most attempts to list the files. An attempt fails when a rotation happens during it.
 const MAX_ATTEMPTS: usize = 8;
 
 pub(super) fn digest_of(record: &[u8]) -> String {
     format!("sha256:{}", HEXLOWER.encode(&Sha256::digest(record)))
 }
 
-/// What ties a record to its neighbours.
+/// A record with the values that link it to its neighbours.
 pub(super) struct ChainLink {
     pub(super) number: u64,
     pub(super) previous: Option<String>,
@@ -47,20 +47,20 @@ pub(super) fn segment_number(record: &Value) -> Option<u64> {
     if record["event"] == "segment" { record["segment"].as_u64() } else { None }
 }
 
-/// A log whose chain is whole.
+/// A log with an unbroken chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifiedLog {
     /// The number of the last record. With all segments there, as many records were read.
     pub records: u64,
     /// The digest of the last one, as `sha256:…`.
     pub head: Option<String>,
-    /// How many segments were read.
+    /// The number of segments that were read.
     pub segments: u64,
     /// The digest of the record before the first that was read, where earlier segments are elsewhere.
     pub follows: Option<String>,
 }
 
-/// A log whose chain is not whole, or that cannot be read.
+/// A log with a broken chain, or one that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LogCorruption {
     /// A file cannot be read.
@@ -73,7 +73,7 @@ pub enum LogCorruption {
         file: String,
         /// The line in it, counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The problem with the line.
         reason: String,
     },
     /// A segment is not there, and later ones are.
@@ -86,7 +86,7 @@ pub enum LogCorruption {
     },
 }
 
-/// Where reading a log begins.
+/// The point of a log at which reading begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogStart {
     /// At its first record: every segment has to be there.
@@ -129,7 +129,7 @@ pub struct RecordReader {
     next: u64,
     line: Vec<u8>,
     verified: VerifiedLog,
-    /// Whether the first record says what it follows.
+    /// Set when the reader accepts any digest that the first record states for the record before it.
     accepts_any_start: bool,
     is_finished: bool,
 }
@@ -144,10 +144,10 @@ struct CurrentSegment {
 }
 
 impl RecordReader {
-    /// Those of the log at `path` and of the closed segments beside it.
+    /// Opens the records of the log at `path` and of its closed segments in the same folder.
     ///
     /// # Errors
-    /// A file cannot be read, or the segments are not there that `start` wants.
+    /// A file cannot be read, or the segments that `start` requires are missing.
     pub fn open(path: &Path, start: &LogStart) -> Result<Self, LogCorruption> {
         let mut records = Self::start_after(LogFiles::new(path), 0, VerifiedLog::default())?;
         let first = records.first_segment()?;
@@ -163,7 +163,7 @@ impl RecordReader {
         Ok(records)
     }
 
-    /// Those behind a segment whose last record is known.
+    /// Opens the records after a segment with a known last record.
     pub(super) fn after_segment(
         segments: LogFiles,
         segment: u64,
@@ -180,7 +180,7 @@ impl RecordReader {
         self
     }
 
-    /// Those of the next segment alone; what follows is left to be read.
+    /// Returns the records of the next segment alone, and reads no later ones.
     pub(super) fn read_next_segment(
         &mut self,
     ) -> impl Iterator<Item = Result<Value, LogCorruption>> + '_ {
@@ -223,7 +223,7 @@ impl RecordReader {
         Ok(segment_number(&record).unwrap_or(1))
     }
 
-    /// What was read of the chain until now.
+    /// The part of the chain that was read so far.
     pub fn verified(&self) -> &VerifiedLog {
         &self.verified
     }
@@ -278,7 +278,7 @@ impl RecordReader {
         }
     }
 
-    /// Whether the line that was read follows what was read before it.
+    /// Checks that the line follows the record before it, and returns its record.
     fn check(&mut self, file: &str, number: u64) -> Result<Value, LogCorruption> {
         let broken = |reason: &str| {
             let (file, reason) = (file.to_owned(), reason.to_owned());

@@ -12,7 +12,7 @@ use super::records::LogCorruption;
 use super::segments::LogFiles;
 use crate::policy::{Approval, PolicyState, QuotaCharge};
 
-/// Read what a log says since its checkpoint. It is checked on the way.
+/// Reads the records since the checkpoint into the state of the rules. It verifies them as it reads.
 pub(crate) fn restore_state(path: &Path, now: Timestamp) -> Result<PolicyState, LogCorruption> {
     let segments = LogFiles::new(path);
     let checkpoint = Checkpoint::load(&segments);
@@ -25,7 +25,8 @@ pub(crate) fn restore_state(path: &Path, now: Timestamp) -> Result<PolicyState, 
     Ok(memory)
 }
 
-/// What is not there or has another form is of a time before it was recorded, and says nothing.
+/// Applies a record to the state. A member that is missing or has another form comes from an older version
+/// that did not record it, and is ignored.
 pub(super) fn apply_record(record: &Value, memory: &mut PolicyState) {
     let approval = &record["approval"];
     match record["event"].as_str() {

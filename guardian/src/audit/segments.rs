@@ -1,7 +1,7 @@
-//! The files of a log: the segment that is written, the closed ones beside it, and what belongs to them.
+//! The files of a log: the current segment, the closed segments, and the files that belong to them.
 //!
-//! The segment that is written is always `audit.jsonl`. When it is full, it is renamed to
-//! `audit.000001.jsonl`, with its number, and a new one goes on with the chain.
+//! The current segment is always `audit.jsonl`. When it is full, it is renamed to `audit.000001.jsonl`,
+//! with its number, and a new one continues the chain.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 /// Digits of a number in a name, so that names sort like numbers.
 const DIGITS: usize = 6;
 
-/// Where the files of one log are.
+/// The paths of the files of one log.
 #[derive(Clone, Debug)]
 pub(crate) struct LogFiles {
     active: PathBuf,
 }
 
 impl LogFiles {
-    /// Those of the log whose segment in use is, or would be, at `active`.
+    /// Returns the paths for the log with its current segment at `active`, which may not exist yet.
     pub(crate) fn new(active: &Path) -> Self {
         Self { active: active.to_owned() }
     }
@@ -27,17 +27,17 @@ impl LogFiles {
         &self.active
     }
 
-    /// Where the segment of a number is once it is closed.
+    /// The path of a segment after it is closed, by its number.
     pub(crate) fn closed_path(&self, number: u64) -> PathBuf {
         self.sibling_path(&format!("{number:0DIGITS$}.jsonl"))
     }
 
-    /// Where the state is that the closed segments lead to.
+    /// The path of the checkpoint, which has the state after the closed segments.
     pub(crate) fn checkpoint_path(&self) -> PathBuf {
         self.sibling_path("checkpoint")
     }
 
-    /// The file whose lock the one process has that writes.
+    /// The path of the lock file, which the one writing process locks.
     pub(crate) fn lock_path(&self) -> PathBuf {
         self.sibling_path("lock")
     }

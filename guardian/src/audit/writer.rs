@@ -1,5 +1,5 @@
-//! The writer of the log: one thread, so that all who wait share its flush; or, where nothing is
-//! flushed, whoever comes, because that takes less time than handing a record over.
+//! The writer of the log: one thread, so that all waiting callers share its flush. Without a flush each
+//! caller writes itself, because that takes less time than handing a record over.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -9,8 +9,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::audit_record::AuditRecord;
 use super::hash_chain::HashChain;
 
-/// How many records may wait. Who comes later waits for a place, which slows the agents down
-/// instead of filling the memory.
+/// The most records that may wait. Later callers wait for a free slot, which slows the agents down instead
+/// of filling the memory.
 const MAX_WAITING: usize = 1024;
 
 /// The way into the log. It is closed when the last one is gone and everything is written.

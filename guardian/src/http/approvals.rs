@@ -43,50 +43,51 @@ fn api_routes() -> OpenApiRouter<App> {
         .routes(routes!(reject))
 }
 
-/// What waits for a person, or was decided and is not used yet.
+/// The approvals that wait for a person, or that are decided and not used yet.
 #[derive(Debug, Serialize, ToSchema)]
 struct ApprovalList {
     approvals: Vec<Approval>,
 }
 
-/// Who decides, and why.
+/// The person who decides, and the reason.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ApprovalDecisionRequest {
-    /// Who decides, as they call themselves.
+    /// The name of the person who decides, as they state it.
     #[serde(alias = "by")]
     decided_by: Option<String>,
-    /// Why.
+    /// The reason.
     reason: Option<String>,
 }
 
-/// How an approval stands.
+/// The status of an approval.
 #[derive(Debug, Serialize, ToSchema)]
 struct ApprovalStatus {
     id: String,
     /// `pending`, `approved`, `rejected`, `used` or `expired`.
     status: &'static str,
-    /// When it ends, decided or not.
+    /// The time when the approval expires, decided or not.
     #[serde(rename = "expiresAt")]
     #[schema(value_type = String, format = DateTime)]
     expires_at: jiff::Timestamp,
-    /// The whole of it, for those who may approve.
+    /// The complete approval, for callers who may approve.
     #[serde(skip_serializing_if = "Option::is_none")]
     approval: Option<Approval>,
 }
 
-/// What of the approvals is wanted.
+/// The query parameters of the list of approvals.
 #[derive(Debug, Default, Deserialize)]
 struct ApprovalListQuery {
     status: Option<String>,
     follow: Option<String>,
 }
 
-/// List what waits for a person
+/// List approvals that wait for a person
 ///
-/// With `follow` it is a stream of server-sent events that goes on: first each approval that waits
-/// (`pending`), then each change (`pending`, `approved`, `rejected`, `used`, `expired`). A client
-/// that comes back with `Last-Event-ID` is given what it has missed, or again all that waits.
+/// With `follow` the response is a stream of server-sent events that stays open: first each approval that
+/// waits (`pending`), then each change (`pending`, `approved`, `rejected`, `used`, `expired`). A client
+/// that reconnects with `Last-EventEnvelope-ID` receives the changes that it has missed, or again all
+/// approvals that wait.
 #[utoipa::path(
     get, path = "/v1/approvals", tag = "guardian", security(("token" = [])),
     params(
@@ -130,10 +131,10 @@ async fn list_approvals(
     axum::Json(ApprovalList { approvals }).into_response()
 }
 
-/// Show how one approval stands
+/// Show the status of one approval
 ///
-/// Those who ask the guardian may read the status with their token; those who may approve see all of
-/// it.
+/// Clients of the guardian may read the status with their token; callers who may approve see the complete
+/// approval.
 #[utoipa::path(
     get, path = "/v1/approvals/{id}", tag = "guardian", security(("token" = [])),
     params(("id" = String, Path, description = "The id that the denial has told")),
@@ -228,7 +229,7 @@ async fn settle_request(
     }
 }
 
-/// Whoever may ask whether a step is allowed may not say that it is.
+/// Requires the guardian's token: a client that may ask for a decision may not approve.
 fn check_token(app: &App, headers: &HeaderMap) -> Result<(), RejectionCode> {
     if has_token(headers, app.config.token.as_ref()) {
         Ok(())
@@ -237,7 +238,7 @@ fn check_token(app: &App, headers: &HeaderMap) -> Result<(), RejectionCode> {
     }
 }
 
-/// Whether a request shows this token.
+/// Returns true when a request has this token.
 fn has_token(headers: &HeaderMap, token: Option<&TokenDigest>) -> bool {
     let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     // The name of the scheme is in any case (RFC 9110, section 11.1).

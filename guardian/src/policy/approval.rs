@@ -1,4 +1,4 @@
-//! Approvals by a person: bound to what is done, good for one time, with an end.
+//! Approvals by a person: each is bound to one act, valid once, and expires.
 
 use aos::message::{MethodCall, Request};
 use jiff::{SignedDuration, Timestamp};
@@ -21,24 +21,24 @@ pub struct Approval {
     pub id: String,
     /// The rule that wants it.
     pub rule: String,
-    /// The digest of what is done, by whom and for whom: an approval is good for that alone.
+    /// The digest of the act with its agent and its user: an approval is valid for that alone.
     pub binding: String,
-    /// How it stands.
+    /// The state of the approval.
     pub state: ApprovalState,
-    /// When it was first asked for.
+    /// The time of the first request.
     #[schema(value_type = String, format = DateTime)]
     #[serde(alias = "asked")]
     pub requested_at: Timestamp,
-    /// When it ends, decided or not.
+    /// The time when the approval expires, decided or not.
     #[schema(value_type = String, format = DateTime)]
     #[serde(alias = "until")]
     pub expires_at: Timestamp,
-    /// How long it is good for once it is given, in seconds.
+    /// The time that it is valid after it is given, in seconds.
     pub within_seconds: i64,
-    /// What is done, redacted and cut as in the audit log.
+    /// The act, redacted and cut as in the audit log.
     #[serde(default)]
     pub subject: Value,
-    /// For whom the agent acts.
+    /// The user that the agent acts for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// The token that acts for the user.
@@ -47,19 +47,19 @@ pub struct Approval {
     /// The execution that used it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_by: Option<String>,
-    /// Who has decided, as they call themselves.
+    /// The name of the person who has decided, as they state it.
     #[serde(default, alias = "by", skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<String>,
-    /// Why, in their words.
+    /// The reason, in their words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// How an approval stands.
+/// The status of an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ApprovalState {
-    /// Nobody has decided yet.
+    /// A person has not decided yet.
     Waiting,
     /// A person has agreed, and it is not used yet.
     Approved,
@@ -88,18 +88,18 @@ impl ApprovalState {
     }
 }
 
-/// What a person has decided.
+/// The decision of a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovalDecision {
-    /// Whether they agree.
+    /// True when they agree.
     pub is_approved: bool,
-    /// Who they are, as they say.
+    /// Their name, as they state it.
     pub decided_by: Option<String>,
-    /// Why, in their words.
+    /// The reason, in their words.
     pub reason: Option<String>,
 }
 
-/// What is wanted by a rule for a message.
+/// The request of a rule for an approval of a message.
 pub(super) struct ApprovalRequest<'a> {
     pub(super) rule: &'a str,
     pub(super) binding: String,
@@ -109,7 +109,7 @@ pub(super) struct ApprovalRequest<'a> {
     pub(super) execution: Option<String>,
 }
 
-/// Who wants an approval: the pair that a quota is of.
+/// The requester of an approval. Each pair of user and caller has its own quota.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ApprovalRequester {
     pub(super) user: Option<String>,
@@ -131,7 +131,7 @@ impl ApprovalRequester {
         if self.user.is_some() { MAX_PENDING_PER_USER } else { MAX_PENDING_WITHOUT_USER }
     }
 
-    /// Whether an approval waits for this asker. All who state no user are one.
+    /// Returns true when an approval waits for this requester. All requesters without a user are one.
     pub(super) fn has_pending(&self, approval: &Approval) -> bool {
         let theirs = Self::from_approval(approval);
         match (&self.user, &theirs.user) {
@@ -147,7 +147,7 @@ fn shorten_name(name: &str) -> String {
 }
 
 impl<'r> ApprovalRequest<'r> {
-    /// What a rule wants for a message.
+    /// Creates the request of a rule for a message.
     pub(super) fn new(rule: &'r str, call: &MethodCall, within: SignedDuration) -> Self {
         let execution = execution_of(call).map(shorten_name);
         let asker = ApprovalRequester::from_names(&RuleNames::from_call(call));
@@ -188,13 +188,13 @@ impl Approval {
         }
     }
 
-    /// Whether it is about what is wanted, and still to be decided or used.
+    /// Returns true when the approval matches the request, and is still to be decided or used.
     pub(super) fn is_open_for(&self, wanted: &ApprovalRequest<'_>, now: Timestamp) -> bool {
         self.is_open(now) && self.is_about(wanted)
     }
 
-    /// Whether this very execution has used it, and asks again: what a crash has kept from being
-    /// sent is allowed once more under the same id.
+    /// Returns true when this same execution has used the approval and asks again. If a crash prevented the
+    /// act from being sent, it is allowed once more under the same id.
     pub(super) fn was_used_by(&self, wanted: &ApprovalRequest<'_>, now: Timestamp) -> bool {
         self.state == ApprovalState::Used
             && wanted.execution.is_some()
@@ -207,7 +207,7 @@ impl Approval {
         self.rule == wanted.rule && self.binding == wanted.binding
     }
 
-    /// Whether it is still to be decided or used.
+    /// Returns true when it is still to be decided or used.
     pub(super) fn is_open(&self, now: Timestamp) -> bool {
         !matches!(self.state, ApprovalState::Used | ApprovalState::Expired) && now < self.expires_at
     }
@@ -235,8 +235,9 @@ fn add_duration(now: Timestamp, within: SignedDuration) -> Timestamp {
     now.saturating_add(within).unwrap_or(Timestamp::MAX)
 }
 
-/// The digest of what a message does, for whom and by whom. Ids of the message, of its run, turn and
-/// step, its time and its reasoning are left out: who asks again has others, and does the same.
+/// The digest of the act of a message, with its user and its agent. It leaves out the ids of the message
+/// and of its run, turn and step, the time and the reasoning: these differ when the same act is requested
+/// again.
 fn compute_binding(call: &MethodCall) -> String {
     let of = RuleNames::from_call(call);
     let message = Request { id: 0.into(), call: call.clone() };

@@ -29,7 +29,8 @@ const PARSER_STACK: usize = 32 << 20;
 const RED_ZONE: usize = 512 << 10;
 const NEW_STACK: usize = 8 << 20;
 
-/// What an expression may call. Functions that build values larger than their arguments are left out.
+/// The functions that an expression may call. Functions that build values larger than their arguments are
+/// left out.
 const FUNCTIONS: [&str; 15] = [
     "size",
     "contains",
@@ -48,7 +49,7 @@ const FUNCTIONS: [&str; 15] = [
     "type",
 ];
 
-/// What `type` gives, by name.
+/// The names that `type` returns.
 const TYPES: [&str; 9] =
     ["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "uint"];
 
@@ -175,7 +176,7 @@ impl From<&serde_json::Number> for CelValue<'_> {
     }
 }
 
-/// What an expression that counts has given.
+/// The result of an expression that counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum CelNumber {
     Integer(i64),
@@ -183,10 +184,10 @@ pub(super) enum CelNumber {
 }
 
 impl CelExpression {
-    /// Compile a condition over `known` variables.
+    /// Compiles a condition over `known` variables.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with it.
+    /// A sentence that describes the problem.
     pub(super) fn compile(source: &str, known: &[&str]) -> Result<Self, String> {
         check_bounds(source)?;
         stacker::grow(PARSER_STACK, || {
@@ -212,10 +213,10 @@ impl CelExpression {
         self.variables.iter().map(String::as_str)
     }
 
-    /// Whether the condition holds for these variables, among which are all that it reads.
+    /// Evaluates the condition with these variables, which include all that it reads.
     ///
     /// # Errors
-    /// It fails, for instance because it reads a member that is not there, or it is no boolean.
+    /// It fails, for instance because it reads a missing member, or its result is not a boolean.
     pub(super) fn evaluate_bool(&self, variables: &CelVariables<'_>) -> Result<bool, String> {
         match self.evaluate(variables)? {
             Value::Bool(holds) => Ok(holds),
@@ -334,13 +335,13 @@ fn string_length(source: &str, is_raw: bool) -> Result<usize, String> {
     Err("has a string without an end".to_owned())
 }
 
-/// Checks a parsed expression and collects what it reads.
+/// Checks a parsed expression and collects the variables that it reads.
 struct ExpressionChecker<'a> {
     known: &'a [&'a str],
     /// Variables of the loops around.
     locals: Vec<String>,
     variables: BTreeSet<String>,
-    /// How many loops are around.
+    /// The number of enclosing loops.
     loops: usize,
 }
 
@@ -417,7 +418,7 @@ impl ExpressionChecker<'_> {
     }
 }
 
-/// What is wrong with a pattern, without the drawing above it.
+/// Returns the message of an invalid pattern, without the drawing above it.
 pub(super) fn regex_error_message(error: &regex::Error) -> String {
     let text = error.to_string();
     text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()

@@ -29,7 +29,7 @@ pub struct PolicyError {
     pub line: Option<u64>,
     /// The column in it, counted from 1, if it is known.
     pub column: Option<u64>,
-    /// What is wrong, as a sentence with the rule it is in.
+    /// The problem, as a sentence with the rule that it is in.
     pub message: String,
 }
 
@@ -75,11 +75,11 @@ impl fmt::Display for PolicyErrors {
 
 impl std::error::Error for PolicyErrors {}
 
-/// Read a policy file.
+/// Reads a policy file.
 ///
 /// # Errors
-/// Every fault that can be found. A file that is not YAML is told alone, since nothing after it can be
-/// trusted.
+/// Every error that can be found. If the file is not YAML, that is the only one, since the rest of the file
+/// cannot be trusted.
 pub(super) fn read_policy(text: &str) -> Result<(DefaultDecision, Vec<PolicyRule>), PolicyErrors> {
     let file: serde_saphyr::Spanned<YamlNode> = read_yaml(text, MAX_BYTES)?;
     let file: PositionedValue<YamlNode> = file.into();
@@ -145,7 +145,8 @@ pub(crate) fn read_yaml<T: DeserializeOwned>(
     })
 }
 
-/// The same in words that say how to mend it, where there are better ones than the YAML reader's.
+/// Returns a message that says how to fix the problem, where there is a better one than that of the YAML
+/// reader.
 fn improve_message(message: &str) -> Option<String> {
     let rest =
         ["unknown field `", "unknown variant `"].iter().find_map(|w| message.strip_prefix(w));

@@ -30,21 +30,21 @@ pub(super) const VARIABLES: [&str; 17] = [
     "params",
 ];
 
-/// What is known of one message, made when first asked for and kept for all rules.
+/// The facts about one message, computed at first use and kept for all rules.
 #[derive(Debug)]
 pub(super) struct MessageFacts<'c> {
     call: &'c MethodCall,
     names: RuleNames<'c>,
     variables: CelVariables<'c>,
-    /// Whether the inputs can be read in one way only.
+    /// True when the inputs can be read in only one way; none before the first check.
     are_inputs_clear: Option<bool>,
 }
 
-/// What a rule can ask for by name. What a message does not say is empty.
+/// The names in a message that rules can match. A name that the message does not state is empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RuleNames<'c> {
     pub(super) tool: &'c str,
-    /// Whether it names a tool: a tool may have an empty name.
+    /// Set when it names a tool: a tool may have an empty name.
     pub(super) has_tool: bool,
     pub(super) capability: &'c str,
     /// With its port, if it has one.
@@ -67,7 +67,7 @@ impl<'c> MessageFacts<'c> {
         self.call
     }
 
-    /// What rules can ask for by name.
+    /// Returns the names that rules can match.
     pub(super) fn names(&self) -> &RuleNames<'c> {
         &self.names
     }
@@ -97,7 +97,7 @@ impl<'c> MessageFacts<'c> {
 }
 
 impl<'c> RuleNames<'c> {
-    /// What a message says of what rules can ask for by name.
+    /// Reads the names that rules can match from a message.
     pub(super) fn from_call(call: &'c MethodCall) -> Self {
         let tool = tool_of(call);
         let (says_tool, tool) = (tool.is_some(), tool.unwrap_or_default());
@@ -130,7 +130,7 @@ impl<'c> RuleNames<'c> {
 }
 
 impl RuleNames<'_> {
-    /// Whether the message states for whom the agent acts.
+    /// Returns true when the message states the user that the agent acts for.
     pub(super) fn has_user(&self) -> bool {
         !self.user.trim().is_empty()
     }
@@ -158,13 +158,13 @@ fn a2a_member<'c>(call: &'c MethodCall, object: &str, member: &str) -> Option<&'
     step.context.as_ref()?.extra.get(object)?.get(member)?.as_str()
 }
 
-/// Whether nothing happens, whatever is decided: somebody plans a run.
+/// Returns true when the message only plans a run: nothing is executed, whatever the decision.
 pub(super) fn is_preview(call: &MethodCall) -> bool {
     let capability = call.context().and_then(|context| context.extra.get("capability"));
     capability.and_then(|members| members.get("preview")) == Some(&Value::Bool(true))
 }
 
-/// Whether the inputs can be read in one way only. Two inputs of one name, or `body` beside
+/// Returns true when the inputs can be read in only one way. Two inputs of one name, or `body` next to
 /// `body.city`, would let a condition see another value than the tool does.
 fn are_inputs_clear(call: &MethodCall) -> bool {
     let MethodCall::ToolCallRequest(step) = call else { return true };
@@ -292,9 +292,9 @@ fn text_of(part: &ContentPart) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Adds the texts of all parts in an A2A message, in their order: of what is said, of a task with
-/// its history and artifacts, and of what a stream tells. Wherever `parts` stand they are read, as
-/// both versions of the protocol write them, so that none is read by the agent alone.
+/// Adds the texts of all parts in an A2A message, in their order: of a message, of a task with its history
+/// and artifacts, and of a stream event. It reads every `parts`, in the forms of both versions of the
+/// protocol, so that the agent reads none that the guardian does not see.
 fn add_parts<'m>(value: &'m Value, texts: &mut Vec<Cow<'m, str>>) {
     match value {
         Value::Object(members) => {
@@ -358,8 +358,7 @@ fn user(call: &MethodCall) -> CelValue<'_> {
     ])
 }
 
-/// Which published capability runs, or is planned: a member of the context that the A2S executor
-/// adds.
+/// The published capability that runs, or is planned: a member of the context that the A2S executor adds.
 fn capability(context: Option<&StepContext>) -> CelValue<'_> {
     let members = context.and_then(|c| c.extra.get("capability"));
     let absent = ["name", "version", "run"].map(|name| (name, CelValue::from("")));

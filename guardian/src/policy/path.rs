@@ -16,8 +16,10 @@ enum PathSegment {
 }
 
 impl MessagePath {
+    /// Parses a path.
+    ///
     /// # Errors
-    /// A sentence that says what is wrong with it.
+    /// A sentence that describes the problem.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut segments = Vec::new();
         for part in text.split('.') {
@@ -99,7 +101,7 @@ impl MessagePath {
         changed
     }
 
-    /// Take away what is there. Whether anything was.
+    /// Removes the values at this path. Returns true when there were any.
     pub(super) fn remove(&self, root: &mut Value) -> bool {
         let Some((last, way)) = self.0.split_last() else { return false };
         let mut changed = false;

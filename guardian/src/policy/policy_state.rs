@@ -1,7 +1,7 @@
 //! The state of a policy between messages: use of quotas, and approvals.
 //!
-//! Pure: time comes with each question. What changes is said in [`Traces`], which the audit log
-//! keeps, and `audit::replay` makes the same memory of it again.
+//! Pure: the caller passes the time. [`SideEffects`] has the changes of a decision. The audit log records
+//! them, and `audit::replay` restores the same state from them.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,18 +23,18 @@ pub(super) const MAX_WITHIN: SignedDuration = SignedDuration::from_hours(31 * 24
 /// Counts and approvals of one policy.
 #[derive(Debug, Default)]
 pub(crate) struct PolicyState {
-    /// By rule and by what it counts apart: when, and how much in millionths.
+    /// The times of use with their amounts in millionths, by rule and by counted key.
     spent: BTreeMap<(String, String), VecDeque<(Timestamp, u64)>>,
     approvals: BTreeMap<String, Approval>,
-    /// How many approvals were ever asked for, so that no two have one id.
+    /// The number of approvals ever requested, so that no two have the same id.
     asked: u64,
 }
 
-/// What a message uses up of one limit.
+/// The amount that a message uses up of one limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct QuotaCharge {
     pub(crate) rule: String,
-    /// What the limit counts apart, such as `session:s-1`.
+    /// The key that the limit counts separately, such as `session:s-1`.
     pub(crate) key: String,
     /// In millionths.
     pub(crate) amount: u64,
@@ -77,14 +77,14 @@ impl From<SavedPolicyState> for PolicyState {
     }
 }
 
-/// What a decision leaves behind.
+/// The side effects of a decision.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SideEffects {
     pub(crate) charges: Vec<QuotaCharge>,
     pub(crate) approval: Option<ApprovalEffect>,
 }
 
-/// What a decision has to do with an approval.
+/// The effect of a decision on an approval.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "is", rename_all = "lowercase")]
 pub(crate) enum ApprovalEffect {
@@ -98,16 +98,16 @@ pub(crate) enum ApprovalEffect {
         /// The execution that the message belongs to.
         #[serde(skip_serializing_if = "Option::is_none")]
         execution: Option<String>,
-        /// Whether this execution had used it before.
+        /// Set when this execution had used it before.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         again: bool,
     },
 }
 
-/// Why nothing more can be remembered.
+/// The error when no further count can be stored.
 pub(super) const STATE_FULL: &str = "more is counted than can be remembered";
 
-/// How it stands with an approval.
+/// The result of a request for an approval.
 pub(super) enum ApprovalCheck {
     /// It was given, and is used by this.
     Used(ApprovalEffect),
@@ -122,7 +122,7 @@ pub(super) enum ApprovalCheck {
 }
 
 impl PolicyState {
-    /// Whether a charge still fits. If it does, it is taken.
+    /// Adds a charge if it still fits. Returns true when it does.
     pub(super) fn reserve_quota(
         &mut self,
         charge: &QuotaCharge,
@@ -150,7 +150,7 @@ impl PolicyState {
         Ok(fits)
     }
 
-    /// Whether a charge would still fit. Nothing is taken.
+    /// Returns true when a charge would still fit. It is not added.
     pub(super) fn has_quota_for(
         &self,
         charge: &QuotaCharge,
@@ -165,7 +165,7 @@ impl PolicyState {
         used.saturating_add(charge.amount) <= most
     }
 
-    /// Takes back what a decision has left behind, since it comes to nothing.
+    /// Reverts the side effects of a decision that does not take effect.
     pub(crate) fn undo_effects(&mut self, traces: &SideEffects) {
         for charge in &traces.charges {
             let place = (charge.rule.clone(), charge.key.clone());
@@ -196,7 +196,7 @@ impl PolicyState {
         self.spent.retain(|_, charges| charges.back().is_some_and(|(time, _)| since < *time));
     }
 
-    /// How it stands with what a person has to approve. Who is not asked yet, is asked now.
+    /// Returns the state of the approval that a rule requests. If no person was asked yet, it asks now.
     pub(super) fn request_approval(
         &mut self,
         wanted: ApprovalRequest<'_>,
@@ -261,13 +261,13 @@ impl PolicyState {
         }
     }
 
-    /// Those that a person may still decide about, or that are decided and not used, the oldest
+    /// Returns the approvals that a person may still decide, or that are decided and not used, the oldest
     /// first.
     pub(crate) fn open_approvals(&self, now: Timestamp) -> Vec<Approval> {
         self.approvals_that(now, |approval| approval.is_open(now))
     }
 
-    /// Those in one state, as they are now, or all of them; the oldest first.
+    /// Returns the approvals that are in one state now, or all of them; the oldest first.
     pub(crate) fn approvals_in_state(
         &self,
         state: Option<ApprovalState>,
@@ -308,7 +308,7 @@ impl PolicyState {
         self.approvals.insert(approval.id.clone(), approval);
     }
 
-    /// What the log says that was used up.
+    /// Restores a charge from the log.
     pub(crate) fn replay_charge(&mut self, charge: QuotaCharge, time: Timestamp) {
         if MAX_COUNTS <= self.spent.len() {
             self.remove_expired_counts(time);
@@ -316,13 +316,13 @@ impl PolicyState {
         add_charge(self.spent.entry((charge.rule, charge.key)).or_default(), time, charge.amount);
     }
 
-    /// What the log says that was asked for.
+    /// Restores a requested approval from the log.
     pub(crate) fn replay_request(&mut self, approval: Approval) {
         self.asked += 1;
         self.set_approval(approval);
     }
 
-    /// What the log says that was used.
+    /// Restores the use of an approval from the log.
     pub(crate) fn replay_use(&mut self, id: &str, execution: Option<&str>) {
         if let Some(approval) = self.approvals.get_mut(id) {
             approval.state = ApprovalState::Used;
@@ -330,7 +330,7 @@ impl PolicyState {
         }
     }
 
-    /// Forgets what is over.
+    /// Removes the counts and approvals that are over.
     pub(crate) fn remove_expired(&mut self, now: Timestamp) {
         self.remove_expired_counts(now);
         self.trim_history(now);

@@ -22,16 +22,16 @@ pub(super) struct RateLimit {
     pub(super) within: SignedDuration,
 }
 
-/// What a message costs.
+/// The cost of a message.
 #[derive(Debug)]
 pub(super) enum MessageCost {
     /// One, as every other.
     Call,
-    /// What this expression over the message says.
+    /// The result of this expression over the message.
     Spend(CelExpression),
 }
 
-/// What is counted apart.
+/// The property of a message that a limit counts by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LimitScope {
     All,
@@ -43,11 +43,11 @@ pub(super) enum LimitScope {
 }
 
 impl RateLimit {
-    /// What a message would use up. Two messages that differ in what the limit is `per` never share
-    /// a count; those that lack it share one.
+    /// Computes the charge of a message. Two messages that differ in the `per` property of the limit never
+    /// share a count; messages that lack it share one.
     ///
     /// # Errors
-    /// The cost cannot be told, or is none.
+    /// The cost cannot be computed, or is not an amount.
     pub(super) fn compute_charge(
         &self,
         rule: &str,
@@ -80,8 +80,10 @@ impl RateLimit {
     }
 }
 
+/// Converts an amount to millionths.
+///
 /// # Errors
-/// A negative number would give back what others have spent, and what is no number says nothing.
+/// A negative number would give back the use of others, and a value that is not a number has no meaning.
 fn to_millionths(number: CelNumber) -> Result<u64, String> {
     let millionths = match number {
         CelNumber::Integer(integer) => u64::try_from(integer).ok().map(|n| n.saturating_mul(UNIT)),

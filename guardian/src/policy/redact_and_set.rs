@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::path::MessagePath;
 use super::redaction::RedactionPattern;
 
-/// What a rule changes, in this order.
+/// The changes of a rule, in this order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Modification {
     pub(super) set: Vec<(MessagePath, Value)>,
@@ -31,7 +31,7 @@ pub(super) struct Redaction {
 #[derive(Debug, Default)]
 pub(crate) struct ParsedTexts(BTreeMap<String, ParsedText>);
 
-/// What a text is.
+/// The parsed form of a text.
 #[derive(Debug)]
 enum ParsedText {
     Plain,
@@ -60,7 +60,7 @@ impl ParsedTexts {
         self.0.get_mut(text).expect("it was just put there")
     }
 
-    /// A text has become another one, and what was read of it with it.
+    /// Moves the parsed form of a text to its new text.
     fn rename(&mut self, text: &str, new: &str) {
         if let Some(reading) = self.0.remove(text) {
             self.0.insert(new.to_owned(), reading);
@@ -92,7 +92,7 @@ impl Modification {
         true
     }
 
-    /// What the covered part becomes, if it becomes another one.
+    /// Returns the new content of the covered part, if it changes.
     pub(super) fn modified_part(
         &self,
         call: &MethodCall,
@@ -176,7 +176,7 @@ impl Modification {
         changed
     }
 
-    /// `text` is what the value was read from, if it was, and has no escapes.
+    /// Changes a value. `text` is the text that the value was parsed from, if there is one without escapes.
     fn change(&self, value: &mut Value, text: Option<&str>) -> bool {
         let mut changed = false;
         for (path, new) in &self.set {
@@ -263,7 +263,7 @@ impl Modification {
 }
 
 impl Redaction {
-    /// Whether it surely finds nothing in JSON that has this text, and no escapes.
+    /// Returns true when the redaction surely finds nothing in JSON with this text, which has no escapes.
     fn cannot_match(&self, text: &str) -> bool {
         let mut names = self.path.iter().flat_map(MessagePath::names);
         let is_email = matches!(self.pattern, Some(RedactionPattern::Email));
@@ -337,12 +337,12 @@ impl Redaction {
     }
 }
 
-/// Whether a place covers an input: it is the input, or an object that the input is in.
+/// Returns true when a location covers an input: it is the input, or an object that contains the input.
 fn covers_input(place: &str, input: &str) -> bool {
     input.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// The inputs in which a path goes on, with what is left of it.
+/// Returns the inputs that a path leads into, each with the rest of the path.
 fn inputs_of_path<'a>(
     inputs: &'a mut [ToolArgumentValue],
     path: &'a MessagePath,
@@ -350,11 +350,11 @@ fn inputs_of_path<'a>(
     inputs.iter_mut().filter_map(|input| path.relative_to(&input.name).map(|inner| (input, inner)))
 }
 
-/// What the part of a message that its hook covers has become. Most rules change nothing, so nothing
-/// is copied that need not be.
+/// The new content of the part of a message that its hook covers. Most rules change nothing, so unchanged
+/// content is not copied.
 pub(super) enum ModifiedPart {
     Inputs(Vec<ToolArgumentValue>),
-    /// One for each text of the message: what it becomes, if it becomes another one.
+    /// The new content of each text of the message, if it changes.
     Texts(Vec<Option<String>>),
     Parts(Vec<ContentPart>),
     Object(Object),

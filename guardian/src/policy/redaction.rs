@@ -7,7 +7,7 @@ use regex::{Captures, Regex, RegexBuilder};
 
 use super::expression::regex_error_message;
 
-/// What a redaction looks for.
+/// The pattern that a redaction searches for.
 #[derive(Clone, Debug)]
 pub(super) enum RedactionPattern {
     /// E-mail addresses.
@@ -16,7 +16,7 @@ pub(super) enum RedactionPattern {
     Card,
     /// API keys, tokens and private keys of well-known forms.
     Key,
-    /// What a policy says.
+    /// A pattern of the policy.
     Regex(Regex),
 }
 
@@ -48,10 +48,11 @@ fn compile_regex(pattern: &str) -> Regex {
 }
 
 impl RedactionPattern {
-    /// A pattern of a policy. The engine is linear in the text; the size of the program is bounded.
+    /// Compiles a pattern of a policy. The engine is linear in the text; the size of the program is
+    /// bounded.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with it.
+    /// A sentence that describes the problem.
     pub(super) fn from_regex(pattern: &str) -> Result<Self, String> {
         let regex = RegexBuilder::new(pattern)
             .size_limit(1 << 20)
@@ -79,8 +80,8 @@ impl RedactionPattern {
     }
 }
 
-/// Replace the card numbers in a run of digits. A card may stand beside other digits, so every
-/// stretch of the run that begins and ends with a group is tried, the longest first.
+/// Replaces the card numbers in a run of digits. A card may be next to other digits, so every stretch of
+/// the run that begins and ends with a group is tried, the longest first.
 fn redact_cards(run: &str, replacement: &str) -> String {
     let is_digit = |place: usize| run.as_bytes().get(place).is_some_and(u8::is_ascii_digit);
     let starts_group = |place: usize| is_digit(place) && (place == 0 || !is_digit(place - 1));
@@ -111,7 +112,7 @@ fn redact_cards(run: &str, replacement: &str) -> String {
     out
 }
 
-/// 13 to 19 digits whose check digit is right (ISO/IEC 7812).
+/// Returns true for 13 to 19 digits with the right check digit (ISO/IEC 7812).
 fn is_card(text: &str) -> bool {
     let digits: Vec<u32> = text.chars().filter_map(|c| c.to_digit(10)).collect();
     let doubled = |(place, digit): (usize, &u32)| match (place % 2, digit * 2) {

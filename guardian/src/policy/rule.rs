@@ -1,4 +1,4 @@
-//! One rule: what it is about, and what it does.
+//! One rule: the messages that it matches, and its effect.
 
 use aos::message::Method;
 use jiff::SignedDuration;
@@ -24,7 +24,7 @@ pub(super) struct PolicyRule {
     pub(super) reason_codes: Vec<String>,
 }
 
-/// What a rule may name.
+/// The kinds of names that a rule may match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RuleSubject {
     Tool,
@@ -35,7 +35,7 @@ pub(super) enum RuleSubject {
     Session,
 }
 
-/// What a rule does with a message.
+/// The effect of a rule on a message.
 #[derive(Debug)]
 pub(super) enum RuleEffect {
     Allow,
@@ -48,7 +48,7 @@ pub(super) enum RuleEffect {
 }
 
 impl PolicyRule {
-    /// Whether hook, names and condition fit.
+    /// Returns true when hook, names and condition match.
     ///
     /// # Errors
     /// The condition fails on this message.
@@ -74,7 +74,7 @@ impl PolicyRule {
         when.evaluate_bool(facts.variables(when)?)
     }
 
-    /// Whether the rule depends on the user of a message.
+    /// Returns true when the rule depends on the user of a message.
     pub(super) fn depends_on_user(&self) -> bool {
         self.named.iter().any(|(subject, _)| *subject == RuleSubject::User)
             || self.when.as_ref().is_some_and(reads_user)
@@ -109,7 +109,7 @@ fn reads_user(when: &CelExpression) -> bool {
 }
 
 impl RuleEffect {
-    /// Whether it takes something away from a message, instead of permitting it.
+    /// Returns true when it restricts a message, instead of permitting it.
     const fn is_restriction(&self) -> bool {
         match self {
             Self::Allow => false,

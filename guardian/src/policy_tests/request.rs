@@ -1,4 +1,4 @@
-//! From a short form to a message: what is not said is made up.
+//! Builds a message from its short form. Members that are not stated have default values.
 
 use aos::message::{Method, MethodCall, Request};
 use serde_json::{Map, Value, json};
@@ -58,7 +58,7 @@ fn parse_message(message: Value) -> Result<Request, String> {
     Request::from_value(message).map_err(|rejection| format!("the request is none: {rejection}"))
 }
 
-/// What has no place in a message of this hook was meant for another.
+/// Rejects members that do not belong to a message of this hook: they were meant for another one.
 fn check_fields(text: &RequestText, method: Method) -> Result<(), String> {
     use Method as M;
     let given = [

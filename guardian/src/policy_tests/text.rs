@@ -39,9 +39,9 @@ pub(super) struct RequestText {
     pub(super) inputs: Map<String, Value>,
     pub(super) outputs: Vec<Value>,
     pub(super) is_error: bool,
-    /// What a message, a trigger, a retrieval or memory says.
+    /// The texts of a message, a trigger, a retrieval or memory.
     pub(super) texts: Vec<String>,
-    /// Whose message it is.
+    /// The role of the sender of the message.
     pub(super) role: Option<String>,
     pub(super) query: Option<String>,
     pub(super) reasoning: Option<String>,

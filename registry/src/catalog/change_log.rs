@@ -11,7 +11,7 @@ use crate::store::ChangeSeq;
 use crate::store::lifecycle::{AuditActor, HistoryQuery};
 
 impl Catalog {
-    /// At most `limit` changes behind `since`.
+    /// At most `limit` changes after `since`.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -48,10 +48,10 @@ impl Catalog {
         Ok(AuditPage { entries, next })
     }
 
-    /// Removes what the audit has from before a time, and gives how many entries that were.
+    /// Removes audit entries from before a time, and returns the number of removed entries.
     ///
     /// # Errors
-    /// When the time is to come, or the store does not answer.
+    /// When the time is in the future, or the store does not answer.
     pub(crate) async fn trim_audit(&self, before: Timestamp, by: &Caller) -> Result<u64, Error> {
         let now = (self.clock)();
         if before > now {

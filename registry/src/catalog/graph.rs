@@ -1,7 +1,7 @@
 //! The graph of capabilities: dependencies, shared services, compatible inputs and outputs.
 //!
-//! Rows lead to versions, and their checked documents say the rest: what a dependency means is for
-//! the linker of `a2s` to say, here as when a document is published.
+//! Rows only find versions; everything else is read from their checked documents. The resolver of `a2s`
+//! interprets dependencies, as it does when a document is published.
 
 mod impact;
 
@@ -26,7 +26,7 @@ const MAX_DEPENDENTS: usize = 256;
 const MAX_DOCUMENTS: usize = 2048;
 /// Other capabilities that are named of a service.
 const MAX_SHARING: u32 = 20;
-/// Capabilities that are compared with one, and pairs that are told.
+/// The most capabilities that are compared with one, and the most pairs in a response.
 const MAX_COMPARED: u32 = 500;
 const MAX_MATCHES: usize = 50;
 
@@ -47,12 +47,12 @@ impl GraphVersion {
 }
 
 impl Catalog {
-    /// What a version leads to and what leads to it, at most so many steps away, and what else it
-    /// has to do with.
+    /// The graph around a version: its dependencies and dependents within `depth` steps, the capabilities
+    /// that share its services, and compatible inputs and outputs.
     ///
     /// # Errors
-    /// When there is no such version, its document or one that it leads to is damaged, or too many
-    /// documents hang together.
+    /// When there is no such version, its document or that of a dependency is damaged, or the dependencies
+    /// have too many documents.
     pub(crate) async fn graph(
         &self,
         name: &CapabilityName,
@@ -157,8 +157,8 @@ impl Catalog {
         Ok(shared)
     }
 
-    /// What other live capabilities can take of what this one gives, or the other way round. Pairs
-    /// of which more is known than the names come first, then those that a run needs.
+    /// Other live capabilities that can use the outputs of this one, or produce its inputs. Pairs whose
+    /// types are known come first, then pairs with a required input.
     async fn find_compatible_io(
         &self,
         facts: &CapabilityFacts,
@@ -218,7 +218,7 @@ fn to_compatible_io(
 struct DependencyWeb<'w> {
     root: Digest,
     nodes: BTreeMap<Digest, GraphNode>,
-    /// Who uses what.
+    /// The uses: the dependent, its dependency, and the version that the dependency resolves to.
     edges: Vec<(Digest, &'w Dependency, Option<Digest>)>,
     /// The nodes within reach.
     reached: BTreeSet<Digest>,
@@ -267,7 +267,7 @@ impl<'w> DependencyWeb<'w> {
         }
     }
 
-    /// Reaches what is at most so many steps below the root, or above it.
+    /// Marks the nodes that are at most `depth` steps below or above the root.
     fn walk(&mut self, depth: usize) {
         for is_down in [true, false] {
             let mut level = BTreeSet::from([self.root]);

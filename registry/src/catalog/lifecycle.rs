@@ -12,8 +12,8 @@ use crate::store::lifecycle::{AuditActor, LifecycleChange, LifecycleResult, Owne
 const MAX_MESSAGE_LENGTH: usize = 500;
 
 impl Catalog {
-    /// Withdraws a version, or brings it back. What would break is told, and stops nothing: who
-    /// withdraws a version has a reason.
+    /// Yanks a version, or brings it back. The response lists the dependents that would break, but they do
+    /// not prevent the yank.
     ///
     /// # Errors
     /// When there is no such version, or its name belongs to others.
@@ -125,7 +125,7 @@ impl Catalog {
         })
     }
 
-    /// Who may publish under a name.
+    /// The owners of a name: the subjects that may publish under it.
     ///
     /// # Errors
     /// When there is no such capability.
@@ -137,10 +137,10 @@ impl Catalog {
         Ok(OwnerList { name: name.clone(), owners })
     }
 
-    /// Changes who may.
+    /// Changes the owners of a name.
     ///
     /// # Errors
-    /// When the caller may not do that, or nobody would be left.
+    /// When the caller is not allowed to, or the name would have no owner.
     pub(crate) async fn change_owners(
         &self,
         name: &CapabilityName,

@@ -17,8 +17,8 @@ use crate::store::{RecordResult, ReporterKey, RunOutcome};
 const MAX_NAME_LENGTH: usize = 64;
 /// The most hosts in a report.
 const MAX_HOSTS: usize = 64;
-/// How long after its end a run may be reported. Runs are remembered for twice as long, so that one
-/// that is reported again never counts again.
+/// The time after its end in which a run may be reported. Runs are remembered for twice as long, so that a
+/// repeated report never counts again.
 const REPORT_WITHIN: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 impl Catalog {
@@ -80,7 +80,7 @@ impl Catalog {
         }
     }
 
-    /// How the runs of a version ended.
+    /// The statistics of the runs of a version.
     ///
     /// # Errors
     /// When there is no such version.
@@ -114,9 +114,9 @@ impl Catalog {
         })
     }
 
-    /// Whose word a report is. The hash is keyed with what nobody outside knows, so that nobody can
-    /// choose to share a place with somebody. Runs without a session are spread over the places of
-    /// sessions: nothing tells whose they are.
+    /// The key under which a report counts. The hash is keyed with the secret identity of the store, so
+    /// that a reporter cannot choose the key of another one. Runs without a session are spread over the
+    /// session slots, because they have no session to count under.
     fn reporter_key(
         &self,
         reporter: Option<&str>,

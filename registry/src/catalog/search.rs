@@ -28,10 +28,10 @@ use crate::retrieval::{CANDIDATE_LIMIT, FusedCandidate, fuse, query_vector, to_t
 use crate::store::{CapabilityId, VersionEntry, VersionId};
 use crate::vectors::{self, PointFilter, QueryResults, SearchQuery};
 
-/// How many are named when nothing fits.
+/// The most near misses in a response without hits.
 const MAX_NEAREST: usize = 3;
 
-/// The answer to a search: which one depends on what was asked for.
+/// The response to a search. Its form depends on the request.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub(crate) enum AnySearchResponse {
@@ -43,12 +43,12 @@ pub(crate) enum AnySearchResponse {
     Services(ServiceSearchResponse),
 }
 
-/// What was found for an intent, before histories and documents are looked at.
+/// The candidates for an intent, before their history and documents are read.
 struct SearchCandidates {
-    /// What fits, best first.
+    /// The candidates that fit, best first.
     fitting: Vec<FusedCandidate>,
     rest: Vec<FusedCandidate>,
-    /// Why words alone were looked at, if so.
+    /// The reason for a search by words alone, if it was one.
     degraded: Option<DegradedReason>,
 }
 
@@ -71,18 +71,19 @@ struct HitPage {
     hits: Vec<SearchHit>,
     /// The capabilities of the hits.
     capabilities: Vec<CapabilityId>,
-    /// How many of those looked at may not be offered after all.
+    /// The number of candidates that were left out: their documents are damaged, or they do not pass a
+    /// filter any more.
     dropped: usize,
-    /// Whether some were not looked at.
+    /// Set when more candidates are left.
     has_more: bool,
 }
 
 impl Catalog {
-    /// What fits an intent, or each of several, best first. None when nothing is close enough;
-    /// then the answer says what was nearest.
+    /// Finds the capabilities that fit an intent, or each of several, best first. None when nothing is
+    /// close enough; then the response names the nearest ones.
     ///
     /// # Errors
-    /// When the request makes no sense, or the index is not ready.
+    /// When the request is not valid, or the index is not ready.
     pub(crate) async fn search(&self, request: &SearchRequest) -> Result<AnySearchResponse, Error> {
         let started = (self.clock)();
         let asked = ValidSearch::from_request(request, &self.identity)?;
@@ -270,7 +271,7 @@ impl Catalog {
         found.iter().map(rank_one).collect()
     }
 
-    /// How the services of capabilities are doing, where they are not well.
+    /// The health of the services of capabilities, for those that are not healthy.
     async fn find_service_health<'e>(
         &self,
         entries: impl Iterator<Item = &'e VersionEntry>,
@@ -320,9 +321,8 @@ impl Catalog {
         Ok(HitPage { hits, capabilities: given, dropped, has_more: waiting.next().is_some() })
     }
 
-    /// What is told of candidates; nothing of one whose document is damaged, nor of one that does not
-    /// pass a filter any more: the index may be a little behind what was published, and no hit may
-    /// be.
+    /// The summaries of candidates. None for a damaged document, and none for a document that does not pass
+    /// a filter any more: the index may lag the store a little, but a hit must be current.
     async fn load_offered_summaries(
         &self,
         ranked: &[RankedHit],
@@ -347,7 +347,7 @@ impl Catalog {
         self.documents.load_summaries(entries, &*self.vectors.current_reader()?).await
     }
 
-    /// What is nearest of all that does not fit, the nearest first; asked for when nothing does.
+    /// The nearest candidates that do not fit, the nearest first. Used when nothing fits.
     async fn find_nearest(&self, rest: &[FusedCandidate]) -> Result<Vec<NearMiss>, Error> {
         let mut rest = rest.to_vec();
         rest.sort_by(|a, b| b.similarity.total_cmp(&a.similarity));
@@ -370,7 +370,7 @@ impl Catalog {
         Ok(named.take(MAX_NEAREST).collect())
     }
 
-    /// About an answer. One to which nothing fits says what was nearest.
+    /// The metadata of a response. If nothing fits, it names the nearest candidates.
     async fn build_metadata(
         &self,
         total_matches: usize,

@@ -17,7 +17,7 @@ const MAX_PORTS: usize = 100;
 /// The longest title of a service, in characters.
 const MAX_TITLE_LENGTH: usize = 100;
 
-/// What the registry needs to know of a document.
+/// The facts of a document that the registry uses.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CapabilityFacts {
     pub(crate) name: CapabilityName,
@@ -27,7 +27,7 @@ pub(crate) struct CapabilityFacts {
     pub(crate) complexity: Complexity,
     pub(crate) parameters: Vec<InputField>,
     pub(crate) outputs: Vec<OutputPort>,
-    /// How somebody would ask for it, by its examples.
+    /// The intents of its examples.
     pub(crate) intents: Vec<String>,
     /// Every name that an author goes by, as [`author_key`] writes it.
     pub(crate) authors: BTreeSet<String>,

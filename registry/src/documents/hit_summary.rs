@@ -13,9 +13,9 @@ use crate::store::{CapabilityId, VersionEntry};
 use crate::vectors::IndexReader;
 
 impl DocumentReader {
-    /// What searches tell of the documents of `entries`, in their order; nothing of damaged ones.
-    /// The bytes of each are read and hashed; one that is not remembered is told of by its card in
-    /// `index`, and compiled when it has none that holds for these bytes.
+    /// The summaries of the documents of `entries`, in their order; none for damaged ones. Reads and hashes
+    /// the bytes of each. A document that is not cached takes its summary from its card in `index`, and is
+    /// compiled when it has no card that is valid for these bytes.
     ///
     /// # Errors
     /// When the store does not answer.

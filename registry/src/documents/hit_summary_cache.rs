@@ -11,19 +11,19 @@ use crate::store::VersionEntry;
 
 /// Cards of another version of the program are not believed: it may read documents otherwise.
 const PROGRAM_VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The longest card in bytes; what has more to tell has none.
+/// The longest card in bytes; a longer summary gets no card.
 const MAX_CARD_BYTES: usize = 4 * 1024;
 
-/// What searches tell of a document.
+/// The summary of a document in a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct HitSummary {
     pub(crate) description: String,
     pub(crate) domains: Vec<Domain>,
     pub(crate) complexity: Complexity,
     pub(crate) parameters: Vec<InputField>,
-    /// What its callers must hold, for the capabilities that it uses, too.
+    /// The permissions that its callers must hold, including those of its dependencies.
     pub(crate) permissions: Vec<Permission>,
-    /// Whether nothing changes when it runs, nor through the capabilities that it uses.
+    /// Set when a run changes nothing, not even through its dependencies.
     pub(crate) read_only: bool,
 }
 
@@ -40,11 +40,10 @@ impl HitSummary {
     }
 }
 
-/// What is told of one text, by whoever has checked it. The index carries it, out of reach of the
-/// database, so that a search need not compile what it offers; but it holds for these very bytes
-/// alone.
+/// The summary of one verified text. The index stores it, where the database cannot change it, so that a
+/// search need not compile its hits. It is valid only for exactly these bytes.
 ///
-/// A document that uses others has none: what it needs depends on them.
+/// A document with dependencies has no card, because its permissions depend on them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SummaryCard {
     program: String,
@@ -58,7 +57,7 @@ pub(crate) struct SummaryCard {
 }
 
 impl SummaryCard {
-    /// The card of a document that is what was published.
+    /// The card of a document that equals the published one; none when it has dependencies.
     pub(super) fn from_facts(
         text: Digest,
         entry: &VersionEntry,
@@ -88,7 +87,7 @@ impl SummaryCard {
         serde_json::from_str(card).ok().filter(|card: &Self| card.program == PROGRAM_VERSION)
     }
 
-    /// Whether it tells of this text, and of what was published under this entry.
+    /// Returns true when the card belongs to this text and to the version of this entry.
     pub(super) fn is_valid_for(&self, text: Digest, entry: &VersionEntry) -> bool {
         let Self { program: _, text: of, digest, name, version, told: _ } = self;
         (*of, *digest, name, version) == (text, entry.digest, &entry.name, &entry.version)

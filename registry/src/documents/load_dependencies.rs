@@ -16,11 +16,11 @@ use crate::store::VersionEntry;
 const MAX_DOCUMENTS: usize = 512;
 
 impl DocumentReader {
-    /// All published versions of each dependency, and of everything below, with what the chosen
-    /// ones take and need by their own, checked documents.
+    /// All published versions of each direct and indirect dependency, with the interfaces of the selected
+    /// ones from their verified documents.
     ///
     /// # Errors
-    /// When the store does not answer, or a document below is damaged.
+    /// When the store does not answer, or the document of a dependency is damaged.
     pub(crate) async fn load_dependencies(
         &self,
         dependencies: &[Dependency],
@@ -30,8 +30,8 @@ impl DocumentReader {
         Ok(dependency_index)
     }
 
-    /// Brings what is missing on a shelf to say everything about these dependencies, at most so
-    /// many documents in all.
+    /// Loads the versions and documents that an index of dependencies lacks to resolve `dependencies`, at
+    /// most `most` documents in total.
     ///
     /// # Errors
     /// As [`Self::shelve`] does.
@@ -75,8 +75,8 @@ impl DocumentReader {
         }
     }
 
-    /// What a document amounts to together with everything that it leads to today. Where that
-    /// cannot be followed, as something below is damaged, it is not known to only read.
+    /// The summary of a document with all its current dependencies. If a dependency is damaged or there are
+    /// too many, the document does not count as read-only.
     ///
     /// # Errors
     /// When the store does not answer.

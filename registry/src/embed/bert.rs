@@ -44,7 +44,7 @@ fn usual_activation() -> String {
 #[derive(Debug)]
 pub(super) struct BertEncoder {
     words: Array2<f32>,
-    /// What a position adds, with what every first sentence adds.
+    /// The vector of each position, plus the vector of the first sentence type.
     positions: Array2<f32>,
     norm: LayerNorm,
     layers: Vec<EncoderLayer>,
@@ -113,7 +113,7 @@ impl Config {
         }
     }
 
-    /// Positions that it can tell apart.
+    /// The number of positions that it distinguishes.
     pub(super) fn positions(&self) -> usize {
         self.max_position_embeddings
     }
@@ -171,8 +171,8 @@ impl BertEncoder {
         self.words.ncols()
     }
 
-    /// The last layer, a row for each position of each text, and which rows are whose. Pieces or
-    /// positions that the model does not have count as its first ones.
+    /// The last layer, with a row for each position of each text, and the range of rows of each text.
+    /// Pieces or positions that the model does not have count as its first ones.
     pub(super) fn forward(&self, texts: &[Vec<u32>]) -> (Array2<f32>, Vec<Range<usize>>) {
         let mut ranges = Vec::with_capacity(texts.len());
         let total = texts.iter().map(Vec::len).sum();
@@ -232,7 +232,7 @@ impl EncoderLayer {
     }
 }
 
-/// What one head sees of one text.
+/// The part of a matrix for one head and one text.
 fn part<'x>(
     x: &'x Array2<f32>,
     rows: &Range<usize>,

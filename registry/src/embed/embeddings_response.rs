@@ -27,12 +27,12 @@ struct EmbeddingItem {
 /// A list of numbers, or one text with little-endian floats of four bytes in Base64.
 struct VectorNumbers(Vec<f32>);
 
-/// Vectors of length one, in the order of the texts, and how long each is. `None` stands for one
-/// that has no direction.
+/// Vectors of length one, in the order of the texts, and their length. `None` stands for a vector without a
+/// direction.
 ///
 /// # Errors
-/// When it is not an answer to `count` texts, a number is none, or a vector is not as long as the
-/// others or as `expected`.
+/// When the response is not for `count` texts, a value is not a finite number, or a vector does not have
+/// the length of the others or `expected`.
 pub(super) fn parse_response(
     answer: &[u8],
     count: usize,

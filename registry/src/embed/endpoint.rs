@@ -1,7 +1,7 @@
 //! A service that speaks the embeddings API of `OpenAI`: `POST {base}/embeddings`.
 //!
-//! It is part of the control plane: whoever runs the registry names it, no document leads there. It
-//! may be slow, fail, or answer nonsense, and nothing but its vectors depends on that.
+//! It is part of the control plane: the operator of the registry configures it, and documents cannot change
+//! it. It may be slow, fail, or return invalid responses; only its vectors depend on that.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -25,22 +25,22 @@ const SHORTENED_TEXT_BYTES: usize = 1024;
 const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long a request may take when nobody waits for it.
+/// The timeout of a request of background work.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// How often a request is made when nobody waits for it.
+/// The number of attempts of background work.
 const ATTEMPTS: u32 = 4;
-/// The pause behind the first attempt; each further one is twice as long.
+/// The pause after the first attempt; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause that an endpoint can ask for.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
-/// After so many failures in a row nobody who waits asks again for so long.
+/// After this many failures in a row, waiting callers skip the endpoint for this time.
 const FAILURES_BEFORE_COOLDOWN: u32 = 3;
 const COOLDOWN: Duration = Duration::from_secs(5);
 
-/// How an endpoint is asked.
+/// The configuration of an endpoint.
 #[derive(Debug, Clone)]
 pub struct EndpointConfig {
-    /// What stands before `/embeddings`, such as `https://api.openai.com/v1`.
+    /// The URL before `/embeddings`, such as `https://api.openai.com/v1`.
     pub base: Url,
     /// The model to ask for.
     pub model: String,
@@ -48,13 +48,13 @@ pub struct EndpointConfig {
     pub key: Option<Secret>,
     /// The length of vectors to ask for; without it the model decides.
     pub dimensions: Option<usize>,
-    /// How numbers are to be written.
+    /// The requested encoding of numbers.
     pub encoding: VectorEncoding,
-    /// What comes before texts.
+    /// The prefixes of texts.
     pub prefixes: PromptPrefixes,
 }
 
-/// How an endpoint writes numbers. Both are read, whatever was asked for.
+/// The encoding of numbers in a response. The registry reads both, whichever it asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VectorEncoding {
@@ -83,7 +83,7 @@ struct EndpointClient {
     health: Mutex<EndpointHealth>,
 }
 
-/// How the endpoint did lately.
+/// The recent failures of the endpoint.
 #[derive(Debug, Default)]
 struct EndpointHealth {
     failures: u32,
@@ -99,7 +99,7 @@ struct EmbeddingsRequest<'r> {
     dimensions: Option<usize>,
 }
 
-/// Why one request came to nothing.
+/// The reason for the failure of one request.
 enum EmbedRequestError {
     /// The endpoint may do it later, at best after this pause.
     Retryable(String, Option<Duration>),
@@ -143,8 +143,8 @@ impl EmbeddingEndpoint {
             .user_agent(concat!("a2s-registry/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| unusable(&error.to_string()))?;
-        let id_source =
-            format!("{url} {:?} {:?} {:?}", config.model, config.dimensions, config.prefixes);
+        let prefixes = config.prefixes.to_id_source();
+        let id_source = format!("{url} {:?} {:?} {prefixes}", config.model, config.dimensions);
         let model: String = config
             .model
             .chars()
@@ -334,7 +334,7 @@ impl EndpointClient {
         Ok(vectors)
     }
 
-    /// Why the endpoint is left alone for now, when it is.
+    /// The reason why the endpoint is skipped for now, when it is.
     fn cooldown_reason(&self) -> Option<String> {
         let health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         health.cooldown_until.filter(|until| Instant::now() < *until).map(|_| {

@@ -28,8 +28,8 @@ const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 const DEFAULT_PIECES: usize = 512;
 /// Positions that go through the model together.
 const BATCH_POSITIONS: usize = 2048;
-/// How many calls compute at once. Queries have turns of their own, so that none waits for an index
-/// that is being built.
+/// The number of calls that compute at the same time. Queries have permits of their own, so that they do
+/// not wait for an index that is being built.
 const DOCUMENT_WORKERS: usize = 1;
 const QUERY_WORKERS: usize = 2;
 /// Processors that a call about documents uses, at most; one about a query uses one.
@@ -53,7 +53,7 @@ struct LoadedModel {
     positions: usize,
 }
 
-/// How the positions of a text become one vector.
+/// The method that combines the positions of a text into one vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PoolingMode {
     /// Their mean.
@@ -139,7 +139,8 @@ impl LocalModel {
             .map_err(|why| format!("model.safetensors: {why}"))?;
         // Everything that changes a vector is in its name.
         let files = [&config_bytes, &tokenizer, &weights].map(|file| Digest::of_bytes(file));
-        let id_source = format!("{files:?} {pooling:?} {positions} {prefixes:?}");
+        let prefix_text = prefixes.to_id_source();
+        let id_source = format!("{files:?} {pooling:?} {positions} {prefix_text}");
         let id = format!("local-{}-{}-{RULES}", bert.width(), short_digest(&id_source));
         let model = LoadedModel { bert, pieces, pooling, prefixes, positions };
         let probe = model.embed(&["A text to try".to_owned()], EmbedPurpose::Document, 1);
@@ -256,7 +257,7 @@ impl fmt::Debug for LocalModel {
     }
 }
 
-/// Where the model is, and where its pooling. A folder without `modules.json` is a model alone.
+/// The folders of the model and of its pooling. A folder without `modules.json` contains only a model.
 fn find_modules(folder: &Path) -> Result<(String, Option<String>), String> {
     let path = folder.join("modules.json");
     if !path.exists() {

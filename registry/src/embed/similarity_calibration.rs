@@ -11,10 +11,10 @@ static UNRELATED: &str = include_str!("../../data/unrelated.txt");
 /// A deviation below this is none: such an embedder finds all texts alike.
 const MIN_DEVIATION: f64 = 1e-3;
 
-/// How the cosines of an embedder lie between texts that have little to do with each other.
+/// The distribution of an embedder's cosines between unrelated texts.
 ///
-/// One gives such texts cosines around 0.05, another around 0.75. So how near two texts are is told
-/// in deviations above the mean of such pairs, which means the same with every embedder.
+/// One embedder gives such texts cosines around 0.05, another around 0.75. So the nearness of two texts is
+/// measured in standard deviations above the mean of such pairs, which means the same with every embedder.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SimilarityScale {
     mean: f64,
@@ -27,7 +27,8 @@ impl SimilarityScale {
         UNRELATED.lines()
     }
 
-    /// The scale of whoever embedded [the texts](Self::texts), as queries and as documents.
+    /// The scale of an embedder that has embedded the texts of [`Self::texts`], as queries and as
+    /// documents.
     #[must_use]
     pub fn from_vectors(queries: &[Embedding], documents: &[Embedding]) -> Self {
         let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
@@ -47,8 +48,8 @@ impl SimilarityScale {
         Self { mean, deviation: variance.max(0.0).sqrt() }
     }
 
-    /// How many deviations a cosine lies above the mean. Endless when all texts are alike to the
-    /// embedder: then it cannot tell what is far off.
+    /// The number of standard deviations of a cosine above the mean. Infinite when the embedder gives all
+    /// texts the same cosine: then it cannot separate unrelated texts.
     #[must_use]
     pub fn height(self, cosine: f64) -> f64 {
         if self.deviation < MIN_DEVIATION {

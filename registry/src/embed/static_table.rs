@@ -32,7 +32,7 @@ const FORMAT: u16 = 1;
 const HEADER: usize = 28;
 const NO_ROW: u32 = u32::MAX;
 
-/// Why bytes are not a table.
+/// The reason why bytes are not a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TableError {
     /// Another magic, version or width of values.
@@ -199,9 +199,9 @@ impl<'a> EmbeddingTable<'a> {
 impl Vocabulary for EmbeddingTable<'_> {
     type Piece = TablePiece;
 
-    /// Whatever lies in sorted order between a prefix of `word` and `word` itself begins with that
-    /// prefix too. So when a search fails, what the neighbour before shares with `word` bounds the
-    /// answer, and two or three searches do.
+    /// All pieces in sorted order between a prefix of `word` and `word` itself begin with that prefix too.
+    /// So when a search fails, the common prefix of `word` and the piece before it bounds the result, and
+    /// two or three searches are enough.
     fn find_longest(&self, place: PiecePosition, word: &str) -> Option<(TablePiece, usize)> {
         let Range { start, mut end } = match place {
             PiecePosition::Start => 0..self.starts,

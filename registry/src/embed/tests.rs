@@ -235,3 +235,9 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn id_source_of_prefixes_never_changes() {
+    let prefixes = PromptPrefixes { query: Some("query: ".to_owned()), document: None };
+    assert_eq!(prefixes.to_id_source(), r#"Prefixes { query: Some("query: "), document: None }"#);
+}

@@ -6,7 +6,7 @@ use a2s::split_name;
 // "Figures"). Name and description as equals instead of one text: API-Bank 82.9 to 83.8, ToolE
 // multi 69.7 to 76.3, Azure commands 86.2 to 87.3.
 
-/// How much each part of a capability counts in its vector.
+/// The weight of each part of a capability in its vector.
 const NAME_WEIGHT: f32 = 1.0;
 const DESCRIPTION_WEIGHT: f32 = 1.0;
 const PARAMETERS_WEIGHT: f32 = 0.2;
@@ -18,22 +18,22 @@ pub const MAX_INTENTS: usize = 20;
 const GENERIC_LABELS: &str = "api apis app co com dev edu example gov http io localhost net org rest \
                             service services uk us www";
 
-/// What an author says about a capability.
+/// The author's description of a capability.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EmbeddingSource<'a> {
     /// Its name, as an identifier.
     pub name: &'a str,
-    /// What it does, in a sentence.
+    /// Its function, in a sentence.
     pub description: &'a str,
     /// Name and description of each parameter; a description may be empty.
     pub parameters: &'a [(&'a str, &'a str)],
     /// Hostnames of its services, with or without a port.
     pub domains: &'a [&'a str],
-    /// How somebody would ask for it; the first [`MOST_INTENTS`] count.
+    /// Example requests of users; the first [`MOST_INTENTS`] count.
     pub intents: &'a [&'a str],
 }
 
-/// What a capability is found by. The two indexes want different amounts of it.
+/// The indexed texts of a capability. The two indexes use different parts of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IndexedText {
     /// For the vector: the parts and how much each counts, however long it is.
@@ -44,10 +44,10 @@ pub struct IndexedText {
 
 /// The index text of a capability.
 ///
-/// The vector is made of a name, a description, names of parameters and intents as of equals,
-/// because each says in its own way what it is for; run together into one text, a long description
-/// would drown the name. Intents count as their mean. Were the nearest of them to decide, many
-/// intents would bring a capability near to everything; with the mean, they dilute each other.
+/// Name, description, parameter names and intents are embedded separately and added, because each describes
+/// the purpose in its own way. In one joined text, a long description would hide the name. Intents count as
+/// their mean: if the nearest of them counted, many intents would bring a capability near to everything;
+/// with the mean, they dilute each other.
 pub fn index_text(described: &EmbeddingSource<'_>) -> IndexedText {
     let EmbeddingSource { name, description, parameters, domains, intents } = *described;
     let intents = &intents[..intents.len().min(MAX_INTENTS)];
@@ -79,7 +79,7 @@ pub fn index_text(described: &EmbeddingSource<'_>) -> IndexedText {
     IndexedText { dense, sparse }
 }
 
-/// Parts of a hostname that may say what the service is about.
+/// Parts of a hostname that may describe the service.
 fn name_labels(domain: &str) -> impl Iterator<Item = &str> {
     let host = domain.split(':').next().unwrap_or(domain);
     host.split(['.', '-']).filter(|label| {

@@ -18,7 +18,7 @@ pub(super) struct ModelVocabulary {
     longest: usize,
     /// Stands before every text.
     pub(super) first: u32,
-    /// Stands behind every text.
+    /// Ends every text.
     pub(super) last: u32,
     pub(super) unknown: u32,
 }

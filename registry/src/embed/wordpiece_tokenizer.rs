@@ -15,26 +15,26 @@ const MAX_TEXT_BYTES: usize = 64 * 1024;
 /// Characters of a word; a longer one is unknown.
 const MAX_WORD_LENGTH: usize = 100;
 
-/// Where in a word a piece stands.
+/// The position of a piece in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PiecePosition {
     /// At its beginning.
     Start,
-    /// Behind another piece; vocabularies write `##` before it.
+    /// After another piece; vocabularies write `##` before it.
     Inside,
 }
 
 /// The pieces that there are.
 pub(crate) trait Vocabulary {
-    /// What stands for a piece.
+    /// The representation of a piece.
     type Piece;
 
     /// The longest piece that `text` begins with, and its length in bytes.
     fn find_longest(&self, place: PiecePosition, text: &str) -> Option<(Self::Piece, usize)>;
 }
 
-/// Calls `visit` with each piece of `text` in order, and with `most` at the most; `None` stands for
-/// an unknown word.
+/// Calls `visit` with each piece of `text` in order, at most `most` times; `None` stands for an unknown
+/// word.
 pub(crate) fn visit_pieces<V: Vocabulary>(
     vocabulary: &V,
     text: &str,

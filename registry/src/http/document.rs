@@ -53,7 +53,7 @@ impl DocumentRepresentation {
     }
 }
 
-/// How much a media type is liked; the most exact range decides.
+/// The preference for a media type; the most exact range decides.
 fn quality(accept: &str, media_type: &str) -> f32 {
     let group = media_type.split('/').next().unwrap_or_default();
     let mut best = (0, 0.0);
@@ -82,7 +82,7 @@ pub(super) fn etag(digest: Digest) -> HeaderValue {
     HeaderValue::try_from(format!("W/\"{digest}\"")).unwrap_or(HeaderValue::from_static("W/\"\""))
 }
 
-/// Whether the caller has it already (RFC 9110, section 13.1.2).
+/// Returns true when the caller already has this representation (RFC 9110, section 13.1.2).
 pub(super) fn matches_etag(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     let Ok(tag) = tag.to_str() else { return false };

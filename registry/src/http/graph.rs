@@ -20,19 +20,19 @@ const MAX_DEPTH: usize = 2 * a2s::MAX_DEPENDENCY_DEPTH;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct GraphParams {
-    /// How many steps away versions may be: 0 to 16, 16 when absent.
+    /// The most steps between the root and a version: 0 to 16, 16 when absent.
     #[param(minimum = 0, maximum = 16)]
     depth: Option<usize>,
-    /// Whether to say what would become of dependants if this version were yanked.
+    /// Set to include the impact on dependents if this version were yanked.
     #[serde(default)]
     impact: bool,
 }
 
 /// Read the graph of a capability
 ///
-/// What its live version leads to and what leads to it, as dependencies are understood today; who
-/// else talks to its services; what can take what it gives, and give what it takes. With `impact`:
-/// what would break, fall back or stay if it were yanked.
+/// The dependencies and dependents of its live version as they resolve today, the other capabilities that
+/// talk to its services, and compatible inputs and outputs of other capabilities. With `impact`: the
+/// dependents that would break, change or stay if it were yanked.
 #[utoipa::path(
     get, path = "/v1/capabilities/{name}/graph", tag = "capabilities",
     params(("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"), GraphParams),

@@ -33,19 +33,19 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ChangesParams {
-    /// The number behind which the page begins: `next` of the page before. All, when absent.
+    /// The number after which the page starts: `next` of the page before. All changes when absent.
     #[serde(default)]
     since: u64,
-    /// How many changes at most: 1 to 1000, 100 when absent.
+    /// The most changes on the page: 1 to 1000, 100 when absent.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
 }
 
-/// Read what changed
+/// List changes
 ///
-/// Every publish, yank, unyank and deprecation, in order, since the beginning or a number. With
-/// `Accept: text/event-stream` they are sent as they happen: `id` is the number, `event` the action,
-/// `data` the change; with `Last-Event-ID` the stream goes on behind that one.
+/// Every publish, yank, unyank and deprecation, in order, from the beginning or after a number. With
+/// `Accept: text/event-stream` the registry sends them as they happen: `id` is the number, `event` the
+/// action, `data` the change; with `Last-IndexerEvent-ID` the stream continues after that change.
 #[utoipa::path(
     get, path = "/v1/changes", tag = "changes",
     params(
@@ -124,9 +124,9 @@ impl ChangeStream {
 pub(super) struct AuditParams {
     /// The number before which the page ends: `next` of the page before. The newest, when absent.
     before: Option<u64>,
-    /// Only what is about this capability.
+    /// Only entries about this capability.
     name: Option<CapabilityName>,
-    /// How many entries at most: 1 to 1000, 100 when absent.
+    /// The most entries on the page: 1 to 1000, 100 when absent.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
 }
@@ -151,8 +151,8 @@ pub(super) async fn read_audit(
 
 /// Remove old entries of the audit
 ///
-/// Entries from before a time are removed, and the audit says so. What a mirror needs that begins now
-/// stays: each publish, and the last yank, unyank, deprecation or its end of each version.
+/// Removes entries from before a time, and records that in the audit. Entries that a new mirror needs stay:
+/// each publish, and of each version the last yank or unyank and the last deprecation or its end.
 #[utoipa::path(
     post, path = "/v1/audit/trim", tag = "changes", security(("token" = [])),
     request_body = TrimAuditRequest,

@@ -13,8 +13,8 @@ use crate::mirror::MirrorSource;
 
 /// Yank a version
 ///
-/// It is never found nor chosen any more, and stays for those who name it exactly. The answer tells
-/// what breaks by that; it stops nothing.
+/// Searches and ranges do not find it any more; requests for the exact version still do. The response lists
+/// the dependents that break, but they do not prevent the yank.
 #[utoipa::path(
     post, path = "/v1/capabilities/{name}/{version}/yank", tag = "capabilities",
     security(("token" = [])),
@@ -62,8 +62,8 @@ pub(super) async fn unyank_version(
 
 /// Deprecate a version
 ///
-/// It is found and runs as before, and whoever finds, plans, runs or depends on it is told. With
-/// `undo` it is not deprecated any more.
+/// It is found and runs as before. Responses to searches, plans and runs, and to documents that depend on
+/// it, contain the deprecation. With `undo` it is not deprecated any more.
 #[utoipa::path(
     post, path = "/v1/capabilities/{name}/{version}/deprecate", tag = "capabilities",
     security(("token" = [])), request_body = DeprecateRequest,

@@ -17,7 +17,7 @@ use super::{HttpState, MAX_REQUEST_BYTES};
 use crate::Error;
 use crate::catalog::VersionSelection;
 
-/// What a route asks of the token that it is shown.
+/// The scope that a route requires of a token.
 pub(super) trait RequiredScope {
     /// The scope.
     const SCOPE: TokenScope;
@@ -36,7 +36,7 @@ needs! {
     Service = TokenScope::Service;
 }
 
-/// Who calls: proof that they showed a token that opens what the route needs.
+/// The caller of a route, whose token has the required scope.
 #[derive(Debug)]
 pub(super) struct AuthorizedCaller<N>(pub(super) Caller, pub(super) PhantomData<N>);
 
@@ -193,7 +193,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<HttpState>> for JsonBody<T> {
     }
 }
 
-/// A body without a type is taken for what it should be.
+/// A body without a media type is accepted as the expected type.
 fn check_media_type(headers: &HeaderMap, takes: impl Fn(&str) -> bool) -> Result<(), Error> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     let text = value.to_str().unwrap_or("(not text)");

@@ -17,9 +17,9 @@ use crate::Error;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ServicePage {
-    /// The host behind which the page begins: `next` of the page before.
+    /// The host after which the page starts: `next` of the page before.
     after: Option<Domain>,
-    /// How many services at most: 1 to 100, 50 when absent.
+    /// The most services on the page: 1 to 100, 50 when absent.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
 }
@@ -44,7 +44,7 @@ pub(super) async fn list_services(
 
 /// Read a service
 ///
-/// What is known of a host, and the capabilities that talk to it, in order of name.
+/// The host, and the capabilities that talk to it, in order of name.
 #[utoipa::path(
     get, path = "/v1/services/{host}", tag = "services",
     params(("host" = a2s::Domain, Path, description = "Host name, and port where documents name one"), PageParams),

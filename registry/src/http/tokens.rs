@@ -9,9 +9,10 @@ use super::App;
 use super::request::{Admin, AuthorizedCaller, JsonBody, Service, TokenName};
 use crate::Error;
 
-/// Make a token
+/// Create a token
 ///
-/// The answer shows it, this once. It has scopes that the caller's token has as well. It stands for its name, which owns what is published with it.
+/// The response contains the token, this one time only. The token has only scopes that the caller's token
+/// has as well. It acts under its name, which owns the capabilities that it publishes.
 #[utoipa::path(
     post, path = "/v1/tokens", tag = "tokens", security(("token" = [])),
     request_body = TokenRequest,
@@ -32,7 +33,7 @@ pub(super) async fn create_token(
 
 /// List tokens
 ///
-/// What is known of each, and none of them itself. The owner's token is not among them.
+/// The name, scopes and times of each, without the token itself. The owner's token is not in the list.
 #[utoipa::path(
     get, path = "/v1/tokens", tag = "tokens", security(("token" = [])),
     responses(
@@ -48,8 +49,8 @@ pub(super) async fn list_tokens(
 
 /// Revoke a token
 ///
-/// It opens nothing here from now on, and nothing in other services within ten seconds. What its
-/// name owns stays so; a new token of the same name stands for the same owner.
+/// It has no access to this registry from now on, and no access to other services within ten seconds. Its
+/// name keeps what it owns; a new token of the same name acts for the same owner.
 #[utoipa::path(
     delete, path = "/v1/tokens/{name}", tag = "tokens", security(("token" = [])),
     params(("name" = a2s::TokenSubject, Path, description = "The name of the token")),
@@ -66,9 +67,9 @@ pub(super) async fn revoke_token(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Ask what a token opens
+/// Read the scopes of a token
 ///
-/// For services that are shown tokens of this registry (RFC 7662, in JSON). Needs a token of the scope
+/// For services that receive tokens of this registry (RFC 7662, in JSON). Needs a token of the scope
 /// `service`.
 #[utoipa::path(
     post, path = "/v1/tokens/introspect", tag = "tokens", security(("token" = [])),

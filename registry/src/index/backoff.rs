@@ -5,7 +5,7 @@ use std::time::Duration;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// How long to wait before the next attempt.
+/// The pause before the next attempt.
 #[derive(Debug)]
 pub(super) struct RetryBackoff(Duration);
 
@@ -16,7 +16,7 @@ impl Default for RetryBackoff {
 }
 
 impl RetryBackoff {
-    /// This one; the one behind it is twice as long, up to a bound.
+    /// The current pause; the next one is twice as long, up to a bound.
     pub(super) fn next(&mut self) -> Duration {
         let pause = self.0;
         self.0 = (pause * 2).min(MAX_PAUSE);

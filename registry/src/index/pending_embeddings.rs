@@ -15,10 +15,10 @@ use crate::embed::{EmbedDeadline, Embedder};
 use crate::store::{CapabilityId, ChangeSeq};
 use crate::vectors::IndexChange;
 
-/// Capabilities that are mended in one go.
+/// The most capabilities that are embedded in one batch.
 const BATCH: usize = 64;
 
-/// What was embedded later than it should have been.
+/// Embeddings that were not available in time.
 #[derive(Debug)]
 pub(super) struct LateEmbeddings {
     pub(super) changes: Vec<IndexChange>,
@@ -28,16 +28,16 @@ pub(super) struct LateEmbeddings {
 
 #[derive(Debug, Default)]
 pub(super) struct PendingEmbeddings {
-    /// Which, and since which change.
+    /// Each capability, with its first change that has no vectors.
     since: BTreeMap<CapabilityId, ChangeSeq>,
-    /// Those that are being embedded.
+    /// The capabilities that are being embedded.
     in_progress: BTreeSet<CapabilityId>,
     task: JoinSet<Result<LateEmbeddings, Error>>,
     pause: RetryBackoff,
 }
 
 impl PendingEmbeddings {
-    /// Notes capabilities whose points are in the index as of `seq`: with vectors or without.
+    /// Records that the points of capabilities are in the index as of `seq`, with vectors or without.
     pub(super) fn note_indexed(
         &mut self,
         capabilities: &[CapabilityId],
@@ -78,7 +78,7 @@ impl PendingEmbeddings {
         });
     }
 
-    /// What was embedded. Never comes while nothing is under way. Can be cut short at any time.
+    /// The next finished embeddings. Pending while no task runs. Safe to cancel.
     pub(super) async fn next(&mut self) -> Result<LateEmbeddings, Error> {
         let Some(result) = self.task.join_next().await else {
             return std::future::pending().await;
@@ -90,13 +90,13 @@ impl PendingEmbeddings {
         result
     }
 
-    /// What `next` gave, without what has changed meanwhile.
+    /// The result of `next` without capabilities that have changed since.
     pub(super) fn retain_pending(&self, mut late: LateEmbeddings) -> LateEmbeddings {
         late.changes.retain(|change| self.in_progress.contains(&change.capability()));
         late
     }
 
-    /// What is still owed of it is in the index.
+    /// Marks the embedded capabilities as complete: their points are in the index.
     pub(super) fn finish_batch(&mut self) {
         for capability in std::mem::take(&mut self.in_progress) {
             self.since.remove(&capability);

@@ -14,7 +14,7 @@ use crate::store::dependency_rows::VersionScope;
 use crate::store::{CapabilityId, LiveVersionQuery, RegistryStore, VersionEntry, VersionId};
 use crate::vectors::{IndexChange, IndexPoint};
 
-/// Versions whose documents are in memory together.
+/// The most versions whose documents are in memory together.
 const BATCH: u32 = 64;
 
 /// Makes points.
@@ -26,10 +26,10 @@ pub(super) struct PointBuilder {
 }
 
 impl PointBuilder {
-    /// What has to be done for capabilities that changed: for each one a point or its removal.
+    /// The index changes for capabilities that changed: for each one a point or its removal.
     ///
     /// # Errors
-    /// When the store does not answer, or the embedder.
+    /// When the store or the embedder does not answer.
     pub(super) async fn build_changes(
         &self,
         capabilities: &[CapabilityId],
@@ -61,7 +61,7 @@ impl PointBuilder {
         }
     }
 
-    /// The same by their words alone: for an index whose embedder nobody has any more.
+    /// The same index changes with words alone: for an index whose embedder is not available any more.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -87,8 +87,8 @@ impl PointBuilder {
         self.embed(drafts, embedder, patience).await
     }
 
-    /// Makes the rows that lead from one document to others. A damaged document has none, until it
-    /// is mended and the next start comes by.
+    /// Writes the rows of relations between documents. A damaged document has none until it is repaired and
+    /// the registry restarts.
     ///
     /// # Errors
     /// When the store does not answer.

@@ -1,8 +1,8 @@
-//! A new index in the making: reading every capability and embedding it, beside the indexer.
+//! Builds a new index in a task of its own: reads every capability and embeds it.
 //!
-//! It gives [`Step`]s, one at a time, and waits until each is taken; so an index that is built by a
-//! slow embedder holds up nothing. An embedder that does not answer is waited for. What it gave is
-//! remembered in the store, so that a build that is cut short costs nothing twice.
+//! It sends one step at a time and waits until the indexer has taken it, so a slow embedder delays nothing
+//! else. It waits for an embedder that does not answer. The store caches vectors, so an interrupted build
+//! does not pay for them twice.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::vectors::IndexPoint;
 /// Capabilities that are read in one go; their documents are in memory together.
 const BATCH: u32 = 64;
 
-/// What comes next in the making of an index.
+/// The next step of an index build.
 pub(super) enum RebuildStep {
     /// It begins; vectors are so long, and their cosines are worth so much.
     Begin { dimensions: usize, scale: SimilarityScale },
@@ -38,11 +38,11 @@ pub(super) enum RebuildStep {
 #[derive(Debug)]
 pub(super) struct IndexRebuild {
     pub(super) embedder: Arc<Embedder>,
-    /// What its store calls it, as soon as it has begun.
+    /// The id from the store, as soon as the build has begun.
     pub(super) id: Option<IndexId>,
     /// It holds every change up to this one; later ones have to be followed.
     pub(super) from: ChangeSeq,
-    /// Who waits for it.
+    /// The callers that wait for it.
     pub(super) waiters: Vec<oneshot::Sender<Result<usize, Error>>>,
     steps: mpsc::Receiver<RebuildStep>,
     _task: JoinSet<()>,
@@ -66,7 +66,7 @@ impl IndexRebuild {
         self.steps.recv().await.unwrap_or_else(ended)
     }
 
-    /// Tells those that wait what has gone wrong.
+    /// Reports an error to the waiting callers.
     pub(super) fn notify_failure(&mut self, why: impl Fn() -> Error) {
         for waiting in self.waiters.drain(..) {
             let _ = waiting.send(Err(why()));
@@ -81,7 +81,7 @@ struct RebuildWorker {
 }
 
 impl RebuildWorker {
-    /// Gives every step. Ends early when nobody takes them any more.
+    /// Sends every step. Ends early when the receiver is gone.
     async fn read_all(&self) -> Option<()> {
         let dimensions = self.call_with_retries(|| self.embedder.dimensions()).await?;
         let scale =
@@ -103,7 +103,7 @@ impl RebuildWorker {
         self.send_step(RebuildStep::Done).await
     }
 
-    /// Asks until there is an answer. Nothing when the store failed, or nobody waits any more.
+    /// Repeats a call until it succeeds. None when the store failed, or the receiver is gone.
     async fn call_with_retries<T, E: Into<Error>, F: Future<Output = Result<T, E>>>(
         &self,
         question: impl Fn() -> F,

@@ -1,4 +1,4 @@
-//! The new index beside the one that answers, and the cutover to it.
+//! The build of a new index alongside the live one, and the cutover to it.
 
 use std::sync::Arc;
 

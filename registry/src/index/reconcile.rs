@@ -10,8 +10,8 @@ use crate::store::ChangeSeq;
 use crate::store::dependency_rows::VersionScope;
 use crate::store::indexes::IndexId;
 
-/// How often a registry that shares its database or index looks for what others have done. Doubled,
-/// it is how long an index server that was away is unknown to be back.
+/// The interval at which a registry with a shared database or index checks for changes of others. Twice
+/// this interval is the longest pause before it retries an index server that was away.
 pub(super) const SHARED_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Indexer {

@@ -20,7 +20,7 @@ const PRESETS: [(&str, PerTerm); 7] = [
     ("healthiest", [0.5, 0.0, 0.0, 0.0, 0.0, 0.5]),
 ];
 
-/// How hits are scored, and which ones at all.
+/// The rule that scores and filters hits.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RankStrategy {
     name: String,
@@ -34,7 +34,7 @@ impl RankStrategy {
         &self.name
     }
 
-    /// What each term counts; together 1.
+    /// The weight of each term; together 1.
     pub(super) fn shares(&self) -> &PerTerm {
         &self.shares
     }
@@ -43,7 +43,7 @@ impl RankStrategy {
         values.iter().zip(&self.minimum).all(|(value, least)| least <= value)
     }
 
-    /// What it asks of a hit: "`success_rate` at least 0.9".
+    /// Its minimum values as text: "`success_rate` at least 0.9".
     pub(crate) fn describe_minimum(&self) -> String {
         let demands = TERMS.iter().zip(&self.minimum).filter(|(_, least)| 0.0 < **least);
         let words: Vec<_> =

@@ -1,8 +1,7 @@
-//! Relations between documents, in rows: who uses whom, who talks to which host, who
-//! takes and gives values of which name.
+//! Relations between documents, in rows: dependencies, hosts, and the names of inputs and outputs.
 //!
-//! Rows find, documents decide: they lead to versions quickly, and what is told of a version is
-//! then read in its checked document. Counts and titles of services are told as the rows have them.
+//! Rows find, documents decide: rows lead to versions quickly, and responses about a version are then read
+//! from its verified document. Only counts and titles of services come from the rows.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +10,8 @@ use async_trait::async_trait;
 
 use super::{Error, VersionEntry, VersionId};
 
-/// The rules by which [`Relations`] are made of a document. A change raises it, and rows that were
-/// made by others are made anew at the start.
+/// The version of the rules that make [`RelationRows`] from a document. A change raises it, and the start
+/// rewrites rows of other versions.
 pub(crate) const RULES: i64 = 1;
 
 /// The rows of one version.
@@ -22,9 +21,9 @@ pub(crate) struct RelationRows {
     pub(crate) uses: BTreeSet<CapabilityName>,
     /// The hosts that it talks to.
     pub(crate) services: BTreeSet<ServiceUse>,
-    /// What its callers must hold.
+    /// The permissions that its callers must hold.
     pub(crate) permissions: BTreeSet<Permission>,
-    /// The names of what it takes and gives, as [`port_name`] writes them.
+    /// The names of its inputs and outputs, normalised by [`port_name`].
     pub(crate) ports: BTreeSet<(PortDirection, String)>,
 }
 
@@ -32,13 +31,13 @@ pub(crate) struct RelationRows {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ServiceUse {
     pub(crate) host: Domain,
-    /// What the description of a task calls it.
+    /// The title in the description of a task.
     pub(crate) title: Option<String>,
     /// The format of its own tasks there; none when only others that it uses go there.
     pub(crate) format: Option<TaskFormat>,
 }
 
-/// Where a value passes.
+/// The direction of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PortDirection {
     /// Into a capability.
@@ -58,7 +57,7 @@ pub(crate) trait RelationStore: Send + Sync {
     /// Puts rows in the place of those that these versions have.
     async fn replace_relations(&self, rows: &[(VersionId, RelationRows)]) -> Result<(), Error>;
 
-    /// Versions behind one, in order of id: all, or those without rows of the current rules.
+    /// Versions after an id, in order of id: all, or those without rows of the current rules.
     async fn list_versions_after(
         &self,
         after: VersionId,
@@ -74,13 +73,13 @@ pub(crate) trait RelationStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<VersionEntry>, Error>;
 
-    /// Services of live versions in order of host, behind a host; or one host alone.
+    /// Services of live versions in order of host, after a host; or those of the given hosts.
     async fn list_services(
         &self,
         hosts: ServiceQuery<'_>,
     ) -> Result<Vec<a2s::api::ServiceSummary>, Error>;
 
-    /// Live versions that talk to a host, in order of name, behind a name.
+    /// Live versions that talk to a host, in order of name, after a name.
     async fn live_versions_of_service(
         &self,
         host: &Domain,
@@ -98,18 +97,18 @@ pub(crate) trait RelationStore: Send + Sync {
     ) -> Result<Vec<VersionEntry>, Error>;
 }
 
-/// Which versions.
+/// A selection of versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VersionScope {
     All,
-    /// Those without rows of the current rules.
+    /// Versions without rows of the current rules.
     WithoutCurrentRows,
 }
 
-/// Which services.
+/// A selection of services.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ServiceQuery<'a> {
-    /// So many behind a host.
+    /// At most a number of services after a host.
     AfterHost(Option<&'a str>, u32),
     /// These.
     ByHosts(&'a [Domain]),

@@ -14,7 +14,7 @@ pub(super) const MAX_EMBEDDINGS: i64 = 400_000;
 /// Remembers vectors by a digest of embedder and text.
 #[async_trait]
 pub(crate) trait EmbeddingStore: Send + Sync {
-    /// Those that are remembered.
+    /// The cached vectors of these keys.
     async fn load_embeddings(&self, keys: &[Digest]) -> Result<BTreeMap<Digest, Embedding>, Error>;
 
     /// Remembers more, and forgets the oldest when there are too many.

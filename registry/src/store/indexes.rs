@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ChangeSeq, Error};
 
-/// So many indexes are remembered. One that is forgotten is made anew at the next start.
+/// The most remembered indexes. An index that is forgotten is rebuilt at the next start.
 pub(super) const MAX_INDEXES: i64 = 1_000;
 
 /// The name of a search index, which its store has given it: no two have the same, not even those of

@@ -9,11 +9,11 @@ use semver::Version;
 use super::{ChangeSeq, Error, VersionEntry};
 use crate::mirror::MirrorSource;
 
-/// Who does something, and when: what the audit says of it.
+/// The subject of an action and its time, for the audit.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct AuditActor {
     pub(crate) subject: TokenSubject,
-    /// Whether names of others are theirs, too.
+    /// Set when the subject also owns the names of others.
     pub(crate) is_admin: bool,
     pub(crate) at: Timestamp,
     /// The mirror that does it for its source.
@@ -31,28 +31,28 @@ impl AuditActor {
         Self { mirror: mirror.cloned(), ..self }
     }
 
-    /// The source to record for what is created.
+    /// The source to record for a created name or version.
     pub(crate) fn source(&self) -> Option<&str> {
         self.mirror.as_ref().map(|mirror| mirror.source.as_str())
     }
 
-    /// Whether what has this origin is theirs to change. Everything is, but for mirrors.
+    /// Returns true when the actor may change an item with this origin. Always true, except for mirrors.
     pub(crate) fn may_change_origin(&self, origin: Option<&str>) -> bool {
         self.mirror.as_ref().is_none_or(|mirror| mirror.is_origin(origin))
     }
 
-    /// Whether a version with this checksum is the one that they are about. Only a mirror has to say.
+    /// Returns true when the request is about a version with this checksum. Only a mirror has to state one.
     pub(crate) fn matches_checksum(&self, digest: Digest) -> bool {
         self.mirror.as_ref().is_none_or(|mirror| mirror.checksum == Some(digest))
     }
 
-    /// Whether a name of these owners is theirs.
+    /// Returns true when the actor owns a name of these owners.
     pub(crate) fn owns(&self, owners: &[TokenSubject]) -> bool {
         self.is_admin || owners.contains(&self.subject)
     }
 }
 
-/// What a version becomes.
+/// A change of the lifecycle of a version.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum LifecycleChange {
     /// Withdrawn, or brought back.
@@ -62,8 +62,8 @@ pub(crate) enum LifecycleChange {
 }
 
 impl LifecycleChange {
-    /// What it is to a version: its name, and what the record says beside; none when the version
-    /// is so already.
+    /// The action that it is for a version, and its detail for the audit; none when the version already has
+    /// this state.
     pub(super) fn to_audit_action(
         &self,
         entry: &VersionEntry,
@@ -81,7 +81,7 @@ impl LifecycleChange {
     }
 }
 
-/// What came of it.
+/// The result of a lifecycle change.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum LifecycleResult {
     /// It is so; the change has this number.
@@ -96,14 +96,14 @@ pub(crate) enum LifecycleResult {
     Unknown,
 }
 
-/// What came of a change of owners.
+/// The result of a change of owners.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum OwnerResult {
     /// These are the owners now.
     Owners(Vec<TokenSubject>),
     /// The name belongs to others; nothing changed.
     NotOwner(Vec<TokenSubject>),
-    /// Nobody would own the name; nothing changed.
+    /// The name would have no owner; nothing changed.
     LastOwner,
     /// There is no token of this subject; nothing changed.
     UnknownSubject(TokenSubject),
@@ -111,8 +111,8 @@ pub(crate) enum OwnerResult {
     Unknown,
 }
 
-/// What a change makes of the owners of a name: how the record calls it, who it is about, and the
-/// owners behind it, in order.
+/// Applies a change to the owners of a name: returns the action for the audit, the subject of the change,
+/// and the new owners, in order.
 pub(super) fn apply_owner_update<'c>(
     before: &[TokenSubject],
     change: &'c OwnerUpdate,
@@ -137,10 +137,10 @@ pub(super) fn apply_owner_update<'c>(
     (action, subject, after)
 }
 
-/// Which entries of the record.
+/// A selection of audit entries.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum HistoryQuery<'a> {
-    /// Those about versions, behind a number, the oldest first.
+    /// Entries about versions, after a number, the oldest first.
     FeedAfter(ChangeSeq),
     /// All before a number, or about one name, the newest first.
     AuditBefore(Option<ChangeSeq>, Option<&'a CapabilityName>),
@@ -150,8 +150,8 @@ pub(crate) enum HistoryQuery<'a> {
 /// transaction: there is never one without the other.
 #[async_trait]
 pub(crate) trait LifecycleStore: Send + Sync {
-    /// Yanks a version, brings it back, or deprecates it; chooses the live version anew, and
-    /// appends a change for it and for everything that leads to it.
+    /// Yanks, unyanks or deprecates a version, selects the live version again, and appends a change for the
+    /// capability and for all its direct and indirect dependents.
     async fn change_lifecycle(
         &self,
         name: &CapabilityName,
@@ -179,13 +179,13 @@ pub(crate) trait LifecycleStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<AuditEntry>, Error>;
 
-    /// Removes entries of the record that are older than `before`, and says so in the record. What a
-    /// mirror needs that begins now stays: each publish, and the last entry of each kind about a
-    /// version. Gives how many were removed.
+    /// Removes audit entries that are older than `before`, and records that. Entries that a new mirror
+    /// needs stay: each publish, and the last entry of each kind about a version. Returns the number of
+    /// removed entries.
     async fn trim_history(&self, before: Timestamp, by: &AuditActor) -> Result<u64, Error>;
 }
 
-/// What the record says of a change beside who made it and when.
+/// The data of an audit entry in addition to actor and time.
 #[derive(Debug, Clone)]
 pub(crate) struct AuditDetail<'a> {
     pub(crate) action: RegistryAction,

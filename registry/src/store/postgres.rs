@@ -1,13 +1,12 @@
 //! The store in a PostgreSQL database, which several registries can share.
 //!
-//! Whoever changes what is published, owned or permitted locks the one row of `registry` first, and
-//! holds it to the end of the transaction. So of many that publish one version or claim one name at
-//! once, each sees what those before it have committed; and the numbers of changes and events, which
-//! a sequence gives out before a commit, are given out in the order of the commits: once a number
-//! can be seen, none with a smaller one will come. Reports of runs lock their version alone: there
-//! are many of them, and nothing follows them in order.
+//! Transactions that change documents, owners or tokens first lock the one row of `registry`, and hold the
+//! lock to the end. So of many that publish one version or claim one name at once, each sees what those
+//! before it have committed. A sequence numbers changes and events before the commit, but because of the
+//! lock in the order of the commits: once a number is visible, no smaller one will appear. Reports of runs
+//! lock only their version: there are many of them, and nothing follows them in order.
 //!
-//! What is acknowledged is on disk as far as the server's `synchronous_commit` says so.
+//! Acknowledged changes are on disk as far as the server's `synchronous_commit` guarantees it.
 
 /// The condition that something is one of a list, which is a parameter.
 macro_rules! among {
@@ -16,7 +15,7 @@ macro_rules! among {
     };
 }
 
-/// An id that nothing else has.
+/// A unique id.
 macro_rules! random_id {
     () => {
         "replace(gen_random_uuid()::text, '-', '')"
@@ -65,21 +64,21 @@ impl PostgresStore {
         &self.pool
     }
 
-    /// Where single statements change something.
+    /// The pool for single statements that change data.
     fn writer(&self) -> &PgPool {
         &self.pool
     }
 
-    /// A transaction that has the lock of those that change something. Each of its statements sees
-    /// what was committed before it began, whatever the server is configured to: what was waited
-    /// for, too.
+    /// A transaction that holds the lock for changes. Each of its statements sees everything that was
+    /// committed before the statement began, including what the transaction waited for, whatever the
+    /// configuration of the server.
     async fn begin(&self) -> Result<Transaction<'static, Backend>, Error> {
         let mut transaction = self.begin_unlocked().await?;
         sqlx::query("SELECT one FROM registry FOR UPDATE").execute(&mut *transaction).await?;
         Ok(transaction)
     }
 
-    /// The same without the lock, for what nobody follows in order.
+    /// The same without the lock, for data that nothing follows in order.
     async fn begin_unlocked(&self) -> Result<Transaction<'static, Backend>, Error> {
         Ok(self.pool.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").await?)
     }

@@ -1,4 +1,4 @@
-//! Reading rows, written once for every engine: what a column means does not depend on who keeps it.
+//! Reads rows, with one implementation for every engine: a column means the same in each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use super::tokens::TokenRow;
 use super::{CapabilityId, Error, RunOutcome, RunStats, VersionEntry, VersionId};
 use crate::outcome_weighting::{ReporterWeights, RunWeight, sum_reporters};
 
-/// Titles and permissions that are told of a service.
+/// The most titles and permissions of a service in a response.
 const MAX_TITLES: usize = 5;
 const MAX_PERMISSIONS: usize = 50;
 
@@ -36,8 +36,7 @@ macro_rules! concat_entry {
 }
 pub(super) use concat_entry;
 
-/// A row, whichever engine gave it. What is absent in an `optional_` column is none; other columns
-/// fail on it.
+/// A row of any engine. A null in an `optional_` column is none; in other columns it is an error.
 pub(super) trait RowColumns {
     fn number(&self, column: &str) -> Result<i64, Error>;
     fn optional_number(&self, column: &str) -> Result<Option<i64>, Error>;
@@ -211,8 +210,8 @@ pub(super) fn to_failure(row: &impl RowColumns) -> Result<FailureCount, Error> {
     })
 }
 
-/// Adds a run to what its executor has told, and gives that with what all of them tell now. Rows are
-/// those of the version, with `reporter`, `sessions` and `at`.
+/// Adds a run to the weights of its executor, and returns those with the sum over all executors. The rows
+/// are those of the version, with `reporter`, `sessions` and `at`.
 pub(super) fn add_run(
     rows: &[impl RowColumns],
     outcome: &RunOutcome,

@@ -11,7 +11,7 @@ macro_rules! among {
     };
 }
 
-/// An id that nothing else has.
+/// A unique id.
 macro_rules! random_id {
     () => {
         "lower(hex(randomblob(16)))"
@@ -60,9 +60,9 @@ use super::{
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
 
 const MAX_READERS: u32 = 4;
-/// How long a request waits for its turn.
+/// The time that a request waits for a connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long it waits for another program that has the file open.
+/// The time that it waits for another program that has the file open.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -145,7 +145,7 @@ impl SqliteStore {
         &self.readers
     }
 
-    /// Where single statements change something.
+    /// The pool for single statements that change data.
     fn writer(&self) -> &SqlitePool {
         &self.writer
     }
@@ -155,8 +155,8 @@ impl SqliteStore {
         self.readers.begin().await.map_err(Error::from)
     }
 
-    /// A transaction that holds the write lock from its first statement, so that what it reads
-    /// cannot change before it writes.
+    /// A transaction that holds the write lock from its first statement, so that its reads stay valid until
+    /// it writes.
     async fn begin(&self) -> Result<Transaction<'static, Backend>, Error> {
         self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(Error::from)
     }
@@ -165,7 +165,7 @@ impl SqliteStore {
 /// Closes a connection whose transaction has failed; the pool opens another one.
 ///
 /// When a disk is full or fails, SQLite rolls the transaction back by itself. The driver counts open
-/// transactions on its own and does not learn of that, so it refuses every later transaction.
+/// transactions on its own and does not notice that, so it refuses every later transaction.
 fn replace_failed(
     has_failed: Arc<AtomicBool>,
 ) -> impl for<'c> Fn(

@@ -28,7 +28,7 @@ impl TokenRow {
         scopes.join(" ")
     }
 
-    /// What the record says of a token that is made.
+    /// The detail of the audit entry for a new token.
     pub(super) fn detail(&self) -> serde_json::Value {
         let mut detail = serde_json::json!({ "scopes": self.scopes });
         if let Some(expires_at) = self.expires_at {
@@ -38,7 +38,7 @@ impl TokenRow {
     }
 }
 
-/// What came of making a token.
+/// The result of storing a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenResult {
     Created,

@@ -1,11 +1,10 @@
 //! The index in this process: Qdrant Edge.
 //!
-//! What the engine demands shapes this module. `flush` panics beside a concurrent update, so one
-//! thread, the owner, makes every change and every flush, and none while another thread makes the
-//! engine's graph anew; queries only read, on threads of their own. `load` does not
-//! replay the engine's own log, so a change is lost in a crash unless it was flushed, and the caller
-//! remembers how far that is. The log is never cut, so the index wears out and is then built anew
-//! beside the old one.
+//! The constraints of the engine shape this module. `flush` panics during a concurrent update, so one
+//! thread, the writer, makes every change and every flush, and does not flush while another thread rebuilds
+//! the engine's graph; queries only read, on threads of their own. `load` does not replay the engine's own
+//! log, so a crash loses a change unless it was flushed, and the caller records how far the flushes are.
+//! The log is never truncated, so the index wears out and is then rebuilt alongside the old one.
 
 mod filter;
 mod hnsw_rebuild;
@@ -46,8 +45,8 @@ use crate::store::{CapabilityId, ChangeSeq};
 const DENSE: &str = "dense";
 const SPARSE: &str = "sparse";
 
-/// One index with its files. What it was made with is bound to it, so that no query can meet vectors
-/// of another embedder.
+/// One index with its files. Its properties are stored with it, so that a query is never compared with
+/// vectors of another embedder.
 #[derive(Debug)]
 struct IndexGeneration {
     number: u64,
@@ -79,7 +78,7 @@ pub(crate) struct EdgeIndex {
 }
 
 impl EdgeIndex {
-    /// Opens what is in `path`; what cannot be used there is as good as nothing.
+    /// Opens the index in `path`; unusable content counts as no index.
     pub(super) async fn open(path: PathBuf, store: String) -> Result<Self, Error> {
         let disk = IndexDisk::for_path(&path);
         Self::open_with(path, store, GraphPolicy::default(), disk).await
@@ -270,7 +269,7 @@ fn best(
     search(shard, SPARSE, VectorInternal::Sparse(to_sparse(probe)?), filter, limit)
 }
 
-/// Everything that a probe found, with the cosines of what was found by its words alone.
+/// All hits of a probe, with the cosines of those that were found by words alone.
 fn with_cosines(
     shard: &EdgeShard,
     probe: Option<Vec<f32>>,

@@ -16,7 +16,7 @@ pub(super) enum PayloadType {
     Integer,
 }
 
-/// What points are chosen by, and its type; each has an index of its own.
+/// The fields for filters, with their types; each has an index of its own.
 pub(super) const FIELDS: [(&str, PayloadType); 7] = [
     (DOMAINS, PayloadType::Keyword),
     (PERMISSIONS, PayloadType::Keyword),
@@ -38,10 +38,10 @@ const VERSION: &str = "version";
 /// The most values of a field that are chosen among; there is one for each point at most.
 pub(super) const MAX_VALUES: usize = 1_000_000;
 
-/// What a point brings along for searches to tell.
+/// The field with the summary for searches.
 pub(super) const CARD: &str = "card";
 
-/// What a point carries.
+/// The payload of a point.
 pub(super) fn payload(point: &IndexPoint) -> Value {
     json!({
         DOMAINS: point.domains,
@@ -56,10 +56,10 @@ pub(super) fn payload(point: &IndexPoint) -> Value {
     })
 }
 
-/// Whether a value of a field will do.
+/// A test of a value of a field.
 pub(super) type FieldTest<'f> = Box<dyn Fn(&str) -> bool + Send + Sync + 'f>;
 
-/// What must hold of a field.
+/// A condition on a field.
 pub(super) enum FieldCondition<'f> {
     /// It has one of these values.
     AnyOf(&'static str, Vec<String>),
@@ -67,13 +67,13 @@ pub(super) enum FieldCondition<'f> {
     Is(&'static str, bool),
     /// It is this number at most.
     AtMost(&'static str, u8),
-    /// It has a value that passes. The engine tells which values there are, and we choose: what lies
-    /// in a range is for [`semver`] to say, and what a caller may run is a question of sets, for
-    /// which no engine has words. Where no value passes, no point will do.
+    /// It has a value that passes. The engine lists the values, and this code chooses: [`semver`] decides
+    /// about ranges, and permissions are a comparison of sets, which engines do not support. If no value
+    /// passes, no point matches.
     Matching(&'static str, FieldTest<'f>),
 }
 
-/// What a filter asks for; all of it must hold.
+/// The conditions of a filter; all of them must hold.
 pub(super) fn to_field_conditions(filter: &PointFilter) -> Vec<FieldCondition<'_>> {
     let mut demands = Vec::new();
     if !filter.domains.is_empty() {

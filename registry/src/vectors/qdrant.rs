@@ -1,13 +1,13 @@
 //! The index on a Qdrant server or cluster, which several registries can share.
 //!
-//! An index is a collection. Queries and changes go by an alias, one for each embedder, so that a new
-//! collection takes the place of an old one in one step for everybody, and no query meets vectors of
-//! another embedder. What a collection is, is written beside it; whoever commits last wins, and the
-//! collection of whoever lost is gone, which that registry notices.
+//! An index is a collection. Queries and changes use an alias, one for each embedder, so that a new
+//! collection replaces an old one in one step for all registries, and a query is never compared with
+//! vectors of another embedder. The metadata of a collection describes it. The last commit wins: it removes
+//! the other collections, and their registries notice that.
 //!
-//! The server acknowledges a change when it can be seen and is in its own log, so nothing has to be
-//! flushed. One that was not acknowledged may be made all the same, and late; so each point knows the
-//! last change of the store that it was made with, and none as of an older one takes its place.
+//! The server acknowledges a change when it is visible and in the server's own log, so a flush is not
+//! needed. A change without acknowledgement may still be applied, and late; so each point records the last
+//! change of the store that it was made with, and a point of an older change never replaces it.
 
 mod collection_names;
 mod connection;
@@ -59,7 +59,7 @@ pub(super) struct QdrantIndex {
     config: QdrantConfig,
     store: String,
     names: CollectionNames,
-    /// The embedders whose indexes are of use, the wanted one first.
+    /// The embedders whose indexes can be used, the configured one first.
     embedders: Vec<String>,
     /// The index that answers, or why none does.
     live: RwLock<Result<Arc<LiveCollection>, Error>>,
@@ -132,7 +132,7 @@ impl QdrantIndex {
         self.send(collection, batch, as_of).await
     }
 
-    /// Sends changes, which leave alone what is as of a later one.
+    /// Sends changes, which do not replace points of a later change.
     async fn send(
         &self,
         collection: &str,
@@ -180,7 +180,7 @@ impl QdrantIndex {
         }
     }
 
-    /// Removes every collection behind an alias but one.
+    /// Removes every collection of an alias except one.
     async fn remove_others(&self, alias: &str, kept: &str) -> Result<(), Error> {
         let list = self.connection.collections();
         let all = call_within(COLLECTION_CALL_TIMEOUT, { list }.list(ListCollectionsRequest {}))
@@ -240,7 +240,7 @@ struct ChangeBatch {
 }
 
 impl ChangeBatch {
-    /// Whether it has room for one more of so many bytes. Changes stay in their order.
+    /// Returns true when the batch has room for a change of `bytes` bytes. Changes stay in their order.
     fn has_room_for(&self, bytes: usize, is_removal: bool) -> bool {
         let (alike, unlike) = match is_removal {
             true => (self.removed.len(), self.points.len()),
@@ -374,7 +374,7 @@ impl super::VectorIndex for QdrantIndex {
     async fn close(&self) {}
 }
 
-/// Whether a change can be seen.
+/// Checks that a change is visible.
 fn check_completed(answer: &PointsOperationResponse) -> Result<(), Error> {
     let status = answer.result.as_ref().map(UpdateResult::status);
     match status {

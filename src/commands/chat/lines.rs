@@ -13,7 +13,7 @@ use crate::cli_error::{CliError, CliExitCode, FILE};
 /// The most lines that are kept of earlier sessions.
 const MAX_HISTORY: usize = 1_000;
 
-/// What comes next.
+/// The next input.
 #[derive(Debug)]
 pub(super) enum InputLine {
     Text(String),
@@ -45,12 +45,12 @@ impl LineSource {
         Ok(Self::Edited { editor, history })
     }
 
-    /// Whether a person sees what they write.
+    /// Returns true when a person edits the lines on a terminal.
     pub(super) fn is_interactive(&self) -> bool {
         matches!(self, Self::Edited { .. })
     }
 
-    /// The next line, behind `prompt` where somebody writes it.
+    /// Reads the next line, after `prompt` when a person writes it.
     pub(super) async fn next_line(&mut self, prompt: &str) -> Result<InputLine, CliError> {
         let lines = std::mem::replace(self, Self::Piped);
         let prompt = prompt.to_owned();
@@ -77,8 +77,8 @@ impl LineSource {
         }
     }
 
-    /// Asks for secrets, which nobody sees and no history keeps. A pipe has none: they are left
-    /// out, and the agent says that they are missing.
+    /// Asks for secrets, which are not shown and not kept in the history. A pipe has none: they are left
+    /// out, and the agent reports that they are missing.
     pub(super) async fn read_secrets(
         &self,
         names: &[String],

@@ -11,7 +11,7 @@ use a2s::api::{
 use crate::commands::run::{approve_command, format_value};
 use crate::output::{BAD, BOLD, DIM, GOOD, NAME, WARN, sanitize, shorten};
 
-/// How wide the frame of a session is, in columns.
+/// The width of the frame of a session, in columns.
 const WIDTH: usize = 76;
 /// Below the speaker.
 const INDENT: &str = "            ";
@@ -42,12 +42,12 @@ pub(super) fn frame_bottom() -> String {
     format!("{DIM}└{}┘{DIM:#}", "─".repeat(WIDTH - 2))
 }
 
-/// What stands before what a person writes. An editor counts its columns: it has no colours.
+/// The prompt for a person. An editor counts its columns: it has no colours.
 pub(super) fn prompt() -> String {
     "👤 [USER] > ".to_owned()
 }
 
-/// What a person has said, where they have not seen it yet.
+/// The line of a person's message, when the terminal has not shown it yet.
 pub(super) fn user_line(message: &str) -> String {
     format!("👤 {BOLD}[USER]{BOLD:#} > {}", sanitize(message))
 }
@@ -55,14 +55,14 @@ pub(super) fn user_line(message: &str) -> String {
 /// One turn, as it goes.
 #[derive(Debug, Default)]
 pub(super) struct ChatView {
-    /// Whether the agent has said something in this turn.
+    /// Set when the agent has written a line in this turn.
     has_spoken: bool,
-    /// What is told of steps that have not ended yet, by their paths.
+    /// The lines about steps that have not ended yet, by their paths.
     steps: BTreeMap<String, Vec<String>>,
 }
 
 impl ChatView {
-    /// What an event adds.
+    /// Returns the lines that an event adds.
     pub(super) fn event_lines(&mut self, event: &AgentEvent) -> Vec<String> {
         match event {
             AgentEvent::Heard { decisions, .. } => self.decision_lines("your message", decisions),
@@ -151,7 +151,7 @@ impl ChatView {
         }
     }
 
-    /// That somebody stopped the turn.
+    /// Returns the line about a stopped turn.
     pub(super) fn interrupted_line(&mut self) -> String {
         self.agent_line(&format!("{WARN}[STOP]{WARN:#} What runs is stopped."))
     }
@@ -191,7 +191,7 @@ impl ChatView {
         lines
     }
 
-    /// What a guardian said, when it is more than a plain yes.
+    /// Returns the lines about decisions of guardians other than a plain allow.
     fn decision_lines(&mut self, what: &str, decisions: &[GuardianDecision]) -> Vec<String> {
         let told = decisions.iter().filter(|decision| decision.decision != "allow");
         let told: Vec<_> = told
@@ -207,7 +207,7 @@ impl ChatView {
         told.into_iter().map(|text| self.agent_line(&text)).collect()
     }
 
-    /// What an event of a run adds: the story of a task step, when it ends.
+    /// Returns the lines that an event of a run adds: the summary of a task step, when it ends.
     fn step_lines(&mut self, event: &RunEvent) -> Vec<String> {
         match &event.kind {
             EventKind::Decided { step, decision, .. } => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use a2s::api::{CapabilityGraph, GraphEdge};
 
-/// What becomes of a node when the root is yanked.
+/// The effect on a node when the root is yanked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum YankEffect {
     Breaks,

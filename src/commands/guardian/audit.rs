@@ -16,7 +16,7 @@ const MAX_MESSAGE: usize = 160;
 /// The longest name of a user that is shown, in characters.
 const MAX_NAME: usize = 60;
 
-/// The log that is meant: as told, else that of the data folder.
+/// The path of the log: the given one, else that of the data folder.
 pub(super) fn log_path(told: Option<PathBuf>, data_dir: &Path) -> PathBuf {
     told.unwrap_or_else(|| data_dir.join("audit.jsonl"))
 }
@@ -204,7 +204,7 @@ fn print(record: &Value, output: &mut CommandOutput) {
     }
 }
 
-/// For whom a decision was: the user, and the token that acts for them.
+/// The user of a decision, and the token that acts for them.
 fn describe_requester(record: &Value) -> String {
     let text = |name: &str| {
         record[name].as_str().map(|text| shorten(&sanitize(text), MAX_NAME).into_owned())

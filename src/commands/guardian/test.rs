@@ -51,7 +51,7 @@ pub(super) fn test(arguments: &TestPolicyArgs, output: &mut CommandOutput) -> Re
     if failed == 0 { Ok(()) } else { Err(CliError::already_printed(CliExitCode::Bad)) }
 }
 
-/// Reads a file, no more of it than it may have, and what is in it.
+/// Reads a file up to its largest allowed size, and parses it.
 fn read<T>(path: &Path, parse: fn(&str) -> Result<T, PolicyErrors>) -> Result<T, CliError> {
     use std::io::Read as _;
     let mut text = String::new();

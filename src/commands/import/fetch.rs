@@ -20,7 +20,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(30);
 const TIMEOUT: Duration = Duration::from_secs(180);
 const MAX_REDIRECTS: usize = 5;
 
-/// Where a description is.
+/// The location of a description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SpecLocation {
     File(PathBuf),
@@ -39,8 +39,8 @@ impl SpecLocation {
         Ok(Self::Address(url))
     }
 
-    /// What `reference` means inside what is here: an address, or a file beside this one. A
-    /// description from elsewhere names no files of this machine.
+    /// Resolves `reference` from this location: to an address, or to a file next to this one. A remote
+    /// description names no files of this machine.
     pub(super) fn resolve(&self, reference: &str) -> Result<Self, String> {
         if reference.starts_with("http://") || reference.starts_with("https://") {
             let url = Url::parse(reference);

@@ -1,4 +1,4 @@
-//! Writing what was imported, and telling what was not.
+//! Writes the imported documents, and reports the rest.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,10 @@ use crate::cli_error::{CliError, CliExitCode};
 use crate::commands::document;
 use crate::output::{BAD, CommandOutput, DIM, GOOD, NAME, WARN, count};
 
-/// The most operations that one line names. What is remarked about more of them is told once, at
-/// the end.
+/// The most operations that one line names. A remark about more of them is printed once, at the end.
 const MAX_SOURCES: usize = 3;
 
-/// What became of the file of a document.
+/// The result for the file of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum WriteOutcome {

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::output::{BAD, CommandOutput, DIM, GOOD, NAME, WARN, sanitize};
 
-/// What became of a change.
+/// The outcome of a change.
 pub(super) enum ChangeOutcome {
     /// It was made.
     Made,
@@ -18,11 +18,11 @@ pub(super) enum ChangeOutcome {
     Refused(String),
 }
 
-/// Counts what became of changes, and tells it.
+/// Counts and prints the outcomes of changes.
 pub(super) struct MirrorReport<'o> {
     output: &'o mut CommandOutput,
     bar: ProgressBar,
-    /// Whether each change gets a line: who copies a whole registry is told of what was refused.
+    /// Set when only refused changes get a line, as for a copy of a whole registry.
     is_brief: bool,
     made: u64,
     same: u64,
@@ -101,7 +101,7 @@ impl<'o> MirrorReport<'o> {
         });
     }
 
-    /// Tells what it all came to, and whether anything was refused.
+    /// Prints the totals. Returns true when a change was refused.
     pub(super) fn finish(self, next: u64) -> bool {
         self.bar.finish_and_clear();
         let Self { output, made, same, refused, .. } = self;

@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::cli_error::CliError;
 
-/// How far a mirror came.
+/// The position of a mirror.
 #[derive(Debug)]
 pub(super) struct MirrorState {
     path: PathBuf,
@@ -20,7 +20,7 @@ pub(super) struct MirrorState {
 /// The file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct MirrorStateFile {
-    /// For whoever looks into the file.
+    /// For people who read the file.
     source: String,
     target: String,
     /// The feed that `next` is a number of; empty before the first page.
@@ -61,7 +61,7 @@ impl MirrorState {
         self.written.next
     }
 
-    /// Whether the numbers are those of this feed.
+    /// Returns true when the numbers are those of this feed.
     pub(super) fn is_of(&self, feed: &str) -> bool {
         self.written.feed == feed
     }

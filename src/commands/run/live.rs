@@ -1,4 +1,4 @@
-//! Watching a run on a terminal: its tree of steps, drawn anew while it grows.
+//! Watches a run on a terminal: its tree of steps, drawn again while it grows.
 
 use std::cell::RefCell;
 use std::pin::pin;
@@ -14,10 +14,10 @@ use crate::client::ServiceClient;
 use crate::clock;
 use crate::output::{CommandOutput, LiveRegion, TerminalSize};
 
-/// How often the tree is drawn.
+/// The interval at which the tree is drawn.
 const DRAW_INTERVAL: Duration = Duration::from_millis(80);
 
-/// Draws `tree` as the events of a run behind number `seen` come in, until it has ended or waits.
+/// Draws `tree` as the events of a run after number `seen` come in, until it has ended or waits.
 pub(super) async fn watch(
     id: &str,
     seen: &mut u64,

@@ -13,7 +13,7 @@ use crate::output::{BOLD, CommandOutput, DIM, NAME, WARN, sanitize};
 /// The most iterations that are shown one by one.
 const MAX_ITEMS: usize = 10;
 
-/// Prints what a run would do.
+/// Prints the plan of a run.
 pub(crate) fn print_plan(plan: &PlanResponse, output: &mut CommandOutput) {
     let root = &plan.capability;
     output.line(format_args!(
@@ -136,7 +136,7 @@ fn print_step(step: &PlannedStep, depth: usize, output: &mut CommandOutput) {
     }
 }
 
-/// What the guardian says of a step before there is a run.
+/// Prints the decisions of the guardian on a step before there is a run.
 fn print_preview(preview: &StepPreview, indent: &str, output: &mut CommandOutput) {
     match preview {
         StepPreview::Decided { decisions } => {
@@ -179,7 +179,7 @@ fn print_preview(preview: &StepPreview, indent: &str, output: &mut CommandOutput
     }
 }
 
-/// What is special about a step, in words.
+/// Describes the special settings of a step.
 fn describe_notes(step: &PlannedStep) -> String {
     let mut notes = String::new();
     let mut note = |text: String| {

@@ -15,20 +15,20 @@ use jiff::Timestamp;
 use super::view::approve_command;
 use crate::output::{BAD, BOLD, DIM, GOOD, WARN, sanitize};
 
-/// How many failed iterations of a step are shown.
+/// The most failed iterations of a step that are shown.
 const MAX_FAILED: usize = 5;
-/// What stands before a step that is under way, one after another.
+/// The frames in front of a step that is in progress, one after another.
 const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
-/// How long each of them is shown, in milliseconds.
+/// The time that each of them is shown, in milliseconds.
 const FRAME_MS: i64 = 80;
 
-/// The steps of a run, as far as its events tell.
+/// The steps of a run, as far as its events report them.
 #[derive(Debug, Default)]
 pub(crate) struct RunTree {
     steps: BTreeMap<String, TreeStep>,
     /// The paths of the steps that are not below another, in order.
     top: Vec<String>,
-    /// Whether decisions have to say whose they are.
+    /// Set when decisions have to name their guardian.
     has_several_guardians: bool,
 }
 
@@ -40,10 +40,10 @@ struct TreeStep {
     started: Timestamp,
     took_ms: Option<u64>,
     attempts: u32,
-    /// What guardians said before and after, where it is more than yes; whether it is a plain yes.
+    /// The shown decisions of guardians before and after, each with true for a plain allow.
     decisions: Vec<(String, bool)>,
     iterations: Option<IterationSummary>,
-    /// What it does just now.
+    /// The current activity.
     current_action: Option<String>,
     warnings: Vec<String>,
     handled: Option<ErrorHandlerKind>,
@@ -64,7 +64,7 @@ enum TreeStepState {
 /// A line that could be shown.
 struct TreeLine {
     text: String,
-    /// Whether something happens there.
+    /// Set when the step is in progress.
     is_active: bool,
 }
 
@@ -351,8 +351,8 @@ impl TreeStep {
     }
 }
 
-/// At most `height` of the lines: where something happens first, then what happened last. What is
-/// left out is counted in a line of its own.
+/// Selects at most `height` of the lines: active ones first, then the latest ones. An extra line counts the
+/// lines that are left out.
 fn fit_height(lines: Vec<TreeLine>, height: usize) -> Vec<String> {
     if lines.len() <= height {
         return lines.into_iter().map(|line| line.text).collect();
@@ -369,7 +369,7 @@ fn fit_height(lines: Vec<TreeLine>, height: usize) -> Vec<String> {
     std::iter::once(more).take(height).chain(shown).collect()
 }
 
-/// What a guardian decided, in a word or two; a plain yes to a result needs none.
+/// Describes the decision of a guardian in a word or two; a plain allow of a result needs none.
 fn describe_decision(decision: &DecisionRecord, several: bool) -> Option<(String, bool)> {
     let source = match decision.source {
         DecisionSource::Guardian | DecisionSource::Unguarded => "",

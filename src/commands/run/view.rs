@@ -12,7 +12,7 @@ use crate::output::{BAD, BOLD, CommandOutput, DIM, GOOD, NAME, WARN, sanitize};
 /// The longest value shown in a line; `--json` has all of it.
 const MAX_SHOWN: usize = 160;
 
-/// Prints events line by line, and says whose a line is where steps run side by side.
+/// Prints events line by line, and names the step of a line when steps run in parallel.
 #[derive(Debug, Default)]
 pub(crate) struct EventPrinter {
     /// The step that the last line was about.
@@ -32,12 +32,12 @@ impl EventPrinter {
     }
 }
 
-/// Whether an event is shown at all.
+/// Returns true when an event is shown at all.
 fn is_shown(kind: &EventKind) -> bool {
     !matches!(kind, EventKind::StepFinished { outputs, .. } if outputs.is_empty())
 }
 
-/// Whether the line of an event says which step it is about.
+/// Returns true when the line of an event names its step.
 fn names_its_step(kind: &EventKind) -> bool {
     use EventKind::{StepResolved, StepSkipped, StepStarted};
     matches!(kind, StepStarted { .. } | StepSkipped { .. } | StepResolved { .. })
@@ -290,7 +290,7 @@ fn print_decision(step: &str, decision: &DecisionRecord, output: &mut CommandOut
     print_verdict(&format!("  {}", indent(step)), &format!("guardian {when}"), decision, output);
 }
 
-/// Prints what a guardian decided, behind who it is and when.
+/// Prints the decision of a guardian, after its name and phase.
 pub(super) fn print_verdict(
     indent: &str,
     who: &str,

@@ -11,10 +11,10 @@ use crate::client::ServiceClient;
 const MIN_DIGITS: usize = 4;
 /// The most digits of an id.
 const MAX_DIGITS: usize = 32;
-/// How many runs are looked through, the newest first, and how many are asked for at once.
+/// The most runs that are searched, the newest first, and the number that is requested at once.
 const MAX_RUNS: usize = 1000;
 const PAGE_SIZE: usize = 100;
-/// How many runs a message names.
+/// The most runs that a message names.
 const MAX_NAMED: usize = 5;
 
 /// The id of the run that `text` means: a whole id, or the beginning of one of the newest runs.
@@ -52,7 +52,7 @@ pub(super) async fn find_run(text: &str, client: &ServiceClient) -> Result<Strin
     }
 }
 
-/// The digits of the beginning of an id; none of a whole id, or of what is none.
+/// Returns the digits of the beginning of an id; none for a whole id, or for other text.
 fn id_prefix(text: &str) -> Option<String> {
     let digits: String = text.chars().filter(|c| *c != '-').collect();
     let is_beginning = (MIN_DIGITS..MAX_DIGITS).contains(&digits.len())

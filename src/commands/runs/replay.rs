@@ -1,4 +1,4 @@
-//! `a2s runs replay`: where a run departs from what was recorded, when it is walked again.
+//! `a2s runs replay`: the differences between a recorded run and its replay.
 
 use a2s::api::{ReplayRequest, ReplayResponse, ReplayTarget, StepDiff, ValueDiff};
 use serde_json::Value;

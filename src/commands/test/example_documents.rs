@@ -26,11 +26,10 @@ impl DocumentSet {
         self.documents.insert(document.digest(), Arc::clone(document));
     }
 
-    /// Puts a document together with what it uses. The registry is asked for what is not at hand, and
-    /// for nothing else.
+    /// Combines a document with its dependencies. It requests only missing ones from the registry.
     ///
     /// # Errors
-    /// When something that it uses is nowhere, does not fit, or the registry does not answer.
+    /// A dependency is missing or does not fit, or the registry does not answer.
     pub(in super::super) async fn load_runner(
         &mut self,
         document: &Arc<Document>,

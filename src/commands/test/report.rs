@@ -13,7 +13,7 @@ const MAX_VALUE: usize = 120;
 /// The most steps that a note lists.
 const MAX_LISTED: usize = 8;
 
-/// How many examples are how.
+/// The numbers of examples by result.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ExampleCounts {
     passed: usize,
@@ -22,7 +22,7 @@ pub(super) struct ExampleCounts {
     bad: usize,
     /// Documents without examples.
     without: usize,
-    /// Whether those count as bad.
+    /// Set when documents without examples count as bad.
     are_required: bool,
     left_out: usize,
 }
@@ -57,7 +57,7 @@ impl ExampleCounts {
     }
 }
 
-/// What an example is called.
+/// Returns the title of an example.
 pub(super) fn title(number: usize, example: &CapabilityExample) -> String {
     example.title.clone().unwrap_or_else(|| format!("example {}", number + 1))
 }
@@ -154,7 +154,8 @@ fn print_error(error: &RunError, output: &mut CommandOutput) {
     }
 }
 
-/// The failures that the capability went on behind: the output may be another one because of them.
+/// Prints the failures that the capability handled and continued after: the output may differ because of
+/// them.
 fn print_handled(outcome: &ExampleResult, output: &mut CommandOutput) {
     let mut messages: Vec<&str> = Vec::new();
     for event in &outcome.events {

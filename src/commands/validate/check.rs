@@ -24,7 +24,7 @@ const MISSING_VERSION_CODES: [&str; 2] = ["A2S062", "A2S063"];
 #[derive(Debug)]
 pub(super) struct CheckedFile {
     pub(super) path: PathBuf,
-    /// What it says; kept only where something is said about it.
+    /// The content of the file; kept only for remarks about it.
     pub(super) source: Vec<u8>,
     pub(super) result: Result<CompiledFile, CliError>,
     /// Remarks that are about no place in it.
@@ -33,17 +33,17 @@ pub(super) struct CheckedFile {
     bytes: Digest,
 }
 
-/// What a file compiles to.
+/// The result of compiling a file.
 #[derive(Debug)]
 pub(super) struct CompiledFile {
     /// The name as written.
     pub(super) name: Option<String>,
     pub(super) digest: Option<Digest>,
-    /// What the file alone shows.
+    /// The diagnostics of the file alone.
     own_diagnostics: Vec<Diagnostic>,
-    /// That, and what the others show.
+    /// The same, and the diagnostics that come from the other files.
     pub(super) diagnostics: Vec<Diagnostic>,
-    /// What the others want to know of it, when it is a document.
+    /// The version and the interface for the other files, when it is a document.
     index_entry: Option<(CapabilityName, VersionInfo, Arc<DependencyInterface>)>,
     /// The document, when it uses others.
     document: Option<Document>,
@@ -134,19 +134,19 @@ impl CheckedFile {
         self.result.as_ref().ok()?.document.as_ref()
     }
 
-    /// Whether nothing stands in its way.
+    /// Returns true when the file is a document without errors.
     pub(super) fn is_valid(&self) -> bool {
         self.result.as_ref().is_ok_and(|compiled| {
             compiled.index_entry.is_some() && !compiled.diagnostics.iter().any(Diagnostic::is_error)
         })
     }
 
-    /// Whether it is what another look at the same file found.
+    /// Returns true when another check of the same file found the same.
     pub(super) fn has_same_content(&self, other: &Self) -> bool {
         self.bytes == other.bytes && self.result.is_ok() == other.result.is_ok()
     }
 
-    /// What there is to say about it.
+    /// Returns the validity, the diagnostics and the notes of the file.
     pub(super) fn report(&self) -> (bool, Vec<Diagnostic>, Vec<String>) {
         let diagnostics = self
             .result
@@ -163,7 +163,7 @@ impl CheckedFile {
         }
     }
 
-    /// Whether it lacks versions of what it uses.
+    /// Returns true when versions of its dependencies are missing.
     pub(super) fn lacks_versions(&self) -> bool {
         self.result.as_ref().is_ok_and(|compiled| {
             compiled
@@ -173,7 +173,7 @@ impl CheckedFile {
         })
     }
 
-    /// Checks it against what is on the shelf, in place of what was there before.
+    /// Checks the file against the known versions. The result replaces the earlier one.
     pub(super) fn check_dependencies(&mut self, shelf: &DependencyIndex, notes: Vec<String>) {
         self.notes = notes;
         let Ok(compiled) = &mut self.result else { return };
@@ -208,8 +208,8 @@ pub(super) fn find_conflicts(checked: &[CheckedFile]) -> BTreeMap<usize, Vec<Str
     notes
 }
 
-/// Notes about what `capability` leads to and nobody here knows. `own` are the names of all files,
-/// those with errors included.
+/// Returns notes about the dependencies of `capability` that are unknown here. `own` are the names of all
+/// files, including files with errors.
 pub(super) fn unknown_dependencies(
     shelf: &DependencyIndex,
     capability: &Capability,

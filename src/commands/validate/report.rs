@@ -6,7 +6,7 @@ use serde_json::json;
 use super::check::CheckedFile;
 use crate::output::{BAD, CommandOutput, DIM, GOOD, WARN, count as counted, sanitize};
 
-/// How many files are how.
+/// The numbers of files by result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct FileCounts {
     pub(super) files: usize,
@@ -91,7 +91,7 @@ pub(super) fn print_counts(counts: &FileCounts, quiet: bool, output: &mut Comman
     }
 }
 
-/// How all files are, in words.
+/// Summarizes the results of all files.
 pub(super) fn summarize(counts: &FileCounts) -> String {
     let files = counted(counts.files, "file");
     let warnings = counted(counts.warnings, "warning");

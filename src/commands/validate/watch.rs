@@ -1,7 +1,7 @@
-//! `a2s validate --watch`: checks again what changes, until somebody ends it.
+//! `a2s validate --watch`: checks changed files again, until the user ends it.
 //!
-//! What the operating system says about files is taken as a hint to look again, never as what
-//! happened: editors write in many ways, and a new folder is filled before anybody watches it.
+//! The events of the operating system about files are only hints to check again: editors write in many
+//! ways, and a new folder is filled before it is watched.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -26,9 +26,9 @@ use crate::commands::document;
 use crate::output::{BAD, CommandOutput, DIM, WARN, sanitize};
 use crate::serve::stop_signal;
 
-/// How long it has to be quiet before files are looked at: an editor is done by then.
+/// The quiet time before files are checked: an editor is done by then.
 const DEBOUNCE_TIME: Duration = Duration::from_millis(50);
-/// How often files are looked at where the operating system does not watch them.
+/// The interval between checks of files that the operating system does not watch.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) async fn watch(
@@ -98,7 +98,7 @@ struct WatchedFolders {
     debouncer: Debouncer<RecommendedWatcher>,
     wanted: BTreeMap<PathBuf, RecursiveMode>,
     watched: BTreeSet<PathBuf>,
-    /// Whether the operating system watches all of them.
+    /// Set when the operating system watches all of them.
     is_complete: bool,
 }
 
@@ -131,7 +131,8 @@ impl WatchedFolders {
         Ok(Self { debouncer, wanted, watched: BTreeSet::new(), is_complete: false })
     }
 
-    /// Watches what is not watched yet, or what was `touched` itself. True when all is watched.
+    /// Watches folders that are not watched yet, or that were `touched` themselves. Returns true when all
+    /// are watched.
     fn watch(&mut self, touched: &BTreeSet<OsString>) -> bool {
         let watcher = self.debouncer.watcher();
         self.is_complete = true;
@@ -156,7 +157,7 @@ impl WatchedFolders {
     }
 }
 
-/// When and how large a file was.
+/// The modification time and the size of a file.
 type FileStamp = Option<(SystemTime, u64)>;
 
 /// The files as they were looked at last.
@@ -166,12 +167,12 @@ struct WatchedFiles<'a> {
     files: BTreeMap<PathBuf, (FileStamp, CheckedFile)>,
 }
 
-/// What was said about a file.
+/// The report about a file: its validity, diagnostics and notes.
 type FileReport = (bool, Vec<Diagnostic>, Vec<String>);
 
 impl WatchedFiles<'_> {
-    /// Checks what is new or changed since the last look, and says so. The `touched` are read in
-    /// any case: a clock is too coarse to tell two changes that follow closely.
+    /// Checks new and changed files, and prints the results. The `touched` ones are read in any case: a
+    /// clock is too coarse to distinguish two changes in quick succession.
     async fn check_changes(
         &mut self,
         touched: &BTreeSet<OsString>,

@@ -21,7 +21,7 @@ pub(super) struct ConnectionActivity {
 
 #[derive(Debug)]
 struct ActivityState {
-    /// Requests whose response has not ended.
+    /// The number of requests with a response that has not ended.
     in_flight: usize,
     awaited: AwaitedInput,
     /// The beginning of the wait.
@@ -31,7 +31,7 @@ struct ActivityState {
     unread_since: Option<Instant>,
 }
 
-/// What the server waits for when no request is under way.
+/// The input that the server waits for when no request is in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AwaitedInput {
     /// The rest of the head of a request.

@@ -1,4 +1,4 @@
-//! Bodies of requests with a deadline, and of responses whose end is recorded.
+//! Request bodies with a deadline, and response bodies that record their end.
 
 use std::io;
 use std::pin::Pin;

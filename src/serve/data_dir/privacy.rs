@@ -38,10 +38,10 @@ pub(super) fn options() -> OpenOptions {
     options
 }
 
-/// Takes the permissions of others from a data folder and what is in it.
+/// Removes the permissions of others from a data folder and its content.
 ///
 /// # Errors
-/// When others may write there: what they have changed cannot be told.
+/// Others may write there: their changes cannot be found.
 #[cfg(unix)]
 pub(super) fn protect(path: &Path) -> Result<(), CliError> {
     let mut tightened = 0;

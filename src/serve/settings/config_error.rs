@@ -3,10 +3,10 @@
 
 /// Shorter words of a value are taken for none of it.
 const MIN_WORD_LENGTH: usize = 4;
-/// Words of many an address that tell nothing of it.
+/// Words of many addresses that reveal nothing about one.
 const COMMON_WORDS: [&str; 2] = ["http", "https"];
 
-/// What is wrong, and where: `LINE:COLUMN: what`.
+/// Describes the error and its position: `LINE:COLUMN: message`.
 pub(super) fn describe_error(error: &toml::de::Error, text: &str) -> String {
     let (place, fault) = match error.span() {
         Some(span) => (format_position(text, span.start), text.get(span).unwrap_or(text)),

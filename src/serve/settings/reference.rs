@@ -1,4 +1,4 @@
-//! The page of all settings: what the command line and the reader of the file tell of themselves.
+//! The page of all settings, generated from the command line and the reader of the file.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ const SERVICES: [(&str, &[&str]); 5] = [
 ];
 /// A key that no section has.
 const UNKNOWN: &str = "no-such-key";
-/// How deep sections of the file are looked into.
+/// The nesting depth up to which sections of the file are listed.
 const MAX_DEPTH: usize = 3;
 
 const HEAD: &str = "\
@@ -111,8 +111,8 @@ fn sections() -> Vec<(String, Vec<String>)> {
     sections
 }
 
-/// The header of a section and its keys, as the reader of the file lists them for a key that it does not
-/// know; none of what is no section.
+/// Returns the header of a section and its keys, as the reader of the file lists them for an unknown key;
+/// none for a name that is not a section.
 fn keys_of(section: &str) -> Option<(String, Vec<String>)> {
     let headers = match section {
         "" => vec![String::new()],

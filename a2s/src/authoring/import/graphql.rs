@@ -391,7 +391,7 @@ fn collect_fragment_spreads<'d>(selections: &'d SelectionSet, used: &mut Vec<&'d
     }
 }
 
-/// What the schema says about the first argument that is just this variable.
+/// The schema's description of the first argument whose value is exactly this variable.
 fn describe_variable<'d>(
     operation: &'d Operation,
     document: &'d ExecutableDocument,
@@ -406,7 +406,8 @@ fn describe_variable<'d>(
     })
 }
 
-/// What a capability takes from the answer: the fields at the top, or those below the only one.
+/// The outputs that a capability takes from the response: the top-level fields, or the fields below the
+/// only top-level field.
 fn outputs(operation: &Operation, taken: &mut naming::UsedNames) -> Map<String, Value> {
     let top = plain_fields(&operation.selection_set).unwrap_or_default();
     let mut outputs = Map::new();
@@ -448,12 +449,12 @@ fn add_output(
     outputs.insert(name, value);
 }
 
-/// Whether a field is in every answer: no directive leaves it out.
+/// Returns true when a field is in every response: it has no directive that may leave it out.
 fn is_always_selected(field: &Field) -> bool {
     field.directives.is_empty()
 }
 
-/// The fields of a selection, when it has nothing else.
+/// The fields of a selection; `None` when it contains anything else.
 fn plain_fields(selections: &SelectionSet) -> Option<Vec<&Field>> {
     selections.selections.iter().map(|selection| Some(&**selection.as_field()?)).collect()
 }

@@ -26,7 +26,7 @@ const MAX_PARAMETERS: usize = 100;
 /// The longest path that is listed.
 const MAX_PATH: usize = 400;
 
-/// What an import of operations may be told.
+/// Options for the import of operations.
 #[derive(Debug, Clone, Default)]
 pub struct OpenApiOptions {
     /// The operations that are wanted, by `operationId`, as `GET /users/{id}` or by the names of
@@ -36,7 +36,7 @@ pub struct OpenApiOptions {
     pub prefix: Option<String>,
     /// The address of the service, in place of the one in the description.
     pub server: Option<Url>,
-    /// Where the description was read from: relative addresses are relative to it.
+    /// The address that the description was read from: the base of relative addresses.
     pub base: Option<Url>,
     /// The author of the documents, in place of the contact in the description.
     pub author: Option<String>,
@@ -80,11 +80,11 @@ pub fn list_openapi(
     Ok(summaries.collect())
 }
 
-/// Makes a document of each operation of an OpenAPI description, 3.0 or 3.1.
+/// Creates a document for each operation of an OpenAPI description, 3.0 or 3.1.
 ///
 /// # Errors
-/// When the value is no OpenAPI description of a version that is read, or has not the operations
-/// that were asked for. What is wrong with one operation stands in [`Imported::refused`].
+/// When the value is not an OpenAPI description of a supported version, or does not have the requested
+/// operations. Errors in single operations are in [`ImportResult::refused`].
 pub fn import_openapi(
     description: &Value,
     options: &OpenApiOptions,
@@ -253,7 +253,7 @@ fn import_operation(
     })
 }
 
-/// How the parameters of a document fill one operation, and what it gives.
+/// The mapping of a document's parameters to one operation, and its outputs.
 struct OperationMapping {
     variables: Vec<DocumentParameter>,
     inputs: Map<String, Value>,

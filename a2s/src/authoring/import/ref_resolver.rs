@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::ImportWarning;
 
-/// How many `$ref`s may lead to one another.
+/// The longest chain of `$ref`s.
 const MAX_REFS: usize = 16;
 
-/// A description whose parts refer to one another.
+/// A description with references between its parts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RefResolver<'a> {
     root: &'a Value,
@@ -51,7 +51,7 @@ impl<'a> RefResolver<'a> {
         self.root.get(key)
     }
 
-    /// What `value` is, or what its `$ref` points to in the end.
+    /// `value` itself, or the final target of its `$ref`.
     pub(super) fn resolve(self, value: &'a Value) -> Result<&'a Value, UnresolvedRef> {
         let mut at = value;
         let mut last = "";
@@ -63,7 +63,7 @@ impl<'a> RefResolver<'a> {
         Err(UnresolvedRef::Circular(quote_for_message(last)))
     }
 
-    /// What a reference points to.
+    /// The target of a reference.
     pub(super) fn follow(self, reference: &str) -> Result<&'a Value, UnresolvedRef> {
         let Some(pointer) = reference.strip_prefix('#') else {
             return Err(UnresolvedRef::External(quote_for_message(reference)));

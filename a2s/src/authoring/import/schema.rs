@@ -1,5 +1,5 @@
-//! JSON Schemas on their way from a description into a task: only what a request or an answer is
-//! checked by, with the components that they reach.
+//! Copies JSON Schemas from a description into a task: only the parts that check a request or a response,
+//! with the components that they reach.
 
 use std::collections::VecDeque;
 
@@ -11,14 +11,14 @@ use super::ref_resolver::{RefResolver, quote_for_message, reference_of, to_bool}
 use crate::authoring::{naming, sanitize};
 use crate::tree::MAX_NODES;
 
-/// How much of the schemas is carried over. Each level carries less.
+/// The level of detail of the copied schemas. Each level copies less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SchemaDetail {
     /// The deepest schemas, counted from the parameter, body or answer.
     pub(super) depth: usize,
     /// The longest description; none when it is 0.
     pub(super) description: usize,
-    /// Whether the schemas of error answers are carried over.
+    /// True when the schemas of error responses are copied.
     pub(super) errors: bool,
 }
 
@@ -33,7 +33,7 @@ impl SchemaDetail {
         Self { depth: 1, description: 0, errors: false },
     ];
 
-    /// What is missing at this level, for a remark.
+    /// The parts that are missing at this level, for a remark.
     pub(super) fn describe_loss(self) -> Option<String> {
         let Self { depth, description, errors } = self;
         match (description, errors) {
@@ -50,13 +50,14 @@ impl SchemaDetail {
 pub(super) struct SchemaImporter<'a, 'r> {
     source: RefResolver<'a>,
     detail: SchemaDetail,
-    /// Whether siblings of `$ref` mean something (OpenAPI 3.1).
+    /// True when siblings of `$ref` have a meaning (OpenAPI 3.1).
     siblings: bool,
     warnings: &'r mut Vec<ImportWarning>,
     /// The names of components by their reference in the description.
     names: IndexMap<String, String>,
     used_names: naming::UsedNames,
-    /// How many schemas may follow: with none left, no document can hold what there is already.
+    /// The number of schemas that may still be added. At 0, a document cannot hold the schemas that exist
+    /// already.
     left: usize,
     /// The components that are still to be carried over, with the depth at which they were met.
     waiting: VecDeque<(String, &'a Value, usize)>,
@@ -348,12 +349,12 @@ impl<'a, 'r> SchemaImporter<'a, 'r> {
     }
 }
 
-/// Whether a document can hold a value: every number in it has one spelling everywhere.
+/// Returns true when a document can hold a value: every number in it has a canonical form.
 pub(super) fn is_exact(value: &Value) -> bool {
     crate::checksum::canonical_json(value).is_ok()
 }
 
-/// Whether values are checked by a keyword, so that its absence has to be told.
+/// Returns true when a keyword checks values, so that a remark must report its absence.
 fn is_checked(key: &str) -> bool {
     matches!(
         key,

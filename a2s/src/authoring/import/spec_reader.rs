@@ -1,7 +1,7 @@
-//! Foreign descriptions, JSON or YAML, to values.
+//! Reads foreign descriptions, JSON or YAML, into values.
 //!
-//! They are read more leniently than documents: they are larger, were written for other readers,
-//! and only what is cut out of them has to satisfy the compiler.
+//! This reader is more lenient than the reader of documents: descriptions are larger, were written for
+//! other tools, and only the extracted parts must satisfy the compiler.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ const MAX_NODES: usize = 4_000_000;
 /// The most text in keys and strings, in bytes, after aliases are expanded.
 const MAX_TEXT: usize = 128 << 20;
 
-/// Why a text is no description.
+/// The error for a text that is not a description.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DescriptionError {
     /// It is larger than any description that is read.
@@ -103,7 +103,7 @@ struct ValueBuilder {
     text: usize,
 }
 
-/// A collection whose end has not come yet, and its anchor.
+/// A collection with its anchor; the end of the collection has not been read yet.
 struct OpenValue {
     anchor: usize,
     items: ValueItems,
@@ -220,7 +220,7 @@ fn merged(mut members: Map<String, Value>) -> Map<String, Value> {
     members
 }
 
-/// How many values, how many bytes of text, and how deep.
+/// The number of values, the bytes of text, and the depth.
 fn size(value: &Value) -> (usize, usize, usize) {
     let add = |(nodes, text, depth): (usize, usize, usize), (n, t, d)| {
         (nodes + n, text + t, depth.max(d + 1))

@@ -13,7 +13,7 @@ const MAX_DESCRIPTION: usize = 300;
 const MAX_CHOICES: usize = 100;
 /// The most memory that one pattern may take, in bytes.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
-/// How deep the parts of a combination are looked into for a type.
+/// The depth to which the parts of combined schemas are searched for a type.
 const MAX_COMBINED: usize = 8;
 
 /// A parameter of a document.
@@ -37,7 +37,7 @@ impl DocumentParameter {
         Self { name, description, kind, required, default, choices, secret: false, example: None }
     }
 
-    /// The same with what a schema says about its values.
+    /// Adds the facts that a schema states about its values.
     pub(super) fn with_schema(mut self, source: RefResolver<'_>, schema: &Value) -> Self {
         let schema = SchemaFacts::of(source, schema);
         self.kind = schema.kind;
@@ -120,7 +120,7 @@ impl DocumentParameter {
         }
     }
 
-    /// Whether it says anything that language 1.0 cannot.
+    /// Returns true when it uses features that language 1.0 does not have.
     pub(super) fn is_newer(&self) -> bool {
         self.kind.is_some()
             || self.default.is_some()
@@ -130,7 +130,7 @@ impl DocumentParameter {
     }
 }
 
-/// What a schema says about a value as a whole.
+/// The facts that a schema states about a value as a whole.
 #[derive(Debug, Default)]
 struct SchemaFacts<'a> {
     kind: Option<ValueType>,
@@ -201,8 +201,8 @@ impl<'a> SchemaFacts<'a> {
     }
 }
 
-/// Whether the rules beside a default leave room for it. One that they do not would be sent, and
-/// refused by its own schema; left out, the service assumes what it likes.
+/// Returns true when the other rules of a schema allow its default. A default that they forbid would be
+/// sent, and rejected by its own schema; without it, the service chooses a default of its own.
 fn may_be(schema: &Value, default: &Value) -> bool {
     let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
     let within = |size: f64, least: &str, most: &str| {
@@ -227,7 +227,7 @@ fn may_be(schema: &Value, default: &Value) -> bool {
     }
 }
 
-/// The type of what the tokens of a pointer lead to, when the schema says it.
+/// The type at a pointer, given as tokens; `None` when the schema does not state it.
 pub(super) fn kind_at<'a>(
     source: RefResolver<'a>,
     schema: &'a Value,
@@ -281,7 +281,7 @@ fn kind_of(schema: &Value) -> Option<ValueType> {
     }
 }
 
-/// Whether a name in a request is that of a secret: a key, a token or a password.
+/// Returns true when a name in a request is that of a secret: a key, a token or a password.
 pub(super) fn is_secret_name(name: &str, description: Option<&str>) -> bool {
     const WHOLE: [&str; 4] = ["token", "secret", "password", "passwd"];
     // Words that mean much else, too.

@@ -21,7 +21,7 @@ const MAX_ATTEMPTS: u64 = 10;
 const MAX_DURATION: Duration = Duration::from_secs(86_400);
 
 impl<'n> StepDecoder<'n, '_> {
-    /// Reads what stands beside the action of a step.
+    /// Reads the control fields of a step, next to its action.
     pub(super) fn decode_control(
         &mut self,
         fields: &mut ObjectReader<'n>,

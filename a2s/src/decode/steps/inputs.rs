@@ -172,7 +172,7 @@ impl<'n> StepDecoder<'n, '_> {
     }
 }
 
-/// What to do about an input `name` that has no place, and the place that was meant.
+/// The hint for an input `name` without a location, and the location that the author probably meant.
 fn suggest_place<'p>(
     called: &[&'p InputLocation],
     places: &'p [InputLocation],
@@ -263,7 +263,7 @@ fn place_name(place: &InputLocation) -> &str {
     }
 }
 
-/// Header names do not tell case apart (RFC 9110, 5.1); all others do.
+/// Compares header names without regard to case (RFC 9110, 5.1), and all other names exactly.
 fn place_is_called(place: &InputLocation, name: &str) -> bool {
     match place {
         InputLocation::Header(header) => header.eq_ignore_ascii_case(name),

@@ -1,4 +1,4 @@
-//! Output mappings: what a step takes from its answer.
+//! Output mappings: the values that a step takes from its response.
 
 use super::StepDecoder;
 use crate::document::{OutputMapping, OutputSource};

@@ -13,8 +13,8 @@ const MAX_FIELDS: usize = 2_000;
 /// The most values of an enumeration that are listed.
 const MAX_VALUES: usize = 100;
 
-/// The JSON Schema of the data of an operation; null when it cannot be found in the document.
-/// With `partial`, everything may be missing: the service gives what it could get.
+/// The JSON Schema of the data of an operation; null when the document does not contain the operation. With
+/// `partial`, everything may be missing: the service returned what it could get.
 pub(super) fn data_schema(
     schema: &Valid<Schema>,
     document: &Valid<ExecutableDocument>,
@@ -115,7 +115,7 @@ impl<'s> ResponseSchemaReader<'s> {
     }
 }
 
-/// The schema of a field of this type whose innermost values fit `value`.
+/// The schema of a field of this type; `value` is the schema of its innermost values.
 fn typed(ty: &Type, value: Value, partial: bool) -> Value {
     let (schema, is_required) = match ty {
         Type::NonNullNamed(_) => (value, true),

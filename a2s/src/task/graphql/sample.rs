@@ -1,4 +1,4 @@
-//! Answers made up from what a query selects.
+//! Sample responses, built from the selections of a query.
 
 use std::collections::BTreeSet;
 
@@ -13,9 +13,9 @@ use crate::query::JsonPathQuery;
 type Spot = Vec<String>;
 
 impl GraphqlTask {
-    /// An answer with everything that the query selects, always the same one. A query does not tell
-    /// types: each field without selections of its own is its name as a text, and there are lists
-    /// of one where `queries` look for lists. None when the query cannot be read.
+    /// A sample response with everything that the query selects, always the same one. A query does not
+    /// state types: each field without selections of its own gets its name as a text, and there are lists
+    /// of one item where `queries` look for lists. `None` when the query cannot be read.
     #[must_use]
     pub fn sample<'q>(
         &self,

@@ -10,7 +10,7 @@ use crate::budget::AnalysisBudget;
 /// The most selections that are looked at for one query.
 const MAX_SELECTIONS: usize = 200_000;
 
-/// The selections at one place of a query, whose fragments are looked up as they are met.
+/// The selections at one location of a query; fragments are looked up when they are met.
 #[derive(Debug, Clone)]
 pub(crate) struct FieldSelection {
     fragments: Rc<QueryFragments>,
@@ -23,7 +23,7 @@ struct QueryFragments {
     fuel: AnalysisBudget,
 }
 
-/// What a selection has under a name.
+/// The selected value under a name.
 #[derive(Debug, Clone)]
 pub(crate) enum SelectedField {
     /// A field with selections of its own: an object, or a list of such.
@@ -32,7 +32,7 @@ pub(crate) enum SelectedField {
     Leaf,
     /// Nothing.
     NotSelected,
-    /// Something that the document does not tell.
+    /// A value that the document does not describe.
     Unknown,
 }
 
@@ -52,7 +52,7 @@ impl FieldSelection {
         Self { fragments: Rc::new(fragments), sets: Rc::new(sets) }
     }
 
-    /// What stands under `name`, an alias if there is one.
+    /// The selected value under `name`, which is the alias if there is one.
     pub(crate) fn member(&self, name: &str) -> SelectedField {
         let (fields, whole) = self.fields();
         let found: Vec<_> = fields.iter().filter(|field| key(field) == name).collect();

@@ -27,7 +27,7 @@ const STACK: usize = 32 << 20;
 pub(super) struct VariableSchemas {
     /// By the order of the operation.
     pub(super) schemas: Vec<Value>,
-    /// What they refer to as `#/$defs/…`; null when they do not.
+    /// The schemas that they reference as `#/$defs/…`; null when there are none.
     pub(super) definitions: Value,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn read_schema(text: &str) -> Result<Valid<Schema>, Problem> {
     })
 }
 
-/// Whether a query is one of the schema: its fields, arguments and types are there and fit.
+/// Checks a query against the schema: its fields, arguments and types exist and fit.
 pub(super) fn check_query(
     schema: &Valid<Schema>,
     query: &str,
@@ -79,7 +79,7 @@ fn refused(what: &str, errors: &DiagnosticList) -> Problem {
     )
 }
 
-/// What the variables of an operation take. Types that no schema tells of take anything.
+/// The schemas of the variables of an operation. A type without a schema accepts anything.
 pub(super) fn variables(
     operation: &ast::OperationDefinition,
     schema: Option<&Valid<Schema>>,

@@ -26,7 +26,7 @@ pub struct HeaderParameter {
     pub header: String,
 }
 
-/// Finds what a schema of arguments wants in headers; errors go to `findings`.
+/// Finds the arguments that a schema wants in headers; errors go to `findings`.
 pub(super) fn read_header_parameters(
     schema: &DocumentField<'_>,
     findings: &mut DiagnosticSink,
@@ -42,7 +42,7 @@ pub(super) fn read_header_parameters(
     reading.found
 }
 
-/// Where a schema stands.
+/// The location of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SchemaPosition {
     Root,

@@ -23,14 +23,14 @@ const MAX_MEDIA_TYPES: usize = 100;
 /// before ranges such as `*/*`. A document that wants another keeps only that one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestBody {
-    /// Whether a request without it is refused.
+    /// True when a request without it is rejected.
     pub required: bool,
     /// The media type that is sent; a range when the value decides.
     pub media_type: MediaType,
     /// In which form the value of the body is given.
     pub format: BodyFormat,
-    /// How the fields of a form or multipart body are written, by name. Fields that are not here
-    /// are [plain](BodyField::default).
+    /// The encoding of the fields of a form or multipart body, by name. Fields that are not listed are
+    /// [plain](BodyField::default).
     pub fields: BTreeMap<String, BodyField>,
     /// The names of the fields of a form or multipart body that are sent first, in this order; the
     /// others follow in the order of their names.
@@ -40,18 +40,18 @@ pub struct RequestBody {
     pub schema: Value,
 }
 
-/// In which form the value of a body is given.
+/// The form of a body's value.
 ///
-/// Binary content, of a body or of a field, is an object `{base64: "…"}` or `{text: "…"}`, with
-/// `filename` and `content_type` where they matter. A plain string stands for its own characters,
-/// as UTF-8: it is never taken for Base64.
+/// Binary content, of a body or of a field, is an object `{base64: "…"}` or `{text: "…"}`, with `filename`
+/// and `content_type` where they matter. A plain string represents its own characters, as UTF-8: it is
+/// never read as Base64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyFormat {
     /// Any value; sent as JSON.
     Json,
     /// An object whose members become the fields of `application/x-www-form-urlencoded`.
     Form,
-    /// An object whose members become parts; items of an array become parts of one name each.
+    /// An object whose members become parts; the items of an array become parts with the same name.
     Multipart,
     /// Text, XML, YAML and the like: a string, sent as it is.
     Text,
@@ -74,8 +74,8 @@ impl RequestBody {
         ordered
     }
 
-    /// The schema that the value of the body has to fit: that of a JSON body. The values of other
-    /// bodies hold files, or text in place of what the schema describes.
+    /// The schema that the value of a JSON body must fit. The values of other bodies contain files, or text
+    /// in place of the value that the schema describes.
     #[must_use]
     pub fn value_schema(&self) -> Option<&Value> {
         (self.format == BodyFormat::Json).then_some(&self.schema)
@@ -198,7 +198,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
         Ok(chosen)
     }
 
-    /// Whether multipart fields have styles: 3.0 knows them only in forms.
+    /// Returns true when the fields of this media type have styles: OpenAPI 3.0 has styles only in forms.
     pub(super) fn has_styles(&self, media_type: &MediaType) -> bool {
         media_type.is("application/x-www-form-urlencoded")
             || (media_type.is("multipart/form-data") && self.version == OpenApiVersion::V3_1)

@@ -21,7 +21,7 @@ use crate::tree::NodeValue;
 /// without `$ref`s stays far below it.
 const MAX_WEIGHT: usize = 400_000;
 
-/// What to do about a specification without an essential part.
+/// The hint for a specification without an essential part.
 const ADD_IT: &str = "Add it, as the service's own specification has it.";
 
 /// Reads an OpenAPI task and finds the place of its server's address; errors go to `findings`.
@@ -45,12 +45,12 @@ pub(super) struct OpenApiDecoder<'n, 'f> {
     pub(super) root: LocatedValue<'n>,
     pub(super) version: OpenApiVersion,
     findings: &'f mut DiagnosticSink,
-    /// How much may still be kept.
+    /// The weight of values that the task may still keep.
     weight: usize,
 }
 
-/// A path item, or an operation with its path item behind it: what the first does not say, the
-/// next may.
+/// A path item, or an operation followed by its path item: a later layer supplies what an earlier one does
+/// not state.
 pub(super) type Layers<'n> = [LocatedValue<'n>];
 
 impl<'n> OpenApiDecoder<'n, '_> {
@@ -168,7 +168,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
         reader.read(&alternatives, holder)
     }
 
-    /// A path item and those that its `$ref`s lead to. What stands beside a `$ref` counts first.
+    /// A path item and the targets of its `$ref`s. Members next to a `$ref` take precedence.
     fn layers(&mut self, item: LocatedValue<'n>) -> Option<Vec<LocatedValue<'n>>> {
         let mut layers = vec![item];
         while let Some(last) = layers.last() {
@@ -277,7 +277,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
         Value::Null
     }
 
-    /// What `spot` is, or what its `$ref` points to; reports when that is nothing.
+    /// The value `spot` itself, or the target of its `$ref`; reports a target that does not exist.
     pub(super) fn follow(&mut self, spot: &LocatedValue<'n>) -> Option<LocatedValue<'n>> {
         match spot.follow(&self.root) {
             Ok(target) => Some(target),
@@ -298,8 +298,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
         list.items()
     }
 
-    /// Whether every member of `spot` in `keys` is a boolean or missing; reports those that are
-    /// not.
+    /// Returns true when every member of `spot` in `keys` is a boolean or missing; reports the others.
     pub(super) fn check_booleans(&mut self, spot: &LocatedValue<'n>, keys: &[&str]) -> bool {
         let mut fit = true;
         for key in keys {
@@ -354,8 +353,8 @@ impl<'n> OpenApiDecoder<'n, '_> {
     }
 }
 
-/// The members of `spot` that are neither schemas nor examples: those that are typed. What is
-/// wrong inside a schema is no reason to refuse the operation.
+/// The typed members of `spot`, which are neither schemas nor examples. A mistake inside a schema is not a
+/// reason to reject the operation.
 pub(super) fn outside_schemas(spot: &LocatedValue<'_>) -> Map<String, Value> {
     let left_out = ["schema", "content", "example", "examples"];
     let kept = |key: &str| !left_out.contains(&key) && !key.starts_with("x-");

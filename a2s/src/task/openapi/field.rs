@@ -22,10 +22,10 @@ const MAX_SCHEMAS: usize = 2000;
 /// The most headers of a field.
 const MAX_HEADERS: usize = 20;
 
-/// How one field of a form or multipart body is written.
+/// The encoding of one field of a form or multipart body.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BodyField {
-    /// What its values are.
+    /// The kind of its values.
     pub kind: FieldType,
     /// The media types that `encoding` allows, the first of which is sent; none leaves the choice
     /// to the value.
@@ -36,11 +36,11 @@ pub struct BodyField {
     pub headers: Vec<FieldHeader>,
 }
 
-/// What the values of a field are, by its schema.
+/// The kind of a field's values, according to its schema.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FieldType {
-    /// The value tells: text, numbers and booleans are text, objects that look like binary
-    /// content are that, others are JSON.
+    /// The value decides: text, numbers and booleans are text, objects that look like binary content are
+    /// binary content, others are JSON.
     #[default]
     ByValue,
     /// Objects: always JSON.
@@ -54,7 +54,7 @@ pub enum FieldType {
 pub struct FieldHeader {
     /// Its name.
     pub name: String,
-    /// Whether a part without it is refused.
+    /// True when a part without it is rejected.
     pub required: bool,
     /// Its value, where the schema leaves only one or has a default. Otherwise the value of the
     /// field may give it, as a member of `headers`.
@@ -266,14 +266,14 @@ fn boolean(spot: &LocatedValue<'_>, key: &str) -> Option<bool> {
     }
 }
 
-/// A bounded look through schemas. What lies beyond the bound counts as not said.
+/// A bounded search through schemas. Parts beyond the bound count as absent.
 struct SchemaSearch<'n> {
     root: LocatedValue<'n>,
     version: OpenApiVersion,
     left: usize,
 }
 
-/// How deep schemas are looked into.
+/// The depth to which schemas are searched.
 const MAX_DEPTH: usize = 16;
 
 impl<'n> SchemaSearch<'n> {
@@ -355,7 +355,7 @@ impl<'n> SchemaSearch<'n> {
     }
 }
 
-/// Whether a schema's `type` is `name`, alone or in the list of OpenAPI 3.1.
+/// Returns true when a schema's `type` is `name`, alone or in the list of OpenAPI 3.1.
 fn has_type(schema: &TreeNode, name: &str) -> bool {
     match schema.get("type").map(|kind| &kind.kind) {
         Some(NodeValue::String(kind)) => kind == name,
@@ -364,8 +364,8 @@ fn has_type(schema: &TreeNode, name: &str) -> bool {
     }
 }
 
-/// Whether values of a schema are binary: `format: binary`, a `contentMediaType` without
-/// `contentEncoding`, or, since OpenAPI 3.1, nothing at all.
+/// Returns true when values of a schema are binary: `format: binary`, a `contentMediaType` without
+/// `contentEncoding`, or, since OpenAPI 3.1, a schema without any constraint.
 fn is_binary(schema: &TreeNode, version: OpenApiVersion) -> bool {
     if schema.get("format").and_then(TreeNode::as_str) == Some("binary") {
         return true;

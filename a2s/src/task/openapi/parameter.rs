@@ -18,15 +18,15 @@ const MAX_PARAMETERS: usize = 200;
 pub struct OperationParameter {
     /// Its name on the wire.
     pub name: String,
-    /// Where it goes.
+    /// Its location in the request.
     pub location: ParameterLocation,
-    /// Whether a request without it is refused.
+    /// True when a request without it is rejected.
     pub required: bool,
-    /// What it means.
+    /// Its meaning, in words.
     pub description: Option<String>,
-    /// How its value is written, unless `content` says that.
+    /// The style of its value, unless `content` decides that.
     pub style: ValueStyle,
-    /// Whether an empty value is sent instead of none: `?name=` (query only).
+    /// True when an empty value is sent instead of none: `?name=` (query only).
     pub allow_empty_value: bool,
     /// The media type that the value is written in: JSON as JSON, any other as text. Most
     /// parameters have none.
@@ -35,12 +35,12 @@ pub struct OperationParameter {
     pub schema: Value,
 }
 
-/// Where a parameter goes.
+/// The location of a parameter in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParameterLocation {
     /// Into the path template.
     Path,
-    /// Behind the `?`.
+    /// After the `?`.
     Query,
     /// A header.
     Header,
@@ -48,18 +48,18 @@ pub enum ParameterLocation {
     Cookie,
 }
 
-/// How a value is written (OpenAPI 3.1.1, "Style Values").
+/// The notation of a value (OpenAPI 3.1.1, "Style Values").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ValueStyle {
     /// The form of the whole.
     pub style: ParameterStyle,
-    /// Whether items of arrays and members of objects become parameters of their own.
+    /// True when items of arrays and members of objects become separate parameters.
     pub explode: bool,
-    /// Whether reserved characters stay as they are (query and forms only).
+    /// True when reserved characters stay as they are (query and forms only).
     pub allow_reserved: bool,
 }
 
-/// How a value that is not a scalar is written.
+/// The notation of a value that is not a scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names of the OpenAPI specification")]
 pub enum ParameterStyle {
@@ -72,7 +72,7 @@ pub enum ParameterStyle {
     DeepObject,
 }
 
-/// What a parameter object turned out to be.
+/// The result of reading a parameter object.
 enum DeclaredParameter {
     Parameter(OperationParameter),
     /// One that OpenAPI ignores, or that the connection sets.
@@ -80,7 +80,7 @@ enum DeclaredParameter {
 }
 
 impl ParameterLocation {
-    /// The place whose inputs stand below `key` in a mapping: `pathParameters`, ….
+    /// The location whose inputs are below `key` in a mapping: `pathParameters`, ….
     pub(crate) fn from_group(key: &str) -> Option<Self> {
         match key {
             "pathParameters" => Some(Self::Path),
@@ -91,7 +91,7 @@ impl ParameterLocation {
         }
     }
 
-    /// Whether an input belongs to this place.
+    /// Returns true when an input belongs to this location.
     pub(crate) fn holds(self, place: &InputLocation) -> bool {
         matches!(
             (self, place),
@@ -145,13 +145,13 @@ impl ParameterStyle {
         }
     }
 
-    /// Whether it explodes values where `explode` is not said.
+    /// Returns true when it explodes values by default, without `explode`.
     pub(super) fn explodes_by_default(self) -> bool {
         self == Self::Form
     }
 }
 
-/// Whether a header is the idempotency key: see [`OperationParameter::is_idempotency_key`].
+/// Returns true when a header is the idempotency key: see [`OperationParameter::is_idempotency_key`].
 pub(crate) fn names_idempotency_key(header: &str) -> bool {
     header.eq_ignore_ascii_case("idempotency-key")
 }
@@ -169,7 +169,7 @@ impl OperationParameter {
         }
     }
 
-    /// Whether a place is [its own](Self::input_place). Header names do not tell case apart (RFC
+    /// Returns true when a location is [its own](Self::input_place). Header names are case-insensitive (RFC
     /// 9110, 5.1).
     #[must_use]
     pub fn is_at(&self, place: &InputLocation) -> bool {
@@ -184,15 +184,15 @@ impl OperationParameter {
         }
     }
 
-    /// Whether it is the header by which a service knows a request again, so that sending it twice
-    /// has the effect of sending it once (draft-ietf-httpapi-idempotency-key-header). The executor
-    /// fills it in where a step does not.
+    /// Returns true when it is the header by which a service recognizes a repeated request, so that sending
+    /// it twice has the same effect as once (draft-ietf-httpapi-idempotency-key-header). The executor fills
+    /// it in where a step does not.
     #[must_use]
     pub fn is_idempotency_key(&self) -> bool {
         self.location == ParameterLocation::Header && names_idempotency_key(&self.name)
     }
 
-    /// Header names do not tell case apart (RFC 9110, 5.1); all others do.
+    /// Compares header names without regard to case (RFC 9110, 5.1), and all other names exactly.
     fn is_same(&self, other: &Self) -> bool {
         self.location == other.location
             && match self.location {
@@ -319,7 +319,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
         }))
     }
 
-    /// Whether a header parameter is one; none when its name is no header's.
+    /// Returns true when a header parameter is a real input; `None` when its name is not a header name.
     fn check_header_parameter(&mut self, target: &LocatedValue<'n>, name: &str) -> Option<bool> {
         if !is_header_name(name) {
             let message = format!("`{name}` is no header name");

@@ -9,7 +9,7 @@ use crate::field_reader::{SourceLocation, shorten_for_message};
 use crate::task::decode_url;
 use crate::task::located_value::LocatedValue;
 
-/// What chooses a server other than the first, and values other than the defaults.
+/// The extension that chooses a server other than the first, and values other than the defaults.
 const CHOICE: &str = "x-a2s-server";
 /// The longest address of a server, in bytes, before and after its variables are replaced.
 const MAX_ADDRESS: usize = 2048;
@@ -46,7 +46,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
         }
     }
 
-    /// The server whose address is the `url` of the choice, as written; the first one without it.
+    /// The server with the `url` of the choice, as written; the first one without a `url`.
     fn choose_server(
         &mut self,
         servers: &[LocatedValue<'n>],

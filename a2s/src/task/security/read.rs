@@ -17,8 +17,8 @@ const MAX_SCHEMES: usize = 50;
 /// The most schemes that one remark names.
 const MAX_NAMED: usize = 5;
 
-/// The ways to be let in of a task that has them in OpenAPI's words, `security`, and the schemes by
-/// name beside it.
+/// The authentication alternatives of a task that states them in OpenAPI's words: `security`, and the
+/// schemes by name next to it.
 pub(in crate::task) fn read_security(
     task: &DocumentField<'_>,
     security: Option<&DocumentField<'_>>,
@@ -39,9 +39,9 @@ pub(in crate::task) fn read_security(
     reader.read(&alternatives, &LocatedValue::from_field(security))
 }
 
-/// Where schemes are defined, and who is told of mistakes.
+/// A reader of security requirements, with the scheme definitions and the findings for its diagnostics.
 pub(in crate::task) struct SecurityReader<'n, 'f> {
-    /// What `$ref`s point into.
+    /// The value that `$ref`s point into.
     pub(in crate::task) root: LocatedValue<'n>,
     /// The schemes by name.
     pub(in crate::task) schemes: Option<LocatedValue<'n>>,
@@ -49,7 +49,7 @@ pub(in crate::task) struct SecurityReader<'n, 'f> {
     pub(in crate::task) location: &'static str,
     /// The code of a mistake.
     pub(in crate::task) code: ErrorCode,
-    /// Who is told.
+    /// The findings that receive the diagnostics.
     pub(in crate::task) findings: &'f mut DiagnosticSink,
 }
 
@@ -130,8 +130,8 @@ impl<'n> SecurityReader<'n, '_> {
         }
     }
 
-    /// Warns when nobody is let in with what can be sent, or only with a token that a person has to
-    /// get.
+    /// Warns when the supported credentials meet none of the alternatives, or only with a token that a
+    /// person must get.
     fn warn_of_limits(&mut self, ways: &[Vec<SecurityRequirement>]) {
         if ways.is_empty() || ways.iter().any(Vec::is_empty) {
             return;
@@ -176,7 +176,7 @@ impl<'n> SecurityReader<'n, '_> {
     }
 }
 
-/// The schemes by name, each with what it is.
+/// The schemes by name, each with its kind.
 fn name_all<'r>(requirements: impl Iterator<Item = &'r SecurityRequirement>) -> String {
     let mut named: Vec<String> = Vec::new();
     for requirement in requirements {

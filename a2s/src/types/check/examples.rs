@@ -1,4 +1,4 @@
-//! Examples: what can be told of their answers and outputs without trying them.
+//! Examples: checks of their answers and outputs without a run.
 
 use serde_json::Value;
 
@@ -21,8 +21,9 @@ use crate::types::{InferredType, LoopScope, MemberPresence, ObjectType};
 const MAX_CHOICES: usize = 4;
 
 impl<'n> TypeChecker<'n, '_> {
-    /// Reports what surely makes examples fail: answers that are not as their operations declare
-    /// them, or that lack what the step takes from them, and outputs that the capability never gives.
+    /// Reports the certain causes of failing examples: answers that differ from the declarations of their
+    /// operations, or that lack the values that the step takes, and outputs that the capability never
+    /// gives.
     pub(super) fn check_examples(&mut self) {
         // What is wrong elsewhere changes what all of it means.
         if self.diagnostics.has_errors() {
@@ -59,7 +60,7 @@ impl<'n> TypeChecker<'n, '_> {
         }
     }
 
-    /// Why an answer of success fails the example.
+    /// The reason why a success answer fails the example.
     fn find_mismatch(&self, step: &'n Step, answer: &'n ExampleResponse) -> Option<String> {
         let StepAction::Task { task, outputs, .. } = &step.action else { return None };
         if let Task::OpenApi(task) = &**task {
@@ -92,7 +93,7 @@ impl<'n> TypeChecker<'n, '_> {
         outputs.iter().find_map(|output| find_missing_value(output, answer))
     }
 
-    /// Whether the capability goes on when a step fails.
+    /// Returns true when the capability continues after a step fails.
     fn is_handled(&self, step: &Step) -> bool {
         let top = self.names.capability.execution.children();
         let way = Step::path_to(&top, &step.id).unwrap_or_default();
@@ -129,14 +130,14 @@ impl<'n> TypeChecker<'n, '_> {
     }
 }
 
-/// Whether the body of an answer is told by its own members, and not by bytes.
+/// Returns true when the members of an answer's body give its content, and not bytes.
 fn declares_json(answer: &ExampleResponse) -> bool {
     let named = answer.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     let is_bytes = answer.body.get("base64").is_some();
     named.and_then(|(_, value)| MediaType::parse(value)).map_or(!is_bytes, |one| one.is_json())
 }
 
-/// What an output has to be taken from and is not there.
+/// The part that an output needs and the answer does not have.
 fn find_missing_value(output: &OutputMapping, answer: &ExampleResponse) -> Option<String> {
     if output.default.is_some() {
         return None;
@@ -156,7 +157,7 @@ fn find_missing_value(output: &OutputMapping, answer: &ExampleResponse) -> Optio
     Some(format!("the step sets `{}` from the answer, but {reason}", output.dotted()))
 }
 
-/// What does not fit, and where.
+/// The part that does not fit, and its location.
 fn describe(mismatch: &TypeMismatch, whole: &str) -> String {
     let place = mismatch.path.iter().fold(whole.to_owned(), |place, turn| match turn {
         PathStep::Member(name) => member_path(&place, name),
@@ -186,7 +187,7 @@ fn describe(mismatch: &TypeMismatch, whole: &str) -> String {
     }
 }
 
-/// Whether the value at the end of a way stands in place of a secret.
+/// Returns true when the value at the end of a path stands in place of a secret.
 fn is_hidden(value: &Value, way: &[PathStep]) -> bool {
     let reached = way.iter().try_fold(value, |value, turn| match turn {
         PathStep::Member(name) => value.get(name),

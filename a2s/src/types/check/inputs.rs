@@ -1,4 +1,4 @@
-//! Inputs: what a step maps to a task may fit the place where it goes.
+//! Inputs: checks that a value mapped to a task may fit its location.
 
 use serde_json::Value;
 
@@ -12,11 +12,11 @@ use crate::tree::TreeNode;
 use crate::types::assignable::{MismatchReason, TypeMismatch, WireForm, find_mismatches};
 use crate::types::{InferredType, JsonTypes, SchemaContext, variable_type};
 
-/// What a place of a task takes.
+/// The requirements of a location in a task.
 struct InputTarget<'n> {
     expected_type: InferredType<'n>,
     form: WireForm,
-    /// Whether null is no value there, and one is needed.
+    /// True when null is not a value there, and a value is needed.
     needed: bool,
 }
 
@@ -54,7 +54,7 @@ impl<'n> TypeChecker<'n, '_> {
         }
     }
 
-    /// What a place takes; none when it is not known.
+    /// The requirements of a location; `None` when they are not known.
     fn target(&self, task: &'n Task, place: &InputLocation) -> Option<InputTarget<'n>> {
         match (task, place) {
             (Task::OpenApi(task), InputLocation::Body) => self.body_target(task),
@@ -104,7 +104,8 @@ impl<'n> TypeChecker<'n, '_> {
     }
 }
 
-/// Where the input of a place stands: below the mapping of its group, or beside the others.
+/// The position of a location's input in the document: below the mapping of its group, or next to the
+/// others.
 fn placed_node<'n>(
     step: &Step,
     node: &'n TreeNode,

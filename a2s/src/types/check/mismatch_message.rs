@@ -31,7 +31,7 @@ struct InputPart<'t> {
     path: String,
     /// Its name: `body.items[0]`.
     name: String,
-    /// Whether it is all of what the template gives, and not a part of that.
+    /// True when it is the whole result of the template, and not a part of it.
     is_whole: bool,
 }
 
@@ -107,8 +107,8 @@ pub(super) fn describe_mismatch<'t>(
     Some((found, whole_reference(part.template)))
 }
 
-/// Whether the value may fit after all: now and then, or because services send texts for numbers
-/// and the like, whatever they say. They do not send objects for texts.
+/// Returns true when the value may fit after all: sometimes, or because services send text for numbers and
+/// the like, despite their descriptions. They do not send objects for text.
 fn is_doubtful(misfit: &TypeMismatch) -> bool {
     let is_structure = match misfit.reason {
         MismatchReason::Kind { found, wanted } => {

@@ -1,4 +1,5 @@
-//! Outputs: each JSONPath may match the declared answer, and what is set fits its declaration.
+//! Outputs: checks that each JSONPath may match the declared response, and that set values fit their
+//! declarations.
 
 use jsonpath_rust::parser::model::{Segment, Selector};
 
@@ -82,7 +83,7 @@ impl<'n> TypeChecker<'n, '_> {
         self.report(found.into_warning().with_hint(hint), declared.into_iter().collect());
     }
 
-    /// Where the task of a step says what it answers.
+    /// The position of the response declaration in a step's task.
     fn answer_position(&self, step: &'n TreeNode, task: &Task) -> Option<SourcePosition> {
         let mut node = step.get("task").or_else(|| step.get("definition"))?;
         if let Some(name) = node.get("$ref").and_then(TreeNode::as_str) {
@@ -136,7 +137,7 @@ impl<'n> TypeChecker<'n, '_> {
     }
 }
 
-/// Where the query or the source of an output stands.
+/// The location of an output's query or source.
 fn output_site(step: &Step, node: &TreeNode, output: &OutputMapping) -> (String, SourcePosition) {
     let mapping = member_path(&step.pointer, "output_mapping");
     let name = output.dotted();

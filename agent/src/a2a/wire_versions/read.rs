@@ -35,7 +35,7 @@ impl A2aVersion {
         })
     }
 
-    /// What is answered to a message.
+    /// The response to a message.
     pub(crate) fn read_reply(self, value: &Value) -> Result<MessageReply, String> {
         match self.read_update(value)? {
             TaskUpdate::Reply(reply) => Ok(reply),
@@ -45,7 +45,7 @@ impl A2aVersion {
         }
     }
 
-    /// What a stream tells.
+    /// An update of a stream.
     pub(crate) fn read_update(self, value: &Value) -> Result<TaskUpdate, String> {
         let members = object(value, "an answer")?;
         let (kind, inner) = match self {

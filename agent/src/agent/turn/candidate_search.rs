@@ -15,36 +15,36 @@ use crate::client::Error as ClientError;
 use crate::error::Error;
 use crate::guard::GuardDenial;
 
-/// What is less similar to an intent than this share of the best is no way to do the same: it is
-/// found, and not tried.
+/// The smallest similarity to an intent, as a share of the best one. Hits with less are found but not
+/// tried.
 const MIN_RELATIVE_SIMILARITY: f64 = 0.6;
 
-/// A capability that may do what is wanted, and where it is known.
+/// A capability that may fulfil an intent, with its source.
 #[derive(Debug, Clone)]
 pub(super) struct CandidateCapability {
-    /// Which source of the agent.
+    /// The index of its source in the agent.
     pub(super) source: usize,
     pub(super) pin: CapabilityRef,
     pub(super) description: String,
     pub(super) parameters: Vec<InputField>,
-    /// How similar it is to what is wanted, 0 to 1.
+    /// The similarity to the intent, 0 to 1.
     pub(super) similarity: f64,
 }
 
-/// What may do one thing that is wanted, best first; those that were tried are taken out.
+/// The candidates for one intent, best first, without those that were tried.
 #[derive(Debug)]
 pub(super) struct SubTask {
-    /// In the words of whoever wants it.
+    /// The words of the user.
     pub(super) intent: String,
     pub(super) candidates: std::vec::IntoIter<CandidateCapability>,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug)]
 pub(super) struct CandidateSearchResult {
     /// One for each thing that is wanted and that something fits.
     pub(super) tasks: Vec<SubTask>,
-    /// What was nearest where nothing fits.
+    /// The nearest capabilities, when nothing fits.
     pub(super) nearest: Vec<NearMiss>,
 }
 
@@ -55,23 +55,23 @@ impl AgentTurn<'_> {
     /// No registry answers.
     pub(super) async fn find_candidates(
         &mut self,
-        wish: &UserIntent,
+        intent: &UserIntent,
         strategy: Option<SelectionStrategy>,
         filters: Option<SearchFilters>,
     ) -> Result<Result<CandidateSearchResult, GuardDenial>, Error> {
         let request = SearchRequest {
-            intents: wish.intents.clone(),
+            intents: intent.intents.clone(),
             limit: Some(self.agent.max_candidates),
             strategy,
             filters,
             ..SearchRequest::default()
         };
         let answers = self.search_registries(&request).await?;
-        let (mut found, mut nearest) = merge_responses(&wish.intents, answers);
+        let (mut found, mut nearest) = merge_responses(&intent.intents, answers);
         found.iter_mut().for_each(keep_close);
         let hits = distinct_hits(&found);
         let scene = self.guard_context("search");
-        let guarded = self.agent.guard.check_search_hits(scene, &wish.query, hits).await;
+        let guarded = self.agent.guard.check_search_hits(scene, &intent.query, hits).await;
         let (kept, denial) = match guarded.outcome {
             Ok(kept) => (kept, None),
             Err(denial) => (Vec::new(), Some(denial)),
@@ -88,7 +88,7 @@ impl AgentTurn<'_> {
         if denial.is_some() {
             nearest.clear();
         }
-        for (at, (intent, choices)) in wish.intents.iter().zip(&found).enumerate() {
+        for (at, (intent, choices)) in intent.intents.iter().zip(&found).enumerate() {
             (self.emit)(AgentEvent::Found {
                 intent: intent.clone(),
                 candidates: choices
@@ -102,8 +102,8 @@ impl AgentTurn<'_> {
         if let Some(denial) = denial {
             return Ok(Err(denial));
         }
-        let mut tasks = split_tasks(&wish.intents, found);
-        if let Some(preferred) = &wish.preferred {
+        let mut tasks = split_tasks(&intent.intents, found);
+        if let Some(preferred) = &intent.preferred {
             move_to_front(&mut tasks, preferred);
         }
         let tasks = tasks.into_iter();
@@ -145,8 +145,9 @@ impl AgentTurn<'_> {
 /// Hits with the place of the registry that gave them, best first.
 type RankedHits = Vec<(usize, SearchHit)>;
 
-/// What all registries found for each intent, and what was nearest where nothing fits. Scores of
-/// different registries do not compare: hits of one rank stand together, the most similar first.
+/// Merges the hits of all registries for each intent, and the nearest misses if nothing fits. Scores of
+/// different registries cannot be compared: hits of the same rank are next to each other, the most similar
+/// first.
 fn merge_responses(
     intents: &[String],
     answers: Vec<(usize, BatchSearchResponse)>,
@@ -174,7 +175,7 @@ fn merge_responses(
     (merged.collect(), nearest)
 }
 
-/// Leaves out what is too far behind the best.
+/// Removes hits that are much less similar than the best one.
 fn keep_close(hits: &mut RankedHits) {
     let best = hits.iter().map(|(_, hit)| hit.similarity).fold(0.0, f64::max);
     hits.retain(|(_, hit)| hit.similarity >= MIN_RELATIVE_SIMILARITY * best);
@@ -194,9 +195,8 @@ fn distinct_hits(found: &[RankedHits]) -> Vec<SearchHit> {
     distinct
 }
 
-/// What is to be done, each thing with its words: one, when something that fits the whole fits each
-/// part of it, too; else a thing for each part that something fits, and the whole where there are no
-/// parts.
+/// The tasks, each with its words. One task, when a hit for the whole query also fits each part; else a
+/// task for each part with hits, or for the whole query if there are no parts.
 fn split_tasks(
     intents: &[String],
     found: Vec<RankedHits>,

@@ -13,18 +13,18 @@ use crate::agent::Backend;
 use crate::client::Error as ClientError;
 use crate::compose::{ChainCandidate, ChainProposal, ChainRequest, compose};
 
-/// Who answers for the documents that an agent writes.
+/// The author of the documents that an agent writes.
 const AUTHOR: &str = "A2S agent";
 /// The registry that chains are made of, and published in.
 const FIRST_BACKEND: usize = 0;
 
 impl AgentTurn<'_> {
-    /// Proposes one capability in the place of several, where what one gives is what another takes;
-    /// or publishes the one that somebody has said yes to.
+    /// Proposes one capability instead of several, if outputs of one are inputs of another; or publishes
+    /// the proposal that the user has consented to.
     pub(super) async fn propose_chain(
         &mut self,
         tasks: Vec<SubTask>,
-        wish: &UserIntent,
+        intent: &UserIntent,
     ) -> Result<Vec<SubTask>, TurnStop> {
         if tasks.len() < 2 {
             return Ok(tasks);
@@ -33,15 +33,15 @@ impl AgentTurn<'_> {
         let proposals = self.compose_proposals(source, &tasks).await;
         let Some(proposal) = proposals.into_iter().next() else { return Ok(tasks) };
         let pin = capability_ref(&proposal);
-        if wish.preferred.as_ref() == Some(&pin) {
+        if intent.preferred.as_ref() == Some(&pin) {
             return Ok(vec![publish(source, &proposal, pin).await?]);
         }
-        let told = to_agent_proposal(&proposal);
-        (self.emit)(AgentEvent::Proposed(Box::new(told.clone())));
+        let described = to_agent_proposal(&proposal);
+        (self.emit)(AgentEvent::Proposed(Box::new(described.clone())));
         let question = AgentQuestion {
-            proposal: Some(told),
+            proposal: Some(described),
             ..AgentQuestion::new(PendingQuestion {
-                query: wish.query.clone(),
+                query: intent.query.clone(),
                 capability: Some(pin),
                 inputs: Map::new(),
                 missing: Vec::new(),

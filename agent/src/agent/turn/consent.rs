@@ -1,4 +1,5 @@
-//! Consent to actions: what is not known to be read-only is run on a yes to exactly that. Pure.
+//! Consent to actions: an action that is not known to be read-only runs only with a consent to exactly this
+//! action. Pure.
 
 use a2s::api::{AgentAction, AgentDelegation, PlanResponse, PlannedStep, PlannedStepKind};
 use a2s::{Digest, Document, StepAction};
@@ -52,7 +53,7 @@ fn sorted_value(value: &Value) -> Value {
     }
 }
 
-/// Whether no task of a document, itself, changes anything.
+/// Returns true when none of the document's own tasks changes anything.
 pub(super) fn has_read_only_tasks(document: &Document) -> bool {
     let mut read_only = true;
     document.capability().for_each_step(|step| {

@@ -15,12 +15,12 @@ use crate::a2a::{
     TaskState, TaskStatus, TaskUpdate,
 };
 
-/// The longest words of another agent that are told, in characters.
+/// The most characters of another agent's message that are reported.
 const MAX_MESSAGE_CHARS: usize = 2_000;
-/// The most values of another agent that are told, and their bytes together.
+/// The most values of another agent that are reported, and their bytes together.
 const MAX_DATA: usize = 20;
 const MAX_DATA_BYTES: usize = 256 << 10;
-/// Words that say nothing of what is wanted.
+/// Words that do not show the intent.
 const STOP_WORDS: [&str; 52] = [
     "about", "agent", "all", "and", "any", "are", "but", "can", "could", "data", "does", "find",
     "for", "from", "get", "give", "given", "has", "have", "how", "into", "its", "let", "list",
@@ -30,9 +30,9 @@ const STOP_WORDS: [&str; 52] = [
 ];
 
 impl AgentTurn<'_> {
-    /// Asks the first of the peers whose card has a skill that shares words with the wish, once the
-    /// caller has confirmed it; none when there is no such peer.
-    pub(super) async fn delegate(&mut self, wish: &UserIntent) -> Option<TurnOutcome> {
+    /// Asks the first peer with a skill on its card that shares words with the query, after the caller has
+    /// confirmed it; none when there is no such peer.
+    pub(super) async fn delegate(&mut self, intent: &UserIntent) -> Option<TurnOutcome> {
         let agent = self.agent;
         for peer in &agent.peers {
             let mut client = match peer.resolve(agent.guard.clone(), agent.clock.clone()).await {
@@ -42,7 +42,7 @@ impl AgentTurn<'_> {
                     continue;
                 }
             };
-            let Some(skill) = choose_skill(&wish.query, &client.card().skills) else { continue };
+            let Some(skill) = choose_skill(&intent.query, &client.card().skills) else { continue };
             let mut delegated = DelegationResult {
                 agent: client.card().name.clone(),
                 url: peer.url().to_string(),
@@ -57,9 +57,9 @@ impl AgentTurn<'_> {
                 agent: delegated.agent.clone(),
                 url: delegated.url.clone(),
                 skill: delegated.skill.clone(),
-                message: wish.query.clone(),
+                message: intent.query.clone(),
             };
-            if let Some(question) = self.confirm_delegation(delegation, wish) {
+            if let Some(question) = self.confirm_delegation(delegation, intent) {
                 return Some(question);
             }
             (self.emit)(AgentEvent::Delegated {
@@ -67,7 +67,7 @@ impl AgentTurn<'_> {
                 url: delegated.url.clone(),
                 skill: delegated.skill.clone(),
             });
-            let answered = send_and_follow(&mut client, &wish.query).await;
+            let answered = send_and_follow(&mut client, &intent.query).await;
             delegated.decisions = client.take_decisions();
             let ending = to_turn_outcome(&mut delegated, answered);
             self.delegated = Some(delegated);
@@ -76,15 +76,15 @@ impl AgentTurn<'_> {
         None
     }
 
-    /// The question whether another agent may be asked: nothing tells that it would change nothing.
-    /// None when the wish comes with a yes to this request, or no yes is wanted.
+    /// The question whether another agent may be asked, because its skill may change something. None when
+    /// the caller has confirmed this request, or no confirmation is needed.
     fn confirm_delegation(
         &mut self,
         delegation: AgentDelegation,
-        wish: &UserIntent,
+        intent: &UserIntent,
     ) -> Option<TurnOutcome> {
         let digest = consent::delegation_digest(&delegation);
-        if wish.confirmed == Some(digest) {
+        if intent.confirmed == Some(digest) {
             return None;
         }
         if self.consent.is_some() {
@@ -95,7 +95,7 @@ impl AgentTurn<'_> {
         let question = AgentQuestion {
             delegation: Some(delegation),
             ..AgentQuestion::new(PendingQuestion {
-                query: wish.query.clone(),
+                query: intent.query.clone(),
                 capability: None,
                 inputs: Map::new(),
                 missing: Vec::new(),
@@ -108,8 +108,8 @@ impl AgentTurn<'_> {
 }
 
 /// The skill that shares the most words with a wish, and at least one.
-fn choose_skill<'s>(wish: &str, skills: &'s [PeerSkill]) -> Option<&'s PeerSkill> {
-    let wanted = content_words(wish);
+fn choose_skill<'s>(intent: &str, skills: &'s [PeerSkill]) -> Option<&'s PeerSkill> {
+    let wanted = content_words(intent);
     let shared = |skill: &PeerSkill| {
         let mut text = format!("{} {}", split_name(&skill.name), skill.description);
         for more in skill.tags.iter().chain(&skill.examples) {
@@ -128,7 +128,7 @@ fn choose_skill<'s>(wish: &str, skills: &'s [PeerSkill]) -> Option<&'s PeerSkill
     best.map(|(_, skill)| skill)
 }
 
-/// The words that say what is wanted, in one form for singular and plural.
+/// The words that show the intent, in one form for singular and plural.
 fn content_words(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
     let words =
@@ -136,11 +136,10 @@ fn content_words(text: &str) -> BTreeSet<String> {
     words.map(|word| word.strip_suffix('s').unwrap_or(&word).to_owned()).collect()
 }
 
-/// Sends the wish, and follows what the other agent does until it is over or waits. It is told to
-/// stop when nobody here wants it any more: it asks back, says what may not be read, or this future is
-/// dropped.
-async fn send_and_follow(client: &mut A2aClient, wish: &str) -> Result<MessageReply, A2aError> {
-    let message = client.new_message(wish, None);
+/// Sends the query, and follows the other agent until its task is over or waits. Cancels the task when the
+/// other agent asks back or sends a message that the guardians withhold, or when this future is dropped.
+async fn send_and_follow(client: &mut A2aClient, intent: &str) -> Result<MessageReply, A2aError> {
+    let message = client.new_message(intent, None);
     if !client.card().streaming {
         return client.send(&message, true).await;
     }
@@ -163,7 +162,7 @@ async fn send_and_follow(client: &mut A2aClient, wish: &str) -> Result<MessageRe
     }
 }
 
-/// What another agent does for us.
+/// A task of another agent. Dropping it cancels a task that has not ended.
 struct DelegatedTask {
     client: A2aClient,
     task: Option<A2aTask>,
@@ -182,7 +181,7 @@ impl Drop for DelegatedTask {
     }
 }
 
-/// How the turn ends, with what the other agent said.
+/// The end of the turn, with the response of the other agent.
 fn to_turn_outcome(
     delegated: &mut DelegationResult,
     answered: Result<MessageReply, A2aError>,

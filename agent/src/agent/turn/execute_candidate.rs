@@ -1,4 +1,4 @@
-//! One capability: verified, given what it needs, and run.
+//! Execution of one candidate: verifies it, resolves its inputs, and runs it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,26 +24,26 @@ use crate::error::Error;
 pub(super) struct PreparedRun {
     candidate: CandidateCapability,
     inputs: Map<String, Value>,
-    /// Those of the inputs that nobody may be told.
+    /// The names of the secret inputs.
     secrets: Vec<String>,
     pub(super) effects: EffectScope,
     /// The run as it is confirmed; none when every task of its plan is read-only.
     pub(super) action: Option<AgentAction>,
 }
 
-/// How far a capability reaches.
+/// The possible effects of a capability.
 #[derive(Debug, Clone)]
 pub(super) struct EffectScope {
-    /// Whether it may change anything.
+    /// Set when it may change something.
     pub(super) changes: bool,
     /// The hosts that it talks to.
     pub(super) hosts: BTreeSet<String>,
-    /// What a caller must hold.
+    /// The permissions that a caller must have.
     permissions: BTreeSet<Permission>,
 }
 
 impl EffectScope {
-    /// Whether this may change something that `other` could not.
+    /// Returns true when this may change something that `other` could not.
     pub(super) fn exceeds(&self, other: &Self) -> bool {
         let further = !self.hosts.is_subset(&other.hosts)
             || !self.permissions.is_subset(&other.permissions)
@@ -57,18 +57,18 @@ impl PreparedRun {
         &self.candidate.pin
     }
 
-    /// What comes with a yes: the same wish, with this capability first.
-    pub(super) fn question(&self, wish: &UserIntent) -> AgentQuestion {
+    /// The question for a consent, with the same query and this capability first.
+    pub(super) fn question(&self, intent: &UserIntent) -> AgentQuestion {
         let pin = self.candidate.pin.clone();
         let actions: Vec<AgentAction> = self.action.iter().cloned().collect();
         let mut pending =
-            pending_question(pin, self.inputs.clone(), &self.secrets, Vec::new(), wish);
+            pending_question(pin, self.inputs.clone(), &self.secrets, Vec::new(), intent);
         pending.consent = Some(consent::digest(&actions));
         AgentQuestion { actions, ..AgentQuestion::new(pending) }
     }
 }
 
-/// What came of preparing.
+/// The result of a preparation.
 pub(super) enum PrepareResult {
     Ready(Box<PreparedRun>),
     NeedsInput(Box<AgentQuestion>),
@@ -76,27 +76,27 @@ pub(super) enum PrepareResult {
     NoCandidate,
 }
 
-/// What came of running.
+/// The result of an attempt.
 pub(super) enum AttemptResult {
     Done,
     /// The next one may be tried.
     Skipped,
-    /// Nothing else may be: something was changed, or may have been.
+    /// No other candidate may be tried: the run has changed something, or may have.
     Ended(AgentStatus),
 }
 
 impl AgentTurn<'_> {
-    /// Prepares the best of what was not tried yet.
+    /// Prepares the best candidate that was not tried yet.
     ///
     /// # Errors
-    /// Nobody answers who is needed.
+    /// A service that is needed does not respond.
     pub(super) async fn prepare_next(
         &mut self,
         task: &mut SubTask,
-        wish: &UserIntent,
+        intent: &UserIntent,
     ) -> Result<PrepareResult, Error> {
         for choice in task.candidates.by_ref() {
-            match self.prepare(choice, wish).await? {
+            match self.prepare(choice, intent).await? {
                 PrepareResult::NoCandidate => {}
                 prepared => return Ok(prepared),
             }
@@ -107,7 +107,7 @@ impl AgentTurn<'_> {
     async fn prepare(
         &mut self,
         choice: CandidateCapability,
-        wish: &UserIntent,
+        intent: &UserIntent,
     ) -> Result<PrepareResult, Error> {
         let Some(source) = self.agent.backends.get(choice.source) else {
             return Ok(PrepareResult::NoCandidate);
@@ -124,7 +124,7 @@ impl AgentTurn<'_> {
         let read_only = *read_only;
         let changes = !read_only;
         let fields = with_dependency_inputs(inputs, &choice.parameters);
-        let inputs = self.read_inputs(wish, &fields).await;
+        let inputs = self.read_inputs(intent, &fields).await;
         let (plan, inputs) = match self.plan_with_state(source, &choice.pin, inputs, &fields).await
         {
             Ok(resolved) => resolved,
@@ -179,14 +179,14 @@ impl AgentTurn<'_> {
             return Ok(PrepareResult::NoCandidate);
         }
         let names = missing.iter().map(|field| field.name.clone()).collect();
-        let pending = pending_question(choice.pin, inputs, &secrets, names, wish);
+        let pending = pending_question(choice.pin, inputs, &secrets, names, intent);
         Ok(PrepareResult::NeedsInput(Box::new(AgentQuestion {
             fields: missing,
             ..AgentQuestion::new(pending)
         })))
     }
 
-    /// Whether every task of a plan is read-only, by the documents that the plan is made of.
+    /// Returns true when every task of a plan is read-only, according to the documents of the plan.
     async fn is_read_only(
         &mut self,
         choice: &CandidateCapability,
@@ -207,8 +207,8 @@ impl AgentTurn<'_> {
         true
     }
 
-    /// The document of a choice, which is fetched once in a turn. What the search says is believed by
-    /// nobody: its digest is computed again.
+    /// The document of a choice, fetched once in a turn. The search result is not trusted: the digest is
+    /// computed again.
     pub(super) async fn load_document(
         &mut self,
         source: &Backend,
@@ -232,14 +232,14 @@ impl AgentTurn<'_> {
     /// model reads it.
     async fn read_inputs(
         &mut self,
-        wish: &UserIntent,
+        intent: &UserIntent,
         fields: &[InputField],
     ) -> Map<String, Value> {
-        let mut inputs = wish.known_inputs(fields);
+        let mut inputs = intent.known_inputs(fields);
         let Some(model) = &self.agent.model else { return inputs };
         let is_open = |field: &&InputField| !field.secret && !inputs.contains_key(&field.name);
         let open: Vec<&InputField> = fields.iter().filter(is_open).collect();
-        match model.read_inputs(&wish.query, &open).await {
+        match model.read_inputs(&intent.query, &open).await {
             Ok(filled) => inputs.extend(filled),
             Err(error) => self.report_degraded(&error),
         }
@@ -272,10 +272,10 @@ impl AgentTurn<'_> {
         Ok((plan_run(source, pin, &inputs, &self.session).await?, inputs))
     }
 
-    /// Runs what is prepared, and tells every event of it.
+    /// Runs the prepared capability, and reports each event.
     ///
     /// # Errors
-    /// The executor does not answer.
+    /// The executor does not respond.
     pub(super) async fn run_candidate(
         &mut self,
         prepared: PreparedRun,
@@ -287,20 +287,20 @@ impl AgentTurn<'_> {
         let session = Some(self.session.clone());
         let request =
             ExecutionRequest { inputs, session, ..ExecutionRequest::from_ref(&choice.pin) };
-        let mut attended = match source.executor.start_guarded(&request).await {
-            Ok(attended) => attended,
+        let mut guarded = match source.executor.start_guarded(&request).await {
+            Ok(guarded) => guarded,
             Err(error) => {
                 return self.skip_candidate(&choice.pin, error).map(|()| AttemptResult::Skipped);
             }
         };
-        let id = attended.id();
+        let id = guarded.id();
         (self.emit)(AgentEvent::Running { run: id, capability: choice.pin.clone() });
         let mut approvals = OpenApprovals::default();
-        while let Some(event) = attended.next().await? {
+        while let Some(event) = guarded.next().await? {
             approvals.apply_event(&event.kind);
             (self.emit)(AgentEvent::Step { event: Box::new(event) });
         }
-        let run = approvals.describe(attended.finish().await?, choice.pin.clone());
+        let run = approvals.describe(guarded.finish().await?, choice.pin.clone());
         let status = match run.status {
             RunStatus::Succeeded => {
                 self.runs.push(run);
@@ -335,10 +335,10 @@ impl AgentTurn<'_> {
         Ok(AttemptResult::Ended(status))
     }
 
-    /// Goes on to the next one, when it is this one that cannot be used.
+    /// Skips a candidate that cannot be used.
     ///
     /// # Errors
-    /// Nobody answers: the next one would fare no better.
+    /// A service does not respond: the next candidate would fail, too.
     fn skip_candidate(&mut self, pin: &CapabilityRef, error: ClientError) -> Result<(), Error> {
         let (code, message) = match error {
             ClientError::Unreachable { .. } => return Err(error.into()),
@@ -355,27 +355,28 @@ impl AgentTurn<'_> {
     }
 }
 
-/// What has to be known again when a question is answered. No secret is part of it.
+/// The data that the answer to a question needs, without secrets.
 fn pending_question(
     capability: CapabilityRef,
     mut inputs: Map<String, Value>,
     secrets: &[String],
     missing: Vec<String>,
-    wish: &UserIntent,
+    intent: &UserIntent,
 ) -> PendingQuestion {
     inputs.retain(|name, _| !secrets.contains(name));
     let capability = Some(capability);
-    PendingQuestion { query: wish.query.clone(), capability, inputs, missing, consent: None }
+    PendingQuestion { query: intent.query.clone(), capability, inputs, missing, consent: None }
 }
 
-/// What a document asks for, and what the capabilities that it uses need besides, as the registry
-/// tells it.
-fn with_dependency_inputs(fields: &[InputField], told: &[InputField]) -> Vec<InputField> {
-    let others = told.iter().filter(|told| fields.iter().all(|field| field.name != told.name));
+/// The inputs of a document, and the inputs that its dependencies need in addition, according to the
+/// registry.
+fn with_dependency_inputs(fields: &[InputField], listed: &[InputField]) -> Vec<InputField> {
+    let others =
+        listed.iter().filter(|listed| fields.iter().all(|field| field.name != listed.name));
     fields.iter().chain(others).cloned().collect()
 }
 
-/// What is asked for. Of an input that only a capability below needs, the name is known and no more.
+/// The missing inputs. For an input that only a dependency needs, only the name is known.
 fn missing_fields(missing: &[String], fields: &[InputField]) -> Vec<InputField> {
     let field = |name: &String| {
         let known = fields.iter().find(|field| field.name == *name);

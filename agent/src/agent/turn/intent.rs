@@ -9,7 +9,7 @@ use super::parse_reply;
 /// The most intents of one message, the whole included.
 const MAX_INTENTS: usize = 8;
 
-/// What somebody wants.
+/// The intent of the user.
 #[derive(Debug)]
 pub(super) struct UserIntent {
     /// In their words: of the message that began it, when this one answers a question.
@@ -18,7 +18,7 @@ pub(super) struct UserIntent {
     pub(super) intents: Vec<String>,
     /// The capability that was asked about, and is tried first.
     pub(super) preferred: Option<CapabilityRef>,
-    /// The answer to a question, and what was asked for.
+    /// The answer to a question, and the inputs that it asked for.
     reply: Option<(String, Vec<String>)>,
     /// The digest of the actions that were said yes to.
     pub(super) confirmed: Option<Digest>,
@@ -27,7 +27,7 @@ pub(super) struct UserIntent {
 }
 
 impl UserIntent {
-    /// What `heard` means: the message of `request`, as far as it may be acted on.
+    /// Reads the intent from `heard`, the part of the message of `request` that may be acted on.
     pub(super) fn from_request(heard: String, request: AgentRequest) -> Self {
         let mut given = request.inputs;
         let mut confirmed = None;
@@ -49,13 +49,13 @@ impl UserIntent {
         Self { query, intents, preferred, reply, confirmed, given }
     }
 
-    /// Reads the parts otherwise; the whole stays what it is.
+    /// Replaces the parts. The whole query stays the same.
     pub(super) fn set_intents(&mut self, parts: Vec<String>) {
         self.intents = intents(&self.query, parts);
     }
 
-    /// The values that it gives `fields`: those given by name, then what the answer to a question
-    /// says, then what the wish itself says. Secrets are read from no message.
+    /// The values for `fields`: those given by name, else the answer to a question, else the query itself.
+    /// Secrets are never read from a message.
     pub(super) fn known_inputs(&self, fields: &[InputField]) -> Map<String, Value> {
         let open: Vec<InputField> = fields.iter().filter(|field| !field.secret).cloned().collect();
         let mut inputs = Map::new();

@@ -3,7 +3,7 @@
 use a2s::{InputField, extract_inputs};
 use serde_json::{Map, Value};
 
-/// What polite people say before they answer, in lower case; each may be followed by others.
+/// Courtesies before an answer, in lower case. More than one may follow each other.
 const COURTESIES: [&str; 26] = [
     "yes",
     "yeah",
@@ -32,7 +32,7 @@ const COURTESIES: [&str; 26] = [
     "that",
     "add",
 ];
-/// What says that nothing is wanted any more.
+/// Replies that refuse.
 const REFUSALS: [&str; 13] = [
     "no",
     "nope",
@@ -49,7 +49,7 @@ const REFUSALS: [&str; 13] = [
     "don't",
 ];
 
-/// What says yes.
+/// Replies that consent.
 const CONSENTS: [&str; 13] = [
     "yes",
     "y",
@@ -66,12 +66,12 @@ const CONSENTS: [&str; 13] = [
     "try it",
 ];
 
-/// Whether somebody does not want to answer, but to leave it.
+/// Returns true when the reply refuses to answer.
 pub(super) fn is_refusal(reply: &str) -> bool {
     REFUSALS.contains(&normalize_words(reply).as_str())
 }
 
-/// Whether somebody agrees, and says nothing else.
+/// Returns true when the reply is a consent and has no other content.
 pub(crate) fn is_consent(reply: &str) -> bool {
     CONSENTS.contains(&normalize_words(reply).as_str())
 }
@@ -100,7 +100,7 @@ pub(super) fn read_values(reply: &str, asked: &[InputField]) -> Map<String, Valu
     values
 }
 
-/// A reply without what is only polite, and without quotes around all of it.
+/// A reply without its courtesies, and without quotes around the whole text.
 fn strip_courtesies(reply: &str) -> &str {
     let mut text = reply.trim();
     while let Some(rest) = COURTESIES.iter().find_map(|courtesy| strip_courtesy(text, courtesy)) {
@@ -116,7 +116,7 @@ fn strip_courtesies(reply: &str) -> &str {
     quoted.unwrap_or(text)
 }
 
-/// What stands behind a courtesy at the beginning; none when nothing does.
+/// The text after a courtesy at the beginning; none when there is none.
 fn strip_courtesy<'t>(text: &'t str, courtesy: &str) -> Option<&'t str> {
     let begins = text.get(..courtesy.len())?.eq_ignore_ascii_case(courtesy);
     let rest = text.get(courtesy.len()..).filter(|_| begins)?;

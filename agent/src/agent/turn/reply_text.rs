@@ -13,12 +13,12 @@ use crate::compose::{ChainProposal, ProposalLink};
 
 /// The longest text of a service that an answer has room for, in characters.
 const MAX_TEXT: usize = 400;
-/// How much of a result is told: members of an object, items of a list, levels.
+/// The most parts of a result that are reported: members of an object, items of a list, levels.
 const MAX_MEMBERS: usize = 20;
 const MAX_ITEMS: usize = 10;
 const MAX_DEPTH: usize = 4;
 
-/// What was done, run by run, with what came of it.
+/// The results, run by run.
 pub(super) fn describe_runs(runs: &[AgentRun]) -> String {
     let mut lines = Vec::new();
     for run in runs {
@@ -70,7 +70,7 @@ fn value_lines(value: &Value, depth: usize) -> Vec<String> {
     }
 }
 
-/// Whether the parts of a value have lines of their own.
+/// Returns true when the parts of a value have lines of their own.
 fn has_own_lines(value: &Value, depth: usize) -> bool {
     let parts = match value {
         Value::Object(members) => members.len(),
@@ -80,8 +80,8 @@ fn has_own_lines(value: &Value, depth: usize) -> bool {
     depth < MAX_DEPTH && parts > 0
 }
 
-fn remainder_line(of: usize, told: usize) -> Option<String> {
-    (of > told).then(|| format!("… and {} more", of - told))
+fn remainder_line(of: usize, shown: usize) -> Option<String> {
+    (of > shown).then(|| format!("… and {} more", of - shown))
 }
 
 fn count(items: usize) -> String {
@@ -91,7 +91,7 @@ fn count(items: usize) -> String {
     }
 }
 
-/// What the agent asks for.
+/// The text of a question.
 pub(super) fn question(question: &AgentQuestion) -> String {
     let name = question.pending.capability.as_ref().map_or("It", |pin| pin.name.as_str());
     match question.fields.as_slice() {
@@ -113,7 +113,7 @@ pub(super) fn question(question: &AgentQuestion) -> String {
     }
 }
 
-/// What an input means, what it takes, and how it is given.
+/// The meaning of an input, its possible values, and how to give it.
 fn describe_field(field: &InputField) -> String {
     let description = field.description.as_ref().map(|description| {
         format!(": {}", to_single_line(description, MAX_TEXT).trim_end_matches('.'))
@@ -127,7 +127,7 @@ fn describe_field(field: &InputField) -> String {
     parts.into_iter().flatten().collect()
 }
 
-/// Asks whether another one may be used, which reaches further than what was meant.
+/// Asks whether another candidate may be used, with more effects than the intended one.
 pub(super) fn consent(skipped: &[SkippedCandidate], prepared: &PreparedRun) -> String {
     let name = &prepared.pin().name;
     let hosts: Vec<_> = prepared.effects.hosts.iter().map(String::as_str).collect();
@@ -179,7 +179,7 @@ pub(super) fn delegation(delegation: &AgentDelegation) -> String {
     )
 }
 
-/// What is proposed in the place of several capabilities.
+/// The text of a proposal for a chain of several capabilities.
 pub(super) fn proposal(proposal: &ChainProposal) -> String {
     let names: Vec<_> = proposal.capabilities.iter().map(|pin| pin.name.as_str()).collect();
     let mut lines = vec![format!(
@@ -245,7 +245,7 @@ pub(super) fn append_not_started(message: String, left: &[CapabilityRef]) -> Str
     }
 }
 
-/// Why it could not be done.
+/// The text of a failure.
 pub(super) fn describe_failure(skipped: &[SkippedCandidate], ended: Option<&AgentRun>) -> String {
     let mut lines = vec![match ended {
         None => "Nothing that fits could be run to its end.".to_owned(),
@@ -298,8 +298,8 @@ mod tests {
         let long = value_lines(&json!((0..12).collect::<Vec<_>>()), 0);
         assert_eq!((long.len(), long[10].as_str()), (11, "… and 2 more"));
         let deep = (0..100).fold(json!("x"), |inner, _| json!({"in": inner}));
-        let told = value_lines(&deep, 0);
-        assert_eq!(told.len(), MAX_DEPTH);
-        assert!(told.iter().all(|line| line.chars().count() <= MAX_TEXT + 20), "{told:?}");
+        let shown = value_lines(&deep, 0);
+        assert_eq!(shown.len(), MAX_DEPTH);
+        assert!(shown.iter().all(|line| line.chars().count() <= MAX_TEXT + 20), "{shown:?}");
     }
 }

@@ -19,7 +19,7 @@ use crate::state_store::EmptyState;
 const NOT_FOUND: u16 = 404;
 /// The most approvals of one run that an answer lists.
 const MAX_APPROVALS: usize = 100;
-/// How long a look reads the events of a run that waits.
+/// The time limit for reading the events of a run that waits.
 const MAX_CHECK_TIME: Duration = Duration::from_secs(5);
 
 /// The approvals that a run waits for, by step, as its events report them.
@@ -63,7 +63,7 @@ impl OpenApprovals {
     }
 }
 
-/// A turn whose last run waits for a person.
+/// A turn with a last run that waits for a person.
 #[derive(Debug, Clone)]
 pub(crate) struct WaitingTurn {
     session: String,
@@ -76,7 +76,7 @@ pub(crate) struct WaitingTurn {
     seen: u64,
 }
 
-/// What a later look at the run finds.
+/// The result of a later look at the run.
 #[derive(Debug)]
 pub(crate) enum RunCheck {
     /// It waits as before.
@@ -136,13 +136,13 @@ impl WaitingTurn {
     pub(crate) async fn follow(
         mut self,
         agent: &Agent,
-        tell: &mut (dyn FnMut(AgentEvent) + Send),
+        emit: &mut (dyn FnMut(AgentEvent) + Send),
     ) -> Result<AgentResponse, Error> {
         let (source, _) = find_run(agent, self.run.id).await?;
         let approvals = self.read_events(source).await?;
         let run = source.executor.run(self.run.id).await?;
         self.run = approvals.describe(run, self.run.capability.clone());
-        Ok(self.finish(agent, tell).await)
+        Ok(self.finish(agent, emit).await)
     }
 
     /// Cancels the run.
@@ -168,9 +168,9 @@ impl WaitingTurn {
     async fn finish(
         self,
         agent: &Agent,
-        tell: &mut (dyn FnMut(AgentEvent) + Send),
+        emit: &mut (dyn FnMut(AgentEvent) + Send),
     ) -> AgentResponse {
-        let mut turn = AgentTurn::new(agent, &EmptyState, tell, self.session);
+        let mut turn = AgentTurn::new(agent, &EmptyState, emit, self.session);
         turn.runs = self.done;
         turn.not_started = self.not_started;
         let ending = turn.outcome_of_run(self.run);
@@ -179,7 +179,7 @@ impl WaitingTurn {
 }
 
 impl AgentTurn<'_> {
-    /// The end of a turn whose last run has waited for a person.
+    /// The end of a turn after its last run has waited for a person.
     fn outcome_of_run(&mut self, run: AgentRun) -> TurnOutcome {
         let (status, message) = match run.status {
             RunStatus::Succeeded if self.not_started.is_empty() => {
@@ -215,7 +215,7 @@ impl AgentTurn<'_> {
     }
 }
 
-/// A run, and the source whose executor knows it.
+/// A run, and the source with the executor that knows it.
 async fn find_run(agent: &Agent, run: Uuid) -> Result<(&Backend, Run), Error> {
     let mut failure = Error::BadRequest(format!("no executor knows the run {run}"));
     for source in &agent.backends {

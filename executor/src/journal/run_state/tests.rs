@@ -12,7 +12,8 @@ fn error(kind: ErrorKind, step: Option<&str>, repeat_safe: bool) -> RunError {
 
 pub(crate) fn any_kind() -> impl Strategy<Value = EventKind> {
     let step = || prop::sample::select(&STEPS[..]).prop_map(str::to_owned);
-    let any_error = || (any::<bool>(), prop::sample::select(ErrorKind::ALL), prop::option::of(step()));
+    let any_error =
+        || (any::<bool>(), prop::sample::select(ErrorKind::ALL), prop::option::of(step()));
     let any_error =
         move || any_error().prop_map(|(safe, kind, step)| error(kind, step.as_deref(), safe));
     prop_oneof![
@@ -238,7 +239,12 @@ fn a_request_is_in_doubt_until_its_step_has_ended() {
         false,
         1,
     );
-    check(vec![start(), sending("a", 1, false), failed(ErrorKind::ConnectFailed, true)], false, true, 0);
+    check(
+        vec![start(), sending("a", 1, false), failed(ErrorKind::ConnectFailed, true)],
+        false,
+        true,
+        0,
+    );
     check(vec![start(), sending("a", 1, false), failed(ErrorKind::Timeout, false)], false, true, 1);
 }
 

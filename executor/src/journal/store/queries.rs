@@ -262,7 +262,8 @@ impl RunStore {
 }
 
 fn parse_tenant(name: &str) -> Result<Principal, Error> {
-    name.parse().map_err(|error: String| Error::new(ErrorKind::Store, format!("stored tenant: {error}")))
+    name.parse()
+        .map_err(|error: String| Error::new(ErrorKind::Store, format!("stored tenant: {error}")))
 }
 
 fn parse_event(row: &str) -> Result<RunEvent, Error> {

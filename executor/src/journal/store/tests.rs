@@ -226,7 +226,11 @@ async fn the_journal_has_one_writer_and_no_gap() {
         fixture.create(1, None).await;
         assert_eq!(fixture.append(1, 3, step()).await, Err(ErrorKind::LeaseLost), "a gap");
         assert_eq!(fixture.append(1, 2, step()).await, Ok(()));
-        assert_eq!(fixture.append(1, 2, step()).await, Err(ErrorKind::LeaseLost), "a second writer");
+        assert_eq!(
+            fixture.append(1, 2, step()).await,
+            Err(ErrorKind::LeaseLost),
+            "a second writer"
+        );
         assert_eq!(fixture.append(9, 1, step()).await, Err(ErrorKind::LeaseLost), "no such run");
         assert_eq!(fixture.append(1, 3, finished(RunStatus::Failed)).await, Ok(()));
         assert_eq!(fixture.append(1, 4, step()).await, Err(ErrorKind::LeaseLost), "after the end");
@@ -341,7 +345,10 @@ async fn nothing_is_written_for_an_epoch_that_has_passed() {
         };
         // Whoever had it before writes no event, no end, no answer, and prolongs nothing.
         assert_eq!(fixture.append(1, 3, step()).await, Err(ErrorKind::LeaseLost));
-        assert_eq!(fixture.append(1, 3, finished(RunStatus::Failed)).await, Err(ErrorKind::LeaseLost));
+        assert_eq!(
+            fixture.append(1, 3, finished(RunStatus::Failed)).await,
+            Err(ErrorKind::LeaseLost)
+        );
         fixture.store.append_exchange_later(
             run,
             LeaseEpoch::FIRST,

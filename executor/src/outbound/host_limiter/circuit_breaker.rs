@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// How long another request waits for the outcome of a trial.
+/// The time for which another request waits for the outcome of a trial.
 const TRIAL_WAIT: Duration = Duration::from_secs(1);
 
 /// Counts the failures of one host. After so many in a row it opens: nothing is sent for a pause.
@@ -13,12 +13,12 @@ pub(super) struct CircuitBreaker {
     threshold: u32,
     pause: Duration,
     failures: u32,
-    /// Whether the host was reached at any of these failures.
+    /// Set when the host was reached in at least one of these failures.
     was_reached: bool,
     state: BreakerState,
 }
 
-/// Whether requests pass.
+/// The state of the breaker: it decides if requests pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BreakerState {
     /// They do.
@@ -29,7 +29,7 @@ pub(super) enum BreakerState {
     Trial,
 }
 
-/// What a request that ended tells of its host.
+/// The meaning of a finished request for the health of its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::outbound) enum HostSignal {
     /// The host does its work.
@@ -38,7 +38,7 @@ pub(in crate::outbound) enum HostSignal {
     Bad,
     /// No connection came up: that may be due to this machine as well.
     Unreachable,
-    /// It tells nothing: no connection was tried, or the request was given up.
+    /// No information: no connection was tried, or the request was given up.
     Unknown,
 }
 
@@ -56,15 +56,15 @@ impl CircuitBreaker {
         self.failures
     }
 
-    /// Whether there were failures, and the host was reached at none of them.
+    /// Returns true when there were failures, and none of them reached the host.
     pub(super) fn is_unreachable(&self) -> bool {
         0 < self.failures && !self.was_reached
     }
 
-    /// Whether a request would be let through.
+    /// Checks whether a request would pass.
     ///
     /// # Errors
-    /// How long it should wait.
+    /// The time that it should wait.
     pub(super) fn check(&self, now: Instant) -> Result<(), Duration> {
         match self.state {
             BreakerState::Open(until) if now < until => Err(until.duration_since(now)),

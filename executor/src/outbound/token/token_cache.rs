@@ -1,4 +1,4 @@
-//! The tokens that are kept, each with whoever waits for it.
+//! The cache of tokens, with a lock for each token, so that requests wait for one fetch.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::super::SendError;
 
-/// Tokens that are kept; those that nobody uses are forgotten first.
+/// The most tokens that are kept; unused ones are removed first.
 const MAX_TOKENS: usize = 1_024;
 
 /// The tokens that are kept.
@@ -19,10 +19,10 @@ pub(in crate::outbound) struct TokenCache {
     refresh_locks: Mutex<BTreeMap<(Domain, String), RefreshLock>>,
 }
 
-/// Who may use the refresh token of a credential.
+/// The lock for using the refresh token of a credential.
 type RefreshLock = Arc<tokio::sync::Mutex<()>>;
 
-/// What a token was got for.
+/// The key of a cached token.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TokenKey {
     pub(super) host: Domain,
@@ -32,7 +32,7 @@ pub(super) struct TokenKey {
     pub(super) scopes: Vec<String>,
 }
 
-/// One token, and whoever waits for it: it is fetched once at a time.
+/// One token, with the lock for it: only one request fetches it at a time.
 #[derive(Debug, Default)]
 pub(super) struct TokenSlot {
     pub(super) state: Arc<tokio::sync::Mutex<TokenState>>,
@@ -42,24 +42,24 @@ pub(super) struct TokenSlot {
 #[derive(Debug, Default)]
 pub(super) struct TokenState {
     pub(super) token: Option<CachedToken>,
-    /// Whether there was one before.
+    /// Set when there was one before.
     pub(super) had_token: bool,
-    /// Why the last one could not be fetched.
+    /// The reason for which the last fetch failed.
     pub(super) failure: Option<SendError>,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct CachedToken {
     pub(super) value: Secret,
-    /// When it was given.
+    /// The time at which it was issued.
     pub(super) from: Timestamp,
-    /// When it is not used any more.
+    /// The time from which it is not used any more.
     pub(super) until: Timestamp,
 }
 
 impl CachedToken {
-    /// Whether it can be used. A clock that was put back says nothing about the age of a token from
-    /// its future.
+    /// Returns true when it can be used. After the clock was set back, the age of a token from the future
+    /// is unknown, so it is not used.
     pub(super) fn is_usable(&self, now: Timestamp) -> bool {
         (self.from..self.until).contains(&now)
     }

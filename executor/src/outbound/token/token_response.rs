@@ -14,7 +14,7 @@ const MAX_LIFE: f64 = 365.0 * 86_400.0;
 /// The longest token.
 const MAX_TOKEN: usize = 16 << 10;
 
-/// What an authorization server gives (RFC 6749, section 5.1).
+/// The response of an authorization server with a token (RFC 6749, section 5.1).
 #[derive(Debug)]
 pub(super) struct TokenGrant {
     pub(super) access_token: Secret,
@@ -22,14 +22,14 @@ pub(super) struct TokenGrant {
     pub(super) life: Option<SignedDuration>,
 }
 
-/// Why there is no token. It has no word of the server in it: those may repeat what it was sent.
+/// The reason for a missing token. It contains no text of the server, because that may repeat the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenError {
     /// It does not answer now: its status.
     Busy(u16),
     /// It refuses the client: its status, and its code when that is a known one.
     Refused(u16, Option<&'static str>),
-    /// What is wrong with its answer.
+    /// The defect of the response.
     Unusable(&'static str),
 }
 
@@ -42,8 +42,8 @@ struct TokenResponseBody {
     error: Option<Value>,
 }
 
-/// What servers say of a refusal (RFC 6749, section 5.2; RFC 8707, section 2), and what some say in
-/// place of these.
+/// The error codes of servers (RFC 6749, section 5.2; RFC 8707, section 2), and codes that some servers use
+/// in their place.
 const CODES: [&str; 10] = [
     "access_denied",
     "bad_verification_code",

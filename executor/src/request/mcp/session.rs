@@ -73,7 +73,7 @@ impl PreparedRequest {
         Some(Self { body: Some(body), ..self.with_session(Some(session)) })
     }
 
-    /// The request that ends a session; none when the server need not be told.
+    /// The request that ends a session; `None` when the server does not need one.
     pub(crate) fn close_request(&self, session: &McpSession) -> Option<Self> {
         session.id.as_ref()?;
         Some(Self { method: Method::DELETE, body: None, ..self.with_session(Some(session)) })

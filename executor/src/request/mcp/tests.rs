@@ -320,7 +320,11 @@ fn a_refused_call_and_one_without_an_end_fail_the_step() {
     let other = json!({"resultType": "later\u{1b}[2J"});
     fails(&answer(other), ErrorKind::McpUnfinished, "gives a result of the type `later");
     let samples = json!({"jsonrpc": "2.0", "id": 9, "method": "sampling/createMessage"});
-    fails(&json_response(200, &samples), ErrorKind::McpUnfinished, "asks for `sampling/createMessage`");
+    fails(
+        &json_response(200, &samples),
+        ErrorKind::McpUnfinished,
+        "asks for `sampling/createMessage`",
+    );
 }
 
 #[test]

@@ -53,7 +53,8 @@ fn failed(step: &str, error: ErrorKind) -> EventKind {
 }
 
 fn waiting() -> EventKind {
-    let error = crate::Error::new(ErrorKind::UnknownOutcome, "s3cret").to_run_error(None, None, false);
+    let error =
+        crate::Error::new(ErrorKind::UnknownOutcome, "s3cret").to_run_error(None, None, false);
     EventKind::RunWaiting { error }
 }
 

@@ -362,7 +362,8 @@ fn a_run_that_is_resumed_goes_on_with_its_trace() {
 
 #[test]
 fn what_a_person_decides_ends_a_step_that_waited() {
-    let waiting = crate::Error::new(ErrorKind::UnknownOutcome, "s3cret").to_run_error(None, None, false);
+    let waiting =
+        crate::Error::new(ErrorKind::UnknownOutcome, "s3cret").to_run_error(None, None, false);
     let trace = trace([
         started("a", "task"),
         sending("a", 1),

@@ -14,18 +14,18 @@ use crate::error::RejectionCode;
 use crate::feed::FeedSubscription;
 use crate::policy::{Approval, ApprovalState};
 
-/// How often a quiet stream says that it is still there.
+/// The interval between the signs of life on a quiet stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// How often a follower looks whether the time of something is over.
+/// The interval at which a follower looks for expired approvals.
 const TICK: Duration = Duration::from_millis(500);
 
 /// One who follows.
 struct ApprovalFollower {
     app: App,
     followed: FeedSubscription,
-    /// What is to be sent: the number of the change, and what it is about.
+    /// The events to send: the number of each change, and its approval.
     queue: VecDeque<(Option<u64>, Approval)>,
-    /// What this follower was told that it is still to be decided or used.
+    /// The approvals that this follower knows as still to be decided or used.
     open: BTreeMap<String, Approval>,
 }
 

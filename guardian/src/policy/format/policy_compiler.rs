@@ -1,4 +1,4 @@
-//! From what is written to rules that can be followed.
+//! Compiles the parsed policy file into rules.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ use super::policy_yaml::{
 };
 
 const MAX_CHANGES: usize = 64;
-/// How long a person has, and how long what they approve is good, unless the rule says.
+/// The default time that a person has to decide, and that their approval is valid afterwards.
 const DEFAULT_APPROVAL_TIME: SignedDuration = SignedDuration::from_hours(1);
 
 /// The rule, or `None` if a fault in it was noted.
@@ -168,7 +168,7 @@ pub(crate) fn parse_hook(name: &str) -> Result<Method, String> {
     }
 }
 
-/// A pattern for names: `*` stands for any text, `?` for one character.
+/// Compiles a pattern for names: `*` matches any text, `?` one character.
 fn read_glob(glob: &str, ignores_case: bool) -> Result<Regex, String> {
     let pattern: String = glob
         .chars()

@@ -45,7 +45,7 @@ pub(super) struct RuleText {
     pub(super) message: Option<String>,
     pub(super) reason_codes: Option<PositionedValue<TextList>>,
     pub(super) modify: Option<ModifyText>,
-    /// Whether there is a `modify` that has not the form of one, which was noted.
+    /// Set when there is a `modify` in a wrong form, which was recorded as an error.
     pub(super) has_invalid_modify: bool,
     pub(super) approval: Option<PositionedValue<ApprovalText>>,
 }

@@ -9,8 +9,8 @@ use super::{GraphVersion, MAX_DOCUMENTS};
 use crate::Error;
 use crate::catalog::Catalog;
 
-/// What the linker says of a pinned version that was yanked: it can run, but a document that pins
-/// it cannot be published.
+/// The resolver's error for a pinned version that was yanked. A document that pins it can run, but cannot
+/// be published.
 const PINS_YANKED: &str = "A2S065";
 
 impl Catalog {

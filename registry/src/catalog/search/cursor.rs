@@ -1,9 +1,9 @@
-//! Cursors: the beginning of the next page of a search.
+//! Cursors: the start of the next page of a search.
 //!
-//! A cursor names the query that it belongs to, by a digest, and the capabilities that its pages
-//! have given so far. So the next page is the best of what is left *now*: a walk gives no
-//! capability twice, and gives everything that fits all the while, whatever is published or run in
-//! between, and after a restart, too. Nothing is kept here for it.
+//! A cursor contains a digest of its query and the capabilities that earlier pages have returned. The next
+//! page is the best of the rest *now*. So a walk through all pages returns no capability twice, and returns
+//! everything that fits the whole time, even if capabilities are published or run in between, or the
+//! registry restarts. The registry stores nothing for a cursor.
 
 use a2s::Digest;
 use a2s::api::{SearchFilters, SelectionStrategy};
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::store::CapabilityId;
 
-/// How deep a walk goes.
+/// The most hits of a walk through all pages.
 pub(crate) const MAX_WALK_HITS: usize = 1000;
 /// The first byte of a cursor.
 const FORMAT: u8 = 1;
@@ -22,7 +22,7 @@ const DIGEST_BYTES: usize = 16;
 /// The longest cursor in characters: 1,000 ids of 9 bytes.
 const MAX_CURSOR_LENGTH: usize = 12_100;
 
-/// What a cursor belongs to.
+/// The query that a cursor belongs to.
 #[derive(Debug, Serialize)]
 pub(crate) struct CursorQuery<'q> {
     /// The store: ids of one mean nothing in another.
@@ -39,7 +39,7 @@ impl CursorQuery<'_> {
     }
 }
 
-/// Why a cursor is of no use.
+/// The reason why a cursor cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CursorError {
     /// It is not one that was given out.
@@ -48,7 +48,7 @@ pub(crate) enum CursorError {
     OtherQuery,
 }
 
-/// The cursor behind the capabilities that a walk has given.
+/// The cursor after the capabilities that a walk has returned.
 pub(crate) fn encode(query: &CursorQuery<'_>, given: &[CapabilityId]) -> String {
     let mut ids: Vec<u64> = given.iter().map(|id| id.0.unsigned_abs()).collect();
     ids.sort_unstable();
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn a_cursor_is_of_one_query() {
         let filters = SearchFilters { read_only: true, ..SearchFilters::default() };
-        let strategy = a2s::api::SelectionStrategy::Preset("simplest".to_owned());
+        let strategy = SelectionStrategy::Preset("simplest".to_owned());
         let base = query("weather");
         let text = encode(&base, &[CapabilityId(7)]);
         assert_eq!(decode(&base, &text), Ok(vec![CapabilityId(7)]));

@@ -32,7 +32,7 @@ pub(super) struct ValidSearch<'r> {
     pub(super) limit: usize,
     pub(super) strategies: Vec<RankStrategy>,
     pub(super) filter: PointFilter,
-    /// What earlier pages have given, in order of id; nothing when there are several intents.
+    /// The capabilities on earlier pages, in order of id; empty when there are several intents.
     pub(super) previous_hits: Vec<CapabilityId>,
 }
 
@@ -68,18 +68,18 @@ impl<'r> ValidSearch<'r> {
         Ok(Self { intents, limit, strategies, filter, previous_hits: given })
     }
 
-    /// Whether no earlier page has given it.
+    /// Returns true when no earlier page has returned the capability.
     pub(super) fn is_new(&self, capability: CapabilityId) -> bool {
         self.previous_hits.binary_search(&capability).is_err()
     }
 
-    /// How many hits a walk may give on this page.
+    /// The most hits on this page.
     pub(super) fn page_size(&self) -> usize {
         self.limit.min(MAX_WALK_HITS - self.previous_hits.len())
     }
 }
 
-/// What the cursor of an answer belongs to.
+/// The query that the cursor of a response belongs to.
 pub(super) fn to_cursor_query<'q>(
     request: &'q SearchRequest,
     intent: &'q str,

@@ -15,11 +15,11 @@ use crate::vectors::PointFilter;
 const MAX_SERVICE_MATCHES: usize = 3;
 
 impl Catalog {
-    /// The services that candidates talk to, best first, and how many there are.
+    /// The services that candidates talk to, best first, and the total number of services.
     ///
-    /// A hit speaks for each of its services with an equal part of its score: what needs two
-    /// services says less of each than what needs one alone. A service is as good as the best that
-    /// is said for it, and of two that are equally good, the one with more to offer comes first.
+    /// A hit gives each of its services an equal part of its score, because a capability of two services
+    /// says less about each of them. The score of a service is that of its best match. Of two services with
+    /// the same score, the one with more matches comes first.
     pub(super) async fn rank_services(
         &self,
         ranked: &[RankedHit],

@@ -15,10 +15,10 @@ static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
 
 /// Connections of one registry.
 const MAX_CONNECTIONS: u32 = 8;
-/// How long a request waits for its turn, or for a database that is away.
+/// The time that a request waits for a connection, or for a database that is away.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
-/// What the server ends by itself. A registry that vanishes in the middle of a transaction leaves
-/// its lock to the others after that time.
+/// Timeouts of the server. If a registry disappears in the middle of a transaction, its lock is free for
+/// others after that time.
 const TIMEOUTS: [(&str, &str); 3] = [
     ("statement_timeout", "20s"),
     ("lock_timeout", "10s"),
@@ -29,8 +29,8 @@ const MIGRATION_TIMEOUTS: [(&str, &str); 2] =
     [("statement_timeout", "30min"), ("lock_timeout", "30min")];
 /// 13.0, as the server writes it: the oldest that has all that is used here.
 const MIN_SERVER_VERSION: i32 = 130_000;
-/// What may stand behind the `?` of an address. Other names would be passed over, and logged with
-/// their values, one of which could be a password with a slip in front of it.
+/// The parameters that an address may have after the `?`. The driver would ignore other names and log them
+/// with their values, one of which could be a password after a mistyped name.
 const PARAMETERS: [&str; 16] = [
     "application_name",
     "dbname",
@@ -63,8 +63,8 @@ impl PostgresStore {
     }
 }
 
-/// What the address says; what it leaves out is as `PGPASSWORD`, `PGPASSFILE` and the other
-/// variables of libpq have it. Errors never show the address: it may have a password.
+/// Parses the address; the missing parts come from `PGPASSWORD`, `PGPASSFILE` and the other variables of
+/// libpq. Errors never show the address, because it may contain a password.
 fn parse_address(address: &str) -> Result<PgConnectOptions, Error> {
     let url = Url::parse(address)
         .map_err(|error| Error::unusable(format!("the database's address: {error}")))?;
@@ -136,8 +136,8 @@ async fn is_registry_database(connection: &mut PgConnection) -> Result<bool, Err
     found.fetch_one(&mut *connection).await.map_err(to_open_error)
 }
 
-/// What a failure means for whoever starts a registry: a server that is away may come back; one
-/// that refuses goes on to refuse until somebody mends it.
+/// The meaning of an error at the start: a server that is away may come back; one that refuses keeps
+/// refusing until an operator fixes it.
 fn to_open_error(error: sqlx::Error) -> Error {
     let may_pass = match &error {
         sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut => true,

@@ -144,7 +144,7 @@ async fn remember_run(
     Ok(true)
 }
 
-/// Adds the run to what its executor has told, and gives what all of them tell now.
+/// Adds the run to the weights of its executor, and returns the sum over all executors.
 async fn update_weights(
     transaction: &mut Transaction<'static, Backend>,
     version: i64,

@@ -186,8 +186,8 @@ impl LifecycleStore for Engine {
     }
 }
 
-/// Chooses the live version of a capability anew, and appends a change for everything that leads
-/// to it and, last, for itself: who waits for that one waits for all of them.
+/// Selects the live version of a capability again, and appends a change for all its dependents and, last,
+/// for itself: a caller that waits for this change waits for all of them.
 pub(super) async fn append_change(
     transaction: &mut Transaction<'static, Backend>,
     capability: i64,

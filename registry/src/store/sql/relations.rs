@@ -215,8 +215,8 @@ pub(super) async fn insert_relations(
     Ok(())
 }
 
-/// Appends a change for every capability that leads to this one: what it amounts to may be another
-/// from now on.
+/// Appends a change for every direct and indirect dependent of this capability, because its permissions and
+/// formats may have changed.
 pub(super) async fn append_dependent_changes(
     transaction: &mut Transaction<'static, Backend>,
     capability: i64,
@@ -239,8 +239,8 @@ pub(super) async fn append_dependent_changes(
     Ok(())
 }
 
-/// A text to compare with. PostgreSQL takes no NUL in a text, and no name has one: what is behind the
-/// part in front of one is behind the whole.
+/// A text for comparisons. PostgreSQL accepts no NUL in a text, and names contain none, so the part before
+/// a NUL gives the same order as the whole.
 pub(super) fn before_nul(text: &str) -> &str {
     text.split('\0').next().unwrap_or_default()
 }

@@ -12,7 +12,7 @@ use super::{Error, PointFilter, failed, guard};
 pub(super) enum EngineFilter {
     /// Every point will do.
     None,
-    /// Those that match.
+    /// Points that match.
     Must(qdrant_edge::Filter),
     /// No point will do.
     Never,

@@ -1,8 +1,7 @@
-//! The engine's graph, in which points have their neighbours, so that a search need not compare all.
+//! The engine's graph of neighbours, which lets a search compare only some of the points.
 //!
-//! Fresh points are not in it and are compared one by one. So it is made anew from time to time, by
-//! a thread of its own: the engine takes changes and answers meanwhile, but its files must not be
-//! flushed.
+//! New points are not in it and are compared one by one. So it is rebuilt from time to time, in a thread of
+//! its own: the engine takes changes and answers during that, but its files must not be flushed.
 
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -11,18 +10,18 @@ use qdrant_edge::{EdgeOptimizersConfig, EdgeShard};
 
 use super::{CurrentGeneration, Error, IndexGeneration, guard};
 
-/// How long a graph in the making is waited for at the end.
+/// The number of checks, and the pause between them, while closing waits for a graph rebuild.
 const CLOSE_ATTEMPTS: u32 = 500;
 const CLOSE_PAUSE: Duration = Duration::from_millis(10);
 
-/// When a graph is made.
+/// The conditions for a graph rebuild.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GraphPolicy {
     /// With fewer points than this, comparing all is as quick.
     pub(super) min_points: usize,
     /// It is made when so many changes are not in it, and no other comes for a while …
     pub(super) min_changes: usize,
-    /// … which is so long,
+    /// … which is this long,
     pub(super) idle_time: Duration,
     /// or when there are as many as one for so many points.
     pub(super) points_per_change: usize,
@@ -41,7 +40,7 @@ impl Default for GraphPolicy {
 }
 
 impl GraphPolicy {
-    /// Whether a graph is called for that has not so many changes of the points.
+    /// Returns true when a graph that lacks `fresh` changes should be rebuilt.
     fn is_due(&self, points: usize, fresh: usize, rest: Duration) -> bool {
         let are_many = fresh >= points / self.points_per_change;
         points >= self.min_points
@@ -57,7 +56,7 @@ pub(super) struct HnswGraph {
     /// Changes that are not in it.
     fresh: usize,
     changed_at: Instant,
-    /// Who makes it anew, with so many changes.
+    /// The thread that rebuilds it, and the number of changes that the rebuild adds.
     rebuild_thread: Option<(JoinHandle<()>, usize)>,
 }
 
@@ -78,7 +77,7 @@ impl HnswGraph {
         self.changed_at = Instant::now();
     }
 
-    /// How many changes are not in it, those of one in the making included.
+    /// The number of changes that are not in it, including those of a running rebuild.
     pub(super) fn fresh(&self) -> usize {
         self.fresh + self.rebuilding_changes().unwrap_or_default()
     }
@@ -99,7 +98,7 @@ impl HnswGraph {
         self.policy.idle_time
     }
 
-    /// Begins to make it anew where that is called for and the disk has room for a generation.
+    /// Starts a rebuild if it is due and the disk has room for a generation.
     pub(super) fn rebuild_if_due(
         &mut self,
         current: &CurrentGeneration,
@@ -145,7 +144,7 @@ impl HnswGraph {
     }
 }
 
-/// Has the engine make the graph anew with so many points that are not in it.
+/// Lets the engine rebuild the graph with `fresh` points that are not in it.
 fn optimize(generation: &IndexGeneration, fresh: usize) -> Result<(), Error> {
     // It goes on until less than this is left. What comes meanwhile has to be less, or it would not
     // end while somebody publishes.

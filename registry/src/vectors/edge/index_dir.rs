@@ -18,7 +18,7 @@ const LOCK: &str = "lock";
 const MANIFEST: &str = "manifest.json";
 const AS_OF: &str = "as-of";
 
-/// How long a folder that is being let go is waited for.
+/// The number of attempts to lock a folder that another process is releasing.
 const LOCK_ATTEMPTS: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
@@ -75,7 +75,7 @@ impl IndexDir {
         Ok(Self { path: path.to_owned(), current, newest, _lock: lock })
     }
 
-    /// Where a generation is.
+    /// The path of a generation.
     pub(super) fn generation(&self, generation: u64) -> PathBuf {
         generation_path(&self.path, generation)
     }
@@ -146,7 +146,7 @@ fn generation_path(folder: &Path, generation: u64) -> PathBuf {
     folder.join(format!("generation-{generation}"))
 }
 
-/// What stays behind is tried again at the next start.
+/// Removes a folder. If that fails, the next start tries again.
 fn remove(path: &Path) {
     if path.exists()
         && let Err(error) = fs::remove_dir_all(path)

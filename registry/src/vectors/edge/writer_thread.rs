@@ -33,16 +33,16 @@ const LOG_SEGMENT: usize = 4 * 1024 * 1024;
 const LOG_ALLOWANCE: u64 = 64 * 1024 * 1024;
 const LOG_ALLOWANCE_PER_POINT: u64 = 16 * 1024;
 
-/// Where the engine keeps what it has not finished.
+/// The folder in which the engine keeps unfinished segments.
 const UNFINISHED_DIR: &str = "temp_segments";
 
-/// How long queries that are under way are waited for at the end.
+/// The number of checks for running queries when the index closes.
 const READER_ATTEMPTS: u32 = 1000;
 const READER_PAUSE: Duration = Duration::from_millis(5);
 
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
-/// What the owner can be told to do.
+/// A command to the writer thread.
 pub(super) enum WriterCommand {
     Apply(Vec<IndexChange>, ChangeSeq, Reply<()>),
     Flush(Reply<bool>),
@@ -61,7 +61,7 @@ pub(super) struct WriterHandle {
 }
 
 impl WriterHandle {
-    /// Loads what the folder has and starts the thread.
+    /// Loads the index in the folder and starts the thread.
     pub(super) fn start(
         folder: IndexDir,
         current: CurrentGeneration,
@@ -129,7 +129,7 @@ struct WriterState {
 }
 
 impl WriterState {
-    /// Takes orders until nobody is left to give any.
+    /// Executes commands until all senders are gone.
     fn run(mut self, inbox: &mpsc::Receiver<WriterCommand>) {
         loop {
             let order = match inbox.recv_timeout(self.graph.check_interval()) {
@@ -163,7 +163,7 @@ impl WriterState {
         self.release_files();
     }
 
-    /// Does what nobody has to wait for.
+    /// Does maintenance that no caller waits for.
     fn run_maintenance(&mut self) {
         let (folder, disk) = (&self.folder, &self.disk);
         let has_room = |number| disk.check(graph_size(&folder.generation(number))).is_ok();

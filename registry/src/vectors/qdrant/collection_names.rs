@@ -1,8 +1,8 @@
 //! Names of collections and aliases. Pure.
 //!
-//! `a2s-STORE-FORMAT-EMBEDDER` is the alias of the index that answers, for each store, format and
-//! embedder one: so registries with different databases, and a new version beside the old one, share
-//! a server without meeting. Collections have its name and that of the index behind it.
+//! `a2s-STORE-FORMAT-EMBEDDER` is the alias of the live index, one for each store, format and embedder: so
+//! registries with different databases, and a new version alongside the old one, share a server without
+//! conflicts. The name of a collection is its alias and the id of its index.
 
 use super::super::FORMAT;
 use crate::embed::short_digest;
@@ -24,23 +24,23 @@ impl CollectionNames {
         format!("{}{}", self.prefix, short_digest(embedder))
     }
 
-    /// Whether an alias is one of this store and format.
+    /// Returns true when an alias is one of this store and format.
     pub(super) fn is_ours(&self, alias: &str) -> bool {
         alias.starts_with(&self.prefix)
     }
 
-    /// The collection of an index behind an alias.
+    /// The collection of an index of an alias.
     pub(super) fn collection(alias: &str, index: &IndexId) -> String {
         format!("{alias}-{index}")
     }
 
-    /// Whether a collection was made for an alias.
+    /// Returns true when a collection was made for an alias.
     pub(super) fn belongs_to(alias: &str, collection: &str) -> bool {
         collection.strip_prefix(alias).is_some_and(|rest| rest.starts_with('-'))
     }
 
-    /// The aliases of this store that could answer, the best first: those of the embedders at hand,
-    /// in their order, and then any.
+    /// The usable aliases of this store, the best first: those of the available embedders, in their order,
+    /// and then the others.
     pub(super) fn order<'a>(&self, aliases: &'a [String], embedders: &[String]) -> Vec<&'a str> {
         let at_hand: Vec<_> = embedders.iter().map(|embedder| self.alias(embedder)).collect();
         let mut ours: Vec<_> =

@@ -28,27 +28,27 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long what somebody waits for may take.
+/// The timeout of calls that a caller waits for.
 pub(super) const QUERY_CALL_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long changes may take.
+/// The timeout of changes.
 pub(super) const CHANGE_CALL_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the making, naming and removing of collections may take: a cluster agrees on it.
+/// The timeout of creating, naming and removing collections: a cluster has to agree on them.
 pub(super) const COLLECTION_CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The oldest server that keeps what a collection is beside it.
+/// The oldest server version that stores metadata of a collection.
 const MIN_SERVER_VERSION: Version = Version::new(1, 16, 0);
 
 /// A Qdrant server or cluster that keeps the search index.
 #[derive(Debug, Clone)]
 pub struct QdrantConfig {
-    /// Where its gRPC API answers, such as `https://qdrant.example:6334`. The port of its REST API,
-    /// usually 6333, is another one.
+    /// The URL of its gRPC API, such as `https://qdrant.example:6334`. The port of its REST API, usually
+    /// 6333, is a different one.
     pub url: Url,
     /// Goes along with every request.
     pub key: Option<Secret>,
-    /// How many shards a new index is spread over; the server decides without it.
+    /// The number of shards of a new index; the server decides when absent.
     pub shards: Option<u32>,
-    /// How many copies of each shard a new index has; the server decides without it.
+    /// The number of copies of each shard of a new index; the server decides when absent.
     pub replicas: Option<u32>,
 }
 
@@ -77,10 +77,10 @@ pub(super) struct QdrantConnection {
 }
 
 impl QdrantConnection {
-    /// Nobody is asked yet.
+    /// Creates the connection without a request.
     ///
     /// # Errors
-    /// When no request could be made as it is configured.
+    /// When requests are not possible with this configuration.
     pub(super) fn new(config: &QdrantConfig) -> Result<Self, Error> {
         let unusable = |why: &str| Error::Unusable(format!("the Qdrant server: {why}"));
         let url = &config.url;
@@ -175,7 +175,7 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// What a call gives, as long as it comes in time.
+/// The result of a call, within a time limit.
 pub(super) async fn call_within<T>(
     limit: Duration,
     call: impl Future<Output = Result<Response<T>, Status>>,
@@ -189,8 +189,8 @@ pub(super) async fn call_within<T>(
     }
 }
 
-/// What a failure means. What the other end says may repeat the key, unless it is about the request
-/// itself; what went wrong at this end has a source.
+/// Translates a failure. The server's message may repeat the key, unless it is about the request itself; a
+/// failure at this end has a source.
 fn to_error(status: &Status) -> Error {
     let text = || format!("{:?}: {}", status.code(), status.message());
     let away = || match std::error::Error::source(status) {

@@ -21,7 +21,7 @@ use crate::store::{CapabilityId, ChangeSeq};
 
 pub(super) const DENSE: &str = "dense";
 const SPARSE: &str = "sparse";
-/// What a collection is, beside it.
+/// The metadata key of a collection's properties.
 const IDENTITY: &str = "a2s";
 /// The last change that a point knows of.
 pub(super) const AS_OF: &str = "as_of";
@@ -67,8 +67,8 @@ pub(super) fn to_collection(
     })
 }
 
-/// What a collection says that it is; nothing when it is no index of this store and format, or is not
-/// made as it should be.
+/// The properties of a collection from its metadata; none when it is not an index of this store and format,
+/// or its configuration does not match.
 pub(super) fn to_identity(info: &CollectionInfo, store: &str) -> Option<IndexIdentity> {
     let config = info.config.as_ref()?;
     let identity_json = config.metadata.get(IDENTITY)?.as_str()?;
@@ -126,7 +126,7 @@ pub(super) fn estimate_bytes(point: &IndexPoint) -> usize {
         + 256
 }
 
-/// What knows of no later change.
+/// A filter for points without a later change.
 pub(super) fn not_newer_than(as_of: ChangeSeq) -> Filter {
     // A range is of numbers that are exact up to 2^53: there are fewer changes.
     let later = Range { gt: Some(as_of.0 as f64), ..Range::default() };

@@ -175,7 +175,7 @@ impl QdrantReader {
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
-    /// What each query found, in one request.
+    /// The hits of each query, in one request.
     async fn run_queries(&self, queries: Vec<QueryPoints>) -> Result<Vec<Vec<ScoredPoint>>, Error> {
         if queries.is_empty() {
             return Ok(Vec::new());

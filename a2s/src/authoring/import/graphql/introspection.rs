@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::ImportError;
 use crate::authoring::import::ref_resolver::quote_for_message;
 
-/// How deep lists and non-null types may wrap one another.
+/// The deepest nesting of list and non-null types.
 const MAX_WRAPPED: usize = 20;
 /// The types that every schema has.
 const BUILT_IN: [&str; 5] = ["Int", "Float", "String", "Boolean", "ID"];
@@ -30,7 +30,7 @@ pub(super) fn to_sdl(answer: &str) -> Result<String, ImportError> {
     Ok(sdl)
 }
 
-/// The place of what is malformed.
+/// The location of the malformed part.
 type Malformed = String;
 
 fn write_schema(schema: &Value, sdl: &mut String) -> Result<(), Malformed> {

@@ -8,7 +8,7 @@ use apollo_compiler::{Name, Schema};
 
 use crate::authoring::naming;
 
-/// How deep an operation selects below its field at the top.
+/// The depth to which an operation selects below its top-level field.
 const MAX_DEPTH: usize = 3;
 /// The most fields that are selected at one place.
 const MAX_FIELDS: usize = 60;

@@ -14,7 +14,7 @@ use crate::authoring::sanitize;
 const MAX_TEXT: usize = 100_000;
 /// The longest description of an input field.
 const MAX_DESCRIPTION: usize = 200;
-/// A field of a type of which nothing else is needed: a type has at least one.
+/// A placeholder field for a type that needs no other field: a type must have at least one.
 const NO_FIELD: &str = "_: String";
 
 /// The text of the types that an operation uses, with nothing but the fields that it selects; none
@@ -243,7 +243,7 @@ impl<'s> SchemaSubset<'s> {
     }
 }
 
-/// `name: Type = default`, after what it means.
+/// Writes `name: InferredType = default`, after the description.
 fn input_value(value: &InputValueDefinition, described: bool) -> String {
     let about = value.description.as_ref().filter(|_| described);
     let about = about.map(|about| sanitize::clean_line(about, MAX_DESCRIPTION)).unwrap_or_default();

@@ -20,7 +20,7 @@ use crate::task::{BodyFormat, MediaType};
 
 /// With more properties, the body is one parameter.
 const MAX_PROPERTIES: usize = 30;
-/// How deep the parts of a combination are looked into for properties.
+/// The depth to which the parts of combined schemas are searched for properties.
 const MAX_COMBINED: usize = 8;
 
 /// A request body of one media type.
@@ -163,8 +163,8 @@ impl<'a> OperationBody<'a> {
         properties.iter().find(|property| property.name == name).map(|p| p.variable(source))
     }
 
-    /// Whether the body surely takes no property of this name: its members are listed, and others
-    /// are forbidden, or the property is in responses alone.
+    /// Returns true when the body surely does not accept a property of this name: it lists its members and
+    /// forbids others, or the property is only in responses.
     pub(in crate::authoring::import) fn forbids(
         &self,
         source: RefResolver<'a>,
@@ -189,7 +189,7 @@ impl<'a> OperationBody<'a> {
         required.map(|property| (property.name, property.variable(source))).collect()
     }
 
-    /// Whether a request without it is refused.
+    /// True when a request without it is rejected.
     pub(in crate::authoring::import) fn is_required(&self) -> bool {
         self.required
     }
@@ -230,7 +230,7 @@ impl<'a> OperationBody<'a> {
 }
 
 impl BodyProperty<'_> {
-    /// Whether its value is a file: `{base64: …}` says as much as a string of its characters.
+    /// Returns true when its value is a file, given as `{base64: …}` or as a string of its characters.
     fn is_binary(&self, source: RefResolver<'_>) -> bool {
         let Ok(schema) = source.resolve(self.schema) else { return false };
         schema.get("format").is_some_and(|format| format == "binary")
@@ -253,9 +253,9 @@ impl BodyProperty<'_> {
 struct PropertySet<'a> {
     properties: IndexMap<&'a str, BodyProperty<'a>>,
     required: IndexSet<&'a str>,
-    /// Those that are in answers alone.
+    /// The properties that are only in responses.
     read_only: BTreeSet<&'a str>,
-    /// Whether other properties are forbidden.
+    /// True when other properties are forbidden.
     is_closed: bool,
 }
 
@@ -306,7 +306,7 @@ impl<'a> PropertySet<'a> {
     }
 }
 
-/// How much a media type is liked; the smallest is sent.
+/// The preference rank of a media type. The request uses the type with the smallest rank.
 fn media_type_rank(media: &str) -> usize {
     let media = media.to_ascii_lowercase();
     let name = media.split(';').next().unwrap_or_default().trim();

@@ -14,7 +14,7 @@ use crate::authoring::import::schema::{SchemaDetail, SchemaImporter};
 use crate::authoring::{naming, sanitize};
 use crate::document::ValueType;
 
-/// Why an operation cannot be cut out.
+/// The reason why an operation cannot be extracted.
 #[derive(Debug, Clone)]
 pub(in crate::authoring::import) struct ExtractError {
     pub(in crate::authoring::import) location: String,
@@ -40,11 +40,11 @@ impl ExtractError {
     }
 }
 
-/// An operation with exactly what it needs.
+/// An operation with exactly the parts that it needs.
 #[derive(Debug)]
 pub(in crate::authoring::import) struct ExtractedOperation<'a> {
     operation: SpecOperation<'a>,
-    /// The path without what stands behind `?` and `#`.
+    /// The path without its query (`?`) and fragment (`#`).
     path: String,
     server: TaskServer,
     parameters: Vec<TaskParameter<'a>>,
@@ -109,17 +109,17 @@ impl<'a> ExtractedOperation<'a> {
         &self.warnings
     }
 
-    /// Whether the answer of success is declared to have this member at its top.
+    /// Returns true when the success response is declared to have this top-level member.
     pub(in crate::authoring::import) fn has_response_member(&self, name: &str) -> bool {
         self.responses.iter().take(1).any(|answer| answer.has_member(self.source(), name))
     }
 
-    /// The type of what the tokens of a pointer into the answer of success lead to.
+    /// The type at a pointer into the success response; the pointer is given as tokens.
     pub(in crate::authoring::import) fn kind_at(&self, tokens: &[&str]) -> Option<ValueType> {
         self.responses.first()?.kind_at(self.source(), tokens)
     }
 
-    /// What a capability takes from the answer of success.
+    /// The outputs that a capability takes from the success response.
     pub(super) fn outputs(
         &self,
         taken: &mut naming::UsedNames,
@@ -217,8 +217,8 @@ impl<'a> ExtractedOperation<'a> {
     }
 }
 
-/// The path that is requested. What stands behind `?` becomes query parameters with one value;
-/// every `{name}` gets a parameter, and parameters without one go.
+/// The path of the request. The part after `?` becomes query parameters with one value. Every `{name}` gets
+/// a parameter; path parameters without a `{name}` are removed.
 fn adjust_path(
     operation: SpecOperation<'_>,
     parameters: &mut Vec<TaskParameter<'_>>,
@@ -302,8 +302,8 @@ fn adjust_path(
     Ok(path)
 }
 
-/// The query parameter `name` of a path that ends with `?name={only}`: what is declared of it, or
-/// of `only`, which is no parameter of the path then.
+/// The query parameter `name` of a path that ends with `?name={only}`, as declared for `name` or for
+/// `only`. `only` is then not a parameter of the path.
 fn set_by_query<'a>(
     only: &str,
     name: &str,
@@ -324,7 +324,7 @@ fn set_by_query<'a>(
     found.unwrap_or_else(|| TaskParameter::text(name, ParameterIn::Query, None))
 }
 
-/// What an operation demands of its caller, and the schemes that it names.
+/// The security requirements of an operation, and the schemes that they name.
 fn security_of(
     operation: SpecOperation<'_>,
     remarks: &mut Vec<ImportWarning>,
@@ -398,7 +398,7 @@ fn authorize_by_header(
     remarks.push(ImportWarning::new(&place, reason));
 }
 
-/// A security scheme with what a request needs of it, and of its scopes those that are demanded.
+/// A security scheme with the parts that a request needs, and only the required scopes.
 fn scheme(raw: &Value, scopes: &[&str]) -> Option<Value> {
     let kind = raw.get("type")?.as_str()?;
     let mut kept = Map::new();

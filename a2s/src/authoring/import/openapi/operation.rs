@@ -36,7 +36,7 @@ impl<'a> SpecOperation<'a> {
         format!("{} {}", self.method.to_ascii_uppercase(), quote_for_message(self.path))
     }
 
-    /// Whether `text` is its method and path: `get /users/{id}`.
+    /// Returns true when `text` is the operation's method and path: `get /users/{id}`.
     pub(super) fn is_at(&self, text: &str) -> bool {
         text.split_once(' ').is_some_and(|(method, path)| {
             self.method.eq_ignore_ascii_case(method) && self.path == path.trim()

@@ -12,7 +12,7 @@ use crate::authoring::sanitize;
 use crate::document::ValueType;
 use crate::task::names_idempotency_key;
 
-/// Where a parameter goes.
+/// The location of a parameter in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::authoring::import) enum ParameterIn {
     Path,
@@ -46,8 +46,8 @@ enum ParameterContent<'a> {
     Content(&'a str, Option<&'a Value>),
 }
 
-/// Headers that say who asks, what the message is and how it travels: the request has its own.
-/// The first three no description may declare (OpenAPI 3.0.3, section 4.7.12.2).
+/// Headers that identify the caller, describe the message or control its transfer: the request sets its
+/// own. A description may not declare the first three (OpenAPI 3.0.3, section 4.7.12.2).
 const OWN_HEADERS: [&str; 15] = [
     "accept",
     "content-type",
@@ -222,18 +222,18 @@ impl<'a> TaskParameter<'a> {
         }
     }
 
-    /// Whether it is the header by which a service knows a request again.
+    /// Returns true when it is the header by which a service recognizes a repeated request.
     pub(super) fn is_idempotency_key(&self) -> bool {
         self.location == ParameterIn::Header && names_idempotency_key(&self.name)
     }
 
-    /// The same in the query, under a name that stands in the path behind `?`.
+    /// The same parameter in the query, under a name from the path after `?`.
     pub(super) fn in_query(&self, name: &str) -> Self {
         let (name, place) = (name.to_owned(), ParameterIn::Query);
         Self { name, location: place, required: true, style: None, explode: None, ..self.clone() }
     }
 
-    /// Whether a name means it: names of headers do not tell case apart.
+    /// Returns true when a name refers to it: header names are case-insensitive.
     pub(in crate::authoring::import) fn is_called(&self, name: &str) -> bool {
         self.name == name
             || (self.location == ParameterIn::Header && self.name.eq_ignore_ascii_case(name))

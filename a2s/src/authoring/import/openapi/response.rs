@@ -1,4 +1,4 @@
-//! The answers of an operation, and what a capability takes from them.
+//! The responses of an operation, and the outputs that a capability takes from them.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::task::MediaType;
 const MAX_OUTPUTS: usize = 40;
 /// The longest description of an answer.
 const MAX_DESCRIPTION: usize = 120;
-/// How deep the parts of a combination are looked into for properties.
+/// The depth to which the parts of combined schemas are searched for properties.
 const MAX_COMBINED: usize = 8;
 
 /// An answer by its status.
@@ -108,12 +108,12 @@ impl<'a> OperationResponse<'a> {
         &self.status
     }
 
-    /// Whether there is a body to take something from.
+    /// Returns true when there is a body to take values from.
     fn has_body(&self) -> bool {
         self.media_type.is_some()
     }
 
-    /// What a capability takes from this answer of `operation`, by name.
+    /// The outputs that a capability takes from this response of `operation`, by name.
     pub(super) fn outputs(
         &self,
         operation: SpecOperation<'a>,
@@ -161,18 +161,18 @@ impl<'a> OperationResponse<'a> {
         outputs
     }
 
-    /// Whether the body is declared to have this member at its top.
+    /// Returns true when the body is declared to have this top-level member.
     pub(super) fn has_member(&self, source: RefResolver<'a>, name: &str) -> bool {
         let properties = self.schema.and_then(|schema| properties(source, schema));
         properties.is_some_and(|properties| properties.iter().any(|(known, _)| *known == name))
     }
 
-    /// The type of what the tokens of a pointer into the body lead to.
+    /// The type at a pointer into the body; the pointer is given as tokens.
     pub(super) fn kind_at(&self, source: RefResolver<'a>, tokens: &[&str]) -> Option<ValueType> {
         kind_at(source, self.schema?, tokens)
     }
 
-    /// A name for the whole body: a list has that of what the path ends with.
+    /// A name for the whole body. A list takes its name from the end of the path.
     fn name_of_whole(&self, operation: SpecOperation<'a>) -> String {
         let schema = self.schema.and_then(|schema| operation.source.resolve(schema).ok());
         let is_list = schema.is_some_and(|schema| schema.get("type").is_some_and(|t| t == "array"));
@@ -257,14 +257,14 @@ fn gather<'a>(
     Some(())
 }
 
-/// Whether an answer with members may come under a media type: JSON, a range, or a name that says
-/// nothing.
+/// Returns true when a response of this media type may have members: JSON, a range, or a type that does not
+/// identify its content.
 fn has_members(media: &str) -> bool {
     let media = MediaType::parse(media);
     media.is_some_and(|media| media.is_json() || media.is_range() || media.is_vague())
 }
 
-/// Whether a media type is JSON.
+/// Returns true when a media type is JSON.
 pub(super) fn is_json(media: &str) -> bool {
     let name = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     !name.contains('*')
