@@ -521,14 +521,14 @@ mod tests {
 
     #[track_caller]
     fn check(
-        door: &AuthGuard,
+        guard: &AuthGuard,
         header: Option<&str>,
         scope: TokenScope,
         expected: Result<&str, &str>,
     ) {
         let headers =
             CallerHeaders { authorization: header.map(str::as_bytes), on_behalf_of: None };
-        let admitted = now(door.authorize(None, headers, scope));
+        let admitted = now(guard.authorize(None, headers, scope));
         let admitted =
             admitted.map(|caller| caller.subject.to_string()).map_err(|refusal| match refusal {
                 AuthError::MissingToken => "missing",
@@ -543,18 +543,18 @@ mod tests {
     #[test]
     fn a_door_opens_for_whoever_may() {
         let own = AuthGuard::new(Some(Secret::new("mine")));
-        let door = own.clone().with_introspector(Arc::new(Knows(Ok("theirs"))));
+        let guard = own.clone().with_introspector(Arc::new(Knows(Ok("theirs"))));
         check(&AuthGuard::default(), None, TokenScope::Admin, Ok("owner"));
         for good in ["Bearer mine", "bearer mine", "BEARER  mine "] {
             check(&own, Some(good), TokenScope::Admin, Ok("owner"));
         }
-        check(&door, Some("Bearer theirs"), TokenScope::Publish, Ok("ci"));
-        check(&door, Some("Bearer theirs"), TokenScope::Execute, Err("lacks"));
+        check(&guard, Some("Bearer theirs"), TokenScope::Publish, Ok("ci"));
+        check(&guard, Some("Bearer theirs"), TokenScope::Execute, Err("lacks"));
         check(&own, Some("Bearer theirs"), TokenScope::Publish, Err("unknown"));
         for bad in [None, Some(""), Some("Bearer"), Some("Bearer "), Some("Basic mine")] {
-            check(&door, bad, TokenScope::Publish, Err("missing"));
+            check(&guard, bad, TokenScope::Publish, Err("missing"));
         }
-        check(&door, Some("Bearer other"), TokenScope::Publish, Err("unknown"));
+        check(&guard, Some("Bearer other"), TokenScope::Publish, Err("unknown"));
         let long = format!("Bearer {}", "x".repeat(MAX_TOKEN_LENGTH + 1));
         let away = own.with_introspector(Arc::new(Knows(Err(()))));
         check(&away, Some(&long), TokenScope::Publish, Err("unknown"));
@@ -563,8 +563,8 @@ mod tests {
     }
 
     #[test]
-    fn an_end_user_is_named_by_a_token_that_may_delegate_and_by_no_other() {
-        let door = AuthGuard::new(Some(Secret::new("mine")))
+    fn only_delegate_tokens_name_an_end_user() {
+        let guard = AuthGuard::new(Some(Secret::new("mine")))
             .with_introspector(Arc::new(Knows(Ok("theirs"))));
         let identify = |token: &str, user: &[u8]| {
             let token = format!("Bearer {token}");
@@ -573,7 +573,7 @@ mod tests {
                 ON_BEHALF_OF => Some(user),
                 _ => None,
             });
-            now(door.authenticate(None, headers))
+            now(guard.authenticate(None, headers))
         };
         let caller = identify("theirs", b"ann@example.org").unwrap();
         assert_eq!(caller.principal().to_string(), "ci/ann@example.org");

@@ -39,14 +39,14 @@ impl Bom {
     pub fn of(
         root: &Document,
         below: &[Document],
-        shelf: &DependencyIndex,
+        index: &DependencyIndex,
         made_at: Option<Timestamp>,
     ) -> Self {
         let documents: BTreeMap<_, _> = below.iter().map(|one| (one.digest(), one)).collect();
-        let mut pins = shelf.closure(&root.capability().dependencies);
+        let mut pins = index.closure(&root.capability().dependencies);
         // Whoever links finds such a circle; here it is told once.
         pins.retain(|pin| pin.checksum != root.digest());
-        let mut bill = BomBuilder::new(shelf);
+        let mut bill = BomBuilder::new(index);
         bill.add(root);
         let mut components: Vec<Component> = pins
             .iter()
@@ -109,8 +109,8 @@ struct HostUsage {
 }
 
 impl<'b> BomBuilder<'b> {
-    fn new(shelf: &'b DependencyIndex) -> Self {
-        Self { index: shelf, tools: Vec::new(), services: BTreeMap::new(), uses: BTreeMap::new() }
+    fn new(index: &'b DependencyIndex) -> Self {
+        Self { index: index, tools: Vec::new(), services: BTreeMap::new(), uses: BTreeMap::new() }
     }
 
     /// Adds the items that a document uses: other capabilities, tools, and the services of the tools.

@@ -39,7 +39,7 @@ pub(crate) fn check_data_flow(
         order: BTreeMap::new(),
         locals: BTreeMap::new(),
         inside: Vec::new(),
-        beside: Vec::new(),
+        parallel_steps: Vec::new(),
         doubted: BTreeSet::new(),
     };
     capability.for_each_step(|step| {
@@ -83,7 +83,7 @@ struct DataFlowChecker<'c, 'f> {
     /// The `for_each` and `catch` variables that are readable at the current step.
     inside: Vec<&'c str>,
     /// The steps that run at the same time as the one that is walked.
-    beside: Vec<&'c Step>,
+    parallel_steps: Vec<&'c Step>,
     /// Variables that were reported as misspelt.
     doubted: BTreeSet<&'c str>,
 }
@@ -170,13 +170,13 @@ impl<'c> DataFlowChecker<'c, '_> {
                 self.check_conflicts(steps);
                 let entry = set.clone();
                 for (index, step) in steps.iter().enumerate() {
-                    let known = self.beside.len();
+                    let known = self.parallel_steps.len();
                     let others = steps.iter().enumerate().filter(|(other, _)| *other != index);
-                    self.beside.extend(others.map(|(_, other)| other));
+                    self.parallel_steps.extend(others.map(|(_, other)| other));
                     let mut own = entry.clone();
                     self.walk_step(step, &mut own);
                     set.extend(own);
-                    self.beside.truncate(known);
+                    self.parallel_steps.truncate(known);
                 }
             }
             StepBlock::Condition { if_true, if_false, .. } => {
@@ -342,7 +342,9 @@ impl<'c> DataFlowChecker<'c, '_> {
                 format!("Set it in a step before, or {declare}."),
             );
         }
-        if setters.iter().all(|step| self.beside.iter().any(|beside| is_within(step, beside))) {
+        if setters.iter().all(|step| {
+            self.parallel_steps.iter().any(|parallel_steps| is_within(step, parallel_steps))
+        }) {
             return (
                 format!("{subject} reads `${{{reference}}}`, which {ids} sets at the same time"),
                 "Put the two into a sequence instead.".to_owned(),

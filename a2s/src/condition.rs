@@ -462,9 +462,9 @@ mod tests {
         ] {
             let parsed = Condition::parse(condition).unwrap();
             let error = parsed.evaluate(secret.as_object().unwrap()).unwrap_err().to_string();
-            let told = error.replace(condition, "");
-            assert!(!told.contains("hunter2") || condition.contains("hunter2"), "{error}");
-            assert!(told.len() < 100, "{error}");
+            let text = error.replace(condition, "");
+            assert!(!text.contains("hunter2") || condition.contains("hunter2"), "{error}");
+            assert!(text.len() < 100, "{error}");
         }
     }
 

@@ -128,7 +128,7 @@ mod tests {
     use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
 
     use super::*;
-    use crate::tests::database::told;
+    use crate::tests::database::configured_server;
 
     fn kind(error: sqlx::Error) -> ErrorKind {
         to_store_error("the database")(error).kind
@@ -136,7 +136,7 @@ mod tests {
 
     #[tokio::test]
     async fn failures_of_a_server_that_pass_are_told_apart() {
-        let Some(server) = told() else { return };
+        let Some(server) = configured_server() else { return };
         let mut connection = PgConnection::connect(&server).await.unwrap();
         for (states, expected) in [
             // Idle transactions, statements, locks, deadlocks, a failover, the disk, a stop.

@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_goes_on_behind_failures_of_services_and_of_its_own_alone() {
+    fn only_failures_of_services_and_document_are_handled() {
         for kind in [
             ErrorKind::StatusError,
             ErrorKind::Timeout,

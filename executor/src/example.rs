@@ -206,8 +206,8 @@ impl ExampleRunner {
             ids,
         };
         let events = rehearsal.walk().await;
-        let told = script.into_report();
-        let mut failures: Vec<_> = told.failures.into_iter().map(ExampleFailure::Error).collect();
+        let report = script.into_report();
+        let mut failures: Vec<_> = report.failures.into_iter().map(ExampleFailure::Error).collect();
         let (output, error) = match events.last().map(|event| &event.kind) {
             Some(EventKind::RunFinished { output, error, .. }) => (output.as_ref(), error.clone()),
             Some(EventKind::RunWaiting { error }) => (None, Some(error.clone())),
@@ -230,10 +230,10 @@ impl ExampleRunner {
                 failures.push(ExampleFailure::Output(differences));
             }
         }
-        let (made_up, unused) = (told.generated_steps, told.unused_answers);
+        let (generated, unused) = (report.generated_steps, report.unused_answers);
         ExampleResult {
             failures,
-            generated_steps: made_up,
+            generated_steps: generated,
             unused_answers: unused,
             events,
             duration_ms: 0,

@@ -71,8 +71,8 @@ impl Modify for BearerSecurity {
 /// The routes under `/v1`.
 pub(crate) fn router(app: App) -> Router {
     let guard = |routes: OpenApiRouter<App>, scope| {
-        let door = middleware::from_fn_with_state((app.clone(), scope), require_scope);
-        routes.split_for_parts().0.route_layer(door)
+        let layer = middleware::from_fn_with_state((app.clone(), scope), require_scope);
+        routes.split_for_parts().0.route_layer(layer)
     };
     let router =
         guard(run_routes(), TokenScope::Execute).merge(guard(key_routes(), TokenScope::Admin));

@@ -51,7 +51,7 @@ enum JournalTarget {
     Database {
         state: Box<RunState>,
         lease: LeaseTerms,
-        tenure: Arc<RunLease>,
+        run_lease: Arc<RunLease>,
         store: RunStore,
         vault: Arc<Vault>,
         /// The events with which the wait points of steps are sealed, by step.
@@ -80,7 +80,7 @@ impl Journal {
     /// Goes on with the journal of a run that has come to `state` and was given to this executor.
     pub(crate) fn resume(
         state: RunState,
-        (lease, tenure): (LeaseTerms, Arc<RunLease>),
+        (lease, run_lease): (LeaseTerms, Arc<RunLease>),
         store: RunStore,
         clock: Arc<dyn Clock>,
         vault: Arc<Vault>,
@@ -88,7 +88,7 @@ impl Journal {
     ) -> Self {
         let (run, state) = (state.id(), Box::new(state));
         let wait_points = BTreeMap::new();
-        let sink = JournalTarget::Database { state, lease, tenure, store, vault, wait_points };
+        let sink = JournalTarget::Database { state, lease, run_lease, store, vault, wait_points };
         Self::new(run, sink, clock, secrets)
     }
 
@@ -144,10 +144,10 @@ impl Journal {
         let mut sink = self.lock();
         let event = self.to_event(sink.last() + 1, kind);
         match &mut *sink {
-            JournalTarget::Database { state, tenure, store, wait_points, .. } => {
+            JournalTarget::Database { state, run_lease, store, wait_points, .. } => {
                 state.apply(&event);
                 let obsolete = take_obsolete(wait_points, &event.kind);
-                store.append_later(event, tenure.epoch, obsolete, Arc::clone(&self.committed));
+                store.append_later(event, run_lease.epoch, obsolete, Arc::clone(&self.committed));
             }
             JournalTarget::Memory(events) => events.push(event),
         }
@@ -182,12 +182,12 @@ impl Journal {
     ) -> Result<(), Error> {
         let truth = SealedValues::from_event(&kind, &self.secrets);
         self.secrets.mask_event(&mut kind);
-        let (done, lease, tenure, store) = {
+        let (done, lease, run_lease, store) = {
             let mut sink = self.lock();
             let seq = sink.last() + 1;
-            let (state, lease, tenure, store, vault, wait_points) = match &mut *sink {
-                JournalTarget::Database { state, lease, tenure, store, vault, wait_points } => {
-                    (state, *lease, Arc::clone(tenure), store.clone(), vault, wait_points)
+            let (state, lease, run_lease, store, vault, wait_points) = match &mut *sink {
+                JournalTarget::Database { state, lease, run_lease, store, vault, wait_points } => {
+                    (state, *lease, Arc::clone(run_lease), store.clone(), vault, wait_points)
                 }
                 JournalTarget::Memory(events) => {
                     events.push(self.to_event(seq, kind));
@@ -206,18 +206,18 @@ impl Journal {
             let event = self.to_event(seq, kind);
             state.apply(&event);
             let besides = SealedChanges { sealed, obsolete };
-            let done = store.append(event, tenure.epoch, besides, Arc::clone(&self.committed));
-            (done, lease, tenure, store)
+            let done = store.append(event, run_lease.epoch, besides, Arc::clone(&self.committed));
+            (done, lease, run_lease, store)
         };
         done.await?;
-        tenure.ensure_valid(self.run, lease, &store).await
+        run_lease.ensure_valid(self.run, lease, &store).await
     }
 
     /// Keeps the request and response of a step for replays. They are on disk before the end of the step
     /// is.
     pub(crate) fn record_exchange(&self, step: &str, exchange: RecordedExchange) {
-        if let JournalTarget::Database { tenure, store, .. } = &*self.lock() {
-            store.append_exchange_later(self.run, tenure.epoch, step.to_owned(), exchange);
+        if let JournalTarget::Database { run_lease, store, .. } = &*self.lock() {
+            store.append_exchange_later(self.run, run_lease.epoch, step.to_owned(), exchange);
         }
     }
 

@@ -209,7 +209,7 @@ impl RegistryClient {
             }
         }
         let summaries = listed.values().flatten();
-        let told = summaries.filter(|summary| {
+        let noteworthy = summaries.filter(|summary| {
             let is_used = library.documents.contains_key(&summary.checksum);
             is_used && (summary.yanked || summary.deprecated.is_some())
         });
@@ -218,7 +218,7 @@ impl RegistryClient {
             yanked: summary.yanked,
             deprecated: summary.deprecated.clone(),
         };
-        let mut notices: Vec<_> = told.map(to_notice).collect();
+        let mut notices: Vec<_> = noteworthy.map(to_notice).collect();
         notices.sort_by(|a, b| {
             let key = |notice: &RunNotice| {
                 (notice.capability.name.clone(), notice.capability.version.clone())
@@ -615,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_live_stable_version_is_chosen_unless_another_is_named() {
+    fn newest_stable_live_version_is_the_default() {
         check(None, None, Ok("1.9.0"));
         check(Some("^1.2"), None, Ok("1.9.0"));
         check(Some("~1.2.0"), None, Ok("1.2.0"));

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_tells_whether_the_caller_the_document_or_the_service_is_wrong() {
+    fn status_attributes_fault_to_caller_document_or_service() {
         for (status, blame) in [
             (400, FaultAttribution::Caller),
             (401, FaultAttribution::Caller),

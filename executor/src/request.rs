@@ -206,12 +206,12 @@ pub(crate) enum PrepareError {
         reason: Cow<'static, str>,
     },
     /// The value does not fit its schema.
-    #[error("the value of `{place}` does not fit its schema: {}", join_violations(.misfits))]
+    #[error("the value of `{place}` does not fit its schema: {}", join_violations(.violations))]
     Violation {
         /// The location of the value.
         place: InputLocation,
         /// The violations; never empty.
-        misfits: Vec<SchemaViolation>,
+        violations: Vec<SchemaViolation>,
     },
     /// The arguments of a tool, taken together, do not fit its schema.
     #[error("the arguments do not fit their schema: {}", join_violations(.0))]
@@ -236,8 +236,8 @@ impl PrepareError {
 }
 
 /// Everything that does not fit, in one text.
-pub(crate) fn join_violations(misfits: &[SchemaViolation]) -> String {
-    misfits.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+pub(crate) fn join_violations(violations: &[SchemaViolation]) -> String {
+    violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 impl From<PrepareError> for crate::error::Error {

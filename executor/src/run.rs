@@ -160,12 +160,12 @@ impl RunService {
             Arc::clone(&clock),
         )?;
         let listeners = TelemetrySinks::open(&config.telemetry, &metrics)?;
-        let door = AuthGuard {
+        let auth_guard = AuthGuard {
             owner_token: config.token.clone(),
             introspector: config.introspector.clone(),
         };
         let runs = Arc::new(Self {
-            auth: door,
+            auth: auth_guard,
             registry,
             reporter: OutcomeReporter::new(store.identity().to_owned()),
             reported: Mutex::default(),
@@ -475,23 +475,28 @@ impl RunService {
         self.journal(state, Arc::new(RunLease::without_lease(epoch)), secrets)
     }
 
-    fn journal(&self, state: RunState, tenure: Arc<RunLease>, secrets: Arc<RunSecrets>) -> Journal {
+    fn journal(
+        &self,
+        state: RunState,
+        run_lease: Arc<RunLease>,
+        secrets: Arc<RunSecrets>,
+    ) -> Journal {
         let (clock, vault) = (Arc::clone(&self.clock), Arc::clone(&self.vault));
-        let given = (self.lease(), tenure);
+        let given = (self.lease(), run_lease);
         Journal::resume(state, given, self.store.clone(), clock, vault, secrets)
     }
 
     fn activate_run(
         &self,
         state: RunState,
-        tenure: RunLease,
+        run_lease: RunLease,
         secrets: Arc<RunSecrets>,
     ) -> Arc<ActiveRun> {
         let run = state.id();
-        let tenure = Arc::new(tenure);
-        let journal = self.journal(state, Arc::clone(&tenure), Arc::clone(&secrets));
+        let run_lease = Arc::new(run_lease);
+        let journal = self.journal(state, Arc::clone(&run_lease), Arc::clone(&secrets));
         let (halt, ended) = (CancelToken::default(), watch::Sender::new(None));
-        let live = Arc::new(ActiveRun { lease: tenure, journal, cancel: halt, secrets, ended });
+        let live = Arc::new(ActiveRun { lease: run_lease, journal, cancel: halt, secrets, ended });
         lock(&self.active).insert(run, Arc::clone(&live));
         self.watchers.notify(run);
         live

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_repeats_a_word_counts_it_more_but_never_without_end() {
+    fn repeated_words_count_more_with_a_bound() {
         let weight = |text: &str| {
             let vector = document_vector(text);
             let at = vector.indices.iter().position(|i| *i == hash("dog")).unwrap();

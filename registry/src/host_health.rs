@@ -33,9 +33,9 @@ pub(crate) struct UnhealthyHosts(BTreeMap<Domain, f64>);
 
 impl HostHealthTracker {
     /// Records the reports of the executor `voice` at `now`, in milliseconds since 1970.
-    pub(crate) fn record_reports(&self, voice: u8, told: &[HostHealth], now: i64) {
+    pub(crate) fn record_reports(&self, voice: u8, reports: &[HostHealth], now: i64) {
         let mut hosts = self.lock();
-        for HostHealth { host, health } in told {
+        for HostHealth { host, health } in reports {
             if MAX_HOSTS <= hosts.len() && !hosts.contains_key(host) {
                 remove_old(&mut hosts, now);
                 if MAX_HOSTS <= hosts.len() {
@@ -53,11 +53,11 @@ impl HostHealthTracker {
     pub(crate) fn unhealthy_hosts(&self, now: i64) -> UnhealthyHosts {
         let mut hosts = self.lock();
         remove_old(&mut hosts, now);
-        let ailing = hosts
+        let unhealthy = hosts
             .iter()
             .map(|(host, voices)| (host.clone(), average_health(voices, now)))
             .filter(|(_, health)| *health < 1.0);
-        UnhealthyHosts(ailing.collect())
+        UnhealthyHosts(unhealthy.collect())
     }
 
     /// Nothing panics while it holds this lock; if it did, a part of a report would be left.
@@ -100,7 +100,7 @@ mod tests {
         Domain::new(text).unwrap()
     }
 
-    fn told(host: &str, health: f64) -> Vec<HostHealth> {
+    fn reports(host: &str, health: f64) -> Vec<HostHealth> {
         vec![HostHealth { host: domain(host), health }]
     }
 
@@ -110,13 +110,13 @@ mod tests {
         let health = |now| {
             services.unhealthy_hosts(now).worst_health(&[domain("a.example"), domain("b.example")])
         };
-        services.record_reports(1, &told("a.example", 0.0), 0);
+        services.record_reports(1, &reports("a.example", 0.0), 0);
         assert_eq!(health(0), 0.0);
         assert!((health(120_000) - 0.5).abs() < 1e-9);
         assert!(services.unhealthy_hosts(MAX_AGE).is_empty());
-        services.record_reports(1, &told("a.example", 0.25), 0);
+        services.record_reports(1, &reports("a.example", 0.25), 0);
         assert_eq!(services.unhealthy_hosts(0).worst_health(&[domain("b.example")]), 1.0);
-        services.record_reports(1, &told("a.example", 1.0), 1);
+        services.record_reports(1, &reports("a.example", 1.0), 1);
         assert!(services.unhealthy_hosts(1).is_empty());
     }
 
@@ -124,10 +124,10 @@ mod tests {
     fn one_executor_without_a_network_is_one_voice() {
         let services = HostHealthTracker::default();
         for voice in 0..9 {
-            services.record_reports(voice, &told("a.example", 1.0), 0);
+            services.record_reports(voice, &reports("a.example", 1.0), 0);
         }
         for _ in 0..100 {
-            services.record_reports(9, &told("a.example", 0.0), 0);
+            services.record_reports(9, &reports("a.example", 0.0), 0);
         }
         assert!(
             (services.unhealthy_hosts(0).worst_health(&[domain("a.example")]) - 0.9).abs() < 1e-9
@@ -138,10 +138,10 @@ mod tests {
     fn memory_is_bounded_and_old_news_makes_room() {
         let services = HostHealthTracker::default();
         for n in 0..2 * MAX_HOSTS {
-            services.record_reports(0, &told(&format!("h{n}.example"), 0.0), 0);
+            services.record_reports(0, &reports(&format!("h{n}.example"), 0.0), 0);
         }
         assert_eq!(services.lock().len(), MAX_HOSTS);
-        services.record_reports(0, &told("new.example", 0.0), MAX_AGE);
+        services.record_reports(0, &reports("new.example", 0.0), MAX_AGE);
         assert_eq!(services.lock().len(), 1);
     }
 }

@@ -110,7 +110,7 @@ impl IndexerHandle {
         identity: String,
     ) -> Self {
         let (progress_sender, progress) = watch::channel(IndexProgress::default());
-        let (wishes, inbox) = mpsc::channel(64);
+        let (commands, inbox) = mpsc::channel(64);
         let stop = CancellationToken::new();
         let around_at = (store.is_shared() || vectors.is_shared()).then(Instant::now);
         let indexer = Indexer {
@@ -138,7 +138,7 @@ impl IndexerHandle {
         let task = tokio::spawn(indexer.run(inbox, stop.clone()));
         Self {
             progress,
-            commands: wishes,
+            commands: commands,
             _stop_on_drop: stop.clone().drop_guard(),
             stop,
             task: tokio::sync::Mutex::new(Some(task)),
@@ -283,8 +283,8 @@ impl Indexer {
             event = tokio::select! {
                 () = stop.cancelled() => break,
                 () = sleep_until(wake) => None,
-                wish = inbox.recv() => match wish {
-                    Some(wish) => Some(IndexerEvent::Command(wish)),
+                command = inbox.recv() => match command {
+                    Some(command) => Some(IndexerEvent::Command(command)),
                     None => break,
                 },
                 step = next_step(&mut self.build) => Some(IndexerEvent::Step(step)),

@@ -269,7 +269,7 @@ impl App {
         let tokens =
             TokenService::new(Arc::clone(&store), Arc::clone(&clock), config.token.clone())
                 .with_service(config.service_token);
-        let door = AuthGuard::new(config.token).with_introspector(Arc::new(tokens.clone()));
+        let auth_guard = AuthGuard::new(config.token).with_introspector(Arc::new(tokens.clone()));
         let catalog = Catalog {
             feed: ChangeFeed::for_store(&identity),
             store,
@@ -284,7 +284,7 @@ impl App {
             limits: config.limits,
             identity,
         };
-        Ok(Self { shared: Arc::new(HttpState { catalog, tokens, auth_guard: door }) })
+        Ok(Self { shared: Arc::new(HttpState { catalog, tokens, auth_guard: auth_guard }) })
     }
 
     /// Everything that a registry on a port of its own answers: the routes under `/v1`,

@@ -172,7 +172,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::outcome_weighting;
 
     const HALF_LIFE: i64 = 14 * 86_400_000;
 
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_weighs_half_after_a_half_life_and_so_does_one_that_is_told_late() {
+    fn run_weight_halves_after_a_half_life() {
         let mut reporter = ReporterWeights::default();
         reporter.count(0, RunEnd::Success, 0, 0);
         reporter.decay_to(HALF_LIFE);

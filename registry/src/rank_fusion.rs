@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_embedder_whose_cosines_are_all_high_gets_the_same_verdicts() {
+    fn embedder_with_high_cosines_gets_equal_verdicts() {
         // One direction that all vectors share, as some models have it: 0.1 becomes 0.775.
         let share = |vector: &[f32]| {
             let own = vector.iter().map(|x| x * 0.5);

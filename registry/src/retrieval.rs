@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_comes_first_and_what_is_not_there_does_not_fit() {
+    fn requested_outputs_rank_first() {
         let embedder = BuiltIn::new();
         let mut scan = BruteForceIndex::default();
         for (capability, text) in texts() {

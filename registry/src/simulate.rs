@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn one_executor_that_floods_changes_no_winner_and_would_if_all_reports_counted_alike() {
+    fn flooding_executor_changes_no_winner() {
         let found = attack(SEED, 10, 300, 0.1, Attack::Flood);
         assert_eq!((found.changed, found.changed_if_all_count), (0, 10));
     }

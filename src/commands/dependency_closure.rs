@@ -35,14 +35,14 @@ pub(super) async fn load_closure(
     output: &mut CommandOutput,
 ) -> Result<DependencyClosure, CliError> {
     let capability = root.capability();
-    let (mut shelf, mut below) = (DependencyIndex::default(), Vec::new());
+    let (mut index, mut below) = (DependencyIndex::default(), Vec::new());
     match folder {
-        Some(folder) => add_folder(folder, &mut shelf, &mut below)?,
+        Some(folder) => add_folder(folder, &mut index, &mut below)?,
         None if capability.dependencies.is_empty() => {}
         None => {
             let keep = |document| below.push(document);
             dependency_loader::load_dependencies(
-                &mut shelf,
+                &mut index,
                 &mut BTreeSet::new(),
                 capability,
                 &client()?,
@@ -51,7 +51,7 @@ pub(super) async fn load_closure(
             .await?;
         }
     }
-    let (yanked, found): (Vec<_>, Vec<_>) = shelf
+    let (yanked, found): (Vec<_>, Vec<_>) = index
         .check_dependencies(capability)
         .into_iter()
         .partition(|found| found.code == YANKED_PIN);
@@ -68,24 +68,24 @@ pub(super) async fn load_closure(
         output.note(format_args!("{WARN}note{WARN:#}: {}", sanitize(&found.message)));
     }
     if let Some(MissingDependency::Versions(unknown) | MissingDependency::Document(unknown, _)) =
-        shelf.missing_dependencies(&capability.dependencies).first()
+        index.missing_dependencies(&capability.dependencies).first()
     {
         let message = format!("`{unknown}`, which `{name}` leads to, is not in the folder");
         return Err(CliError::new(CliExitCode::Bad, missing, message)
             .with_hint("Put it there, or leave `--folder` out to ask the registry."));
     }
-    Ok(DependencyClosure { index: shelf, documents: below })
+    Ok(DependencyClosure { index, documents: below })
 }
 
 /// Puts every good document of a folder on the shelf.
 fn add_folder(
     folder: &Path,
-    shelf: &mut DependencyIndex,
+    index: &mut DependencyIndex,
     below: &mut Vec<Document>,
 ) -> Result<(), CliError> {
     for path in document::expand(&[folder.to_owned()])? {
         if let Some(document) = a2s::compile(&document::read(&path)?).document {
-            shelf.add_document(&document);
+            index.add_document(&document);
             below.push(document);
         }
     }

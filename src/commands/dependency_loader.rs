@@ -22,16 +22,16 @@ const NOT_PUBLISHED: &str = "A2S220";
 /// # Errors
 /// When the registry does not answer, or its answers do not fit each other.
 pub(super) async fn load_dependencies(
-    shelf: &mut DependencyIndex,
+    index: &mut DependencyIndex,
     asked: &mut BTreeSet<CapabilityName>,
     capability: &Capability,
     client: &ServiceClient,
     mut keep: impl FnMut(Document),
 ) -> Result<(), CliError> {
     loop {
-        let needs = shelf.missing_dependencies(&capability.dependencies);
+        let needs = index.missing_dependencies(&capability.dependencies);
         let mut names: BTreeSet<CapabilityName> =
-            shelf.closure(&capability.dependencies).into_iter().map(|pin| pin.name).collect();
+            index.closure(&capability.dependencies).into_iter().map(|pin| pin.name).collect();
         names.extend(capability.dependencies.iter().map(|below| below.capability.clone()));
         names.extend(needs.iter().map(|need| need.name().clone()));
         names.retain(|name| !asked.contains(name));
@@ -39,12 +39,12 @@ pub(super) async fn load_dependencies(
             return Ok(());
         }
         for name in names {
-            shelf.add_versions(&name, fetch_versions(&name, client).await?);
+            index.add_versions(&name, fetch_versions(&name, client).await?);
             asked.insert(name);
         }
         for need in needs {
             let MissingDependency::Document(name, listing) = need else { continue };
-            if shelf.len() >= a2s::lock::MAX_PINS {
+            if index.len() >= a2s::lock::MAX_PINS {
                 let message = format!("`{}` leads to too many capabilities", capability.name);
                 return Err(CliError::new(CliExitCode::Bad, BAD_ANSWER, message)
                     .with_hint("Let capabilities use fewer others."));
@@ -53,7 +53,7 @@ pub(super) async fn load_dependencies(
             // It has to be what the list of versions says.
             let registry = RemoteRegistry::new(client.clone());
             let (document, _) = registry.document(&name, &version, digest).await?;
-            shelf.add_interface(
+            index.add_interface(
                 listing.checksum,
                 Arc::new(DependencyInterface::from_capability(document.capability())),
             );

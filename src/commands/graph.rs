@@ -62,8 +62,8 @@ fn print(graph: &CapabilityGraph, output: &mut CommandOutput) {
 }
 
 fn print_tree(heading: &str, graph: &CapabilityGraph, is_down: bool, output: &mut CommandOutput) {
-    let mut told = BTreeSet::from([graph.root.as_str()]);
-    let lines = tree_lines(graph, &graph.root, is_down, 2, &mut told);
+    let mut printed = BTreeSet::from([graph.root.as_str()]);
+    let lines = tree_lines(graph, &graph.root, is_down, 2, &mut printed);
     let none = match (lines.is_empty(), is_down) {
         (false, _) => "",
         (true, true) => "  nothing",
@@ -79,7 +79,7 @@ fn tree_lines<'g>(
     at: &str,
     is_down: bool,
     depth: usize,
-    told: &mut BTreeSet<&'g str>,
+    printed: &mut BTreeSet<&'g str>,
 ) -> Vec<String> {
     let mut lines = Vec::new();
     let indent = "  ".repeat(depth);
@@ -99,11 +99,11 @@ fn tree_lines<'g>(
             ));
             continue;
         };
-        let is_new = told.insert(far);
+        let is_new = printed.insert(far);
         let again = if is_new { "" } else { "  …" };
         lines.push(format!("{indent}{far}  {DIM}{how}{again}{DIM:#}"));
         if is_new {
-            lines.extend(tree_lines(graph, far, is_down, depth + 1, told));
+            lines.extend(tree_lines(graph, far, is_down, depth + 1, printed));
         }
     }
     lines

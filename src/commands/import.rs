@@ -25,9 +25,9 @@ pub(super) async fn import(
 
 /// The author of the documents of an import: the given one, else the user name of git. The publisher signs
 /// documents, and not the author of the service's description.
-fn find_author(told: Option<&str>) -> Option<String> {
-    if let Some(told) = told {
-        return Some(told.to_owned());
+fn find_author(given: Option<&str>) -> Option<String> {
+    if let Some(given) = given {
+        return Some(given.to_owned());
     }
     let asked = std::process::Command::new("git")
         .args(["config", "--get", "user.name"])

@@ -65,13 +65,13 @@ pub(super) fn read(path: &Path) -> Result<a2s::lock::LockFile, CliError> {
 /// resolve as it does today: this is repeated until it holds.
 fn build_lock(
     root: &Document,
-    mut shelf: DependencyIndex,
+    mut index: DependencyIndex,
 ) -> Result<a2s::lock::LockFile, CliError> {
     let capability = root.capability();
-    let mut pins = shelf.closure(&capability.dependencies);
+    let mut pins = index.closure(&capability.dependencies);
     loop {
-        shelf.retain_pinned(&pins);
-        let again = shelf.closure(&capability.dependencies);
+        index.retain_pinned(&pins);
+        let again = index.closure(&capability.dependencies);
         if again == pins {
             break;
         }

@@ -246,9 +246,9 @@ impl RegistryMirror<'_> {
                 }
                 Err(error) => return to_outcome(Err(error)),
             };
-        let told = &document.capability().version;
-        if told != version {
-            return Ok(ChangeOutcome::Refused(format!("what came is version {told}")));
+        let stated = &document.capability().version;
+        if stated != version {
+            return Ok(ChangeOutcome::Refused(format!("what came is version {stated}")));
         }
         to_outcome(self.target.publish(bytes).await.map(|answer| answer.created))
     }

@@ -189,7 +189,7 @@ pub(super) async fn follow(
 ) -> Result<(), CliError> {
     let mut needs_approval = false;
     loop {
-        let told = |event: &RunEvent| {
+        let visit = |event: &RunEvent| {
             needs_approval = matches!(
                 &event.kind,
                 EventKind::RunWaiting { error }
@@ -197,7 +197,7 @@ pub(super) async fn follow(
             );
             on_event(event);
         };
-        follow_once(id, seen, client, told).await?;
+        follow_once(id, seen, client, visit).await?;
         if !needs_approval {
             return Ok(());
         }

@@ -55,9 +55,9 @@ async fn link(
     checked: &mut [CheckedFile],
     mut client: Option<&ServiceClient>,
 ) -> Result<(), CliError> {
-    let mut shelf = DependencyIndex::default();
+    let mut dependencies = DependencyIndex::default();
     for file in checked.iter() {
-        file.add_to_index(&mut shelf);
+        file.add_to_index(&mut dependencies);
     }
     let own: BTreeSet<CapabilityName> = checked.iter().filter_map(CheckedFile::name).collect();
     let twice = check::find_conflicts(checked);
@@ -68,7 +68,7 @@ async fn link(
         if let Some(document) = file.document() {
             if let Some(registry) = client {
                 result = dependency_loader::load_dependencies(
-                    &mut shelf,
+                    &mut dependencies,
                     &mut asked,
                     document.capability(),
                     registry,
@@ -79,9 +79,9 @@ async fn link(
                     client = None;
                 }
             }
-            notes.extend(check::unknown_dependencies(&shelf, document.capability(), &own));
+            notes.extend(check::unknown_dependencies(&dependencies, document.capability(), &own));
         }
-        file.check_dependencies(&shelf, notes);
+        file.check_dependencies(&dependencies, notes);
         if client.is_none() && file.lacks_versions() {
             file.notes.push(AGAINST_FILES.to_owned());
         }

@@ -114,16 +114,16 @@ impl TokenIntrospector for GuardianTokenIntrospector {
 
 /// Protects the protocol of a guardian: every message needs a token of the scope `guard`, on loopback as
 /// well.
-pub(super) fn guard_protocol(protocol: Router, door: AuthGuard) -> Router {
-    protocol.route_layer(from_fn_with_state(Arc::new(door), check_guardian_client))
+pub(super) fn guard_protocol(protocol: Router, guard: AuthGuard) -> Router {
+    protocol.route_layer(from_fn_with_state(Arc::new(guard), check_guardian_client))
 }
 
 async fn check_guardian_client(
-    State(door): State<Arc<AuthGuard>>,
+    State(guard): State<Arc<AuthGuard>>,
     request: Request,
     next: Next,
 ) -> Response {
-    let admitted = authorize_client(&door, &request).await;
+    let admitted = authorize_client(&guard, &request).await;
     match admitted {
         Ok(_) => next.run(request).await,
         Err(refusal) => auth_error_response(&refusal),
@@ -131,12 +131,12 @@ async fn check_guardian_client(
 }
 
 fn authorize_client<'a>(
-    door: &'a AuthGuard,
+    guard: &'a AuthGuard,
     request: &'a Request,
 ) -> BoxFuture<'a, Result<Caller, AuthError>> {
     let headers = request.headers();
     let shown = CallerHeaders::from_headers(|name| headers.get(name).map(HeaderValue::as_bytes));
-    door.authorize(request.extensions().get::<AuthenticatedCaller>(), shown, TokenScope::Guard)
+    guard.authorize(request.extensions().get::<AuthenticatedCaller>(), shown, TokenScope::Guard)
 }
 
 #[cfg(test)]
@@ -170,9 +170,9 @@ mod tests {
     async fn a_guardian_is_asked_with_the_scope_guard_or_by_its_owner() {
         let asking =
             GuardianTokenIntrospector::new(Some(Secret::new("ask")), Some(Arc::new(ByScope)));
-        let door = AuthGuard::new(Some(Secret::new("own"))).with_introspector(Arc::new(asking));
+        let guard = AuthGuard::new(Some(Secret::new("own"))).with_introspector(Arc::new(asking));
         let routes = Router::new().route("/aos", post(async || "asked"));
-        let app = guard_protocol(routes, door);
+        let app = guard_protocol(routes, guard);
         let ask = async |token: Option<&str>| {
             let request = Request::post("/aos");
             let request = match token {

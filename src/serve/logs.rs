@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn libraries_that_carry_credentials_are_quiet_whatever_is_asked_for() {
+    fn libraries_with_credentials_never_log() {
         for rules in [
             "trace",
             "hyper=trace,h2=trace,reqwest=trace,rustls=trace,hyper_util=trace,zbus=trace,executor=trace",

@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_page_of_the_description_needs_no_more_than_its_policy_allows() {
+    async fn docs_page_obeys_its_content_security_policy() {
         let access = access("127.0.0.1:1", &[]);
         let app = with_middleware(
             Router::new(),

@@ -279,12 +279,12 @@ impl ServiceSettings {
 
     /// The rules of the guardian that runs in this process, when one does.
     fn own_guardian(&self) -> Option<PolicyFiles> {
-        let beside = self.executor.as_ref().filter(|part| part.guardians.has_builtin());
-        let beside = beside.map(|part| PolicyFiles {
+        let built_in = self.executor.as_ref().filter(|part| part.guardians.has_builtin());
+        let built_in = built_in.map(|part| PolicyFiles {
             max_response_bytes: Some(part.outbound.limits.max_response_bytes),
             ..part.rules.clone()
         });
-        self.guardian.as_ref().map(|part| part.rules.clone()).or(beside)
+        self.guardian.as_ref().map(|part| part.rules.clone()).or(built_in)
     }
 }
 

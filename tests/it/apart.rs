@@ -97,7 +97,7 @@ fn a2s_with(token: &str, url: &str, arguments: &[&str]) -> Ran {
 }
 
 #[test]
-fn three_services_with_owners_of_their_own_show_each_other_no_owners_token() {
+fn separate_services_never_share_owner_tokens() {
     let world = World::down(&[]);
     let machine = |name: &str| world.folder().join(name);
     let registry = Server::alone("registry", machine("registry"), &[]);

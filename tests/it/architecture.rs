@@ -199,3 +199,89 @@ fn every_promise_of_the_threat_model_has_its_test() {
     }
     assert!(named > 40, "the table cannot be read: {named} tests");
 }
+
+/// Every file with code: of the crates, their tests and benches.
+fn all_sources() -> Vec<PathBuf> {
+    [
+        "src", "a2s", "agent", "aos", "benches", "database", "executor", "guardian", "registry",
+        "tests",
+    ]
+    .iter()
+    .flat_map(|folder| sources(folder))
+    .collect()
+}
+
+#[test]
+fn the_map_of_the_code_is_true() {
+    let map = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let files: Vec<PathBuf> = all_sources();
+    let code: String = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+    for path in map.split('`').skip(1).step_by(2).filter(|quoted| quoted.ends_with(".rs")) {
+        // A path without its crate continues in the crate that the page named last.
+        assert!(files.iter().any(|file| file.ends_with(path)), "there is no file `{path}`");
+    }
+    let (_, invariants) = map.split_once("\n## Invariants\n").unwrap();
+    let (invariants, _) = invariants.split_once("\n## ").unwrap();
+    let tests: Vec<&str> = invariants
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|quoted| quoted.contains('_') && !quoted.contains(['/', '.', ' ']))
+        .collect();
+    assert!(tests.len() >= 15, "the tests of the invariants cannot be read: {tests:?}");
+    for name in tests {
+        assert!(code.contains(&format!("fn {name}(")), "no test is called `{name}`");
+    }
+}
+
+#[test]
+fn names_of_tests_are_short() {
+    let mut long = Vec::new();
+    for file in all_sources() {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let mut is_test = false;
+        for line in text.lines().map(str::trim_start) {
+            is_test |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
+            let Some((_, rest)) = line.split_once("fn ").filter(|_| is_test) else { continue };
+            is_test = false;
+            let name = rest.split('(').next().unwrap();
+            if name.len() > 60 {
+                long.push(name.to_owned());
+            }
+        }
+    }
+    assert_eq!(long, [""; 0]);
+}
+
+#[test]
+fn doc_comments_open_with_what_they_describe() {
+    const QUESTIONS: [&str; 9] =
+        ["What", "Who", "Whether", "How", "Where", "Why", "When", "Which", "Whose"];
+    let mut found = Vec::new();
+    for file in [
+        "src",
+        "a2s/src",
+        "agent/src",
+        "aos/src",
+        "database/src",
+        "executor/src",
+        "guardian/src",
+        "registry/src",
+    ]
+    .iter()
+    .flat_map(|folder| sources(folder))
+    {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let mut before = "";
+        for line in text.lines().map(str::trim_start) {
+            let doc = ["/// ", "//! "].iter().find_map(|mark| line.strip_prefix(mark));
+            let opens = !before.starts_with("///") && !before.starts_with("//!");
+            let word = doc.unwrap_or_default().split(' ').next().unwrap();
+            if opens && QUESTIONS.contains(&word) {
+                found.push(format!("{}: {line}", file.display()));
+            }
+            before = line;
+        }
+    }
+    assert_eq!(found, [""; 0]);
+}

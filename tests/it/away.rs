@@ -513,7 +513,7 @@ async fn until(is_so: impl AsyncFn() -> bool) {
 }
 
 #[test]
-fn two_registries_keep_what_they_acknowledged_while_servers_come_and_go() {
+fn two_registries_survive_backend_outages() {
     let least = |answers| Least { answers, time: Duration::ZERO };
     if let Some(table) = keep_what_was_acknowledged(least(15), least(2)) {
         println!("{table}");
@@ -525,7 +525,7 @@ fn two_registries_keep_what_they_acknowledged_while_servers_come_and_go() {
 #[test]
 #[ignore = "takes long; docs/operations.md has its figures"]
 #[expect(clippy::disallowed_methods, reason = "how long a test takes is set where it is run")]
-fn two_registries_keep_what_they_acknowledged_in_five_minutes_of_load() {
+fn two_registries_under_load_lose_no_write() {
     let seconds = std::env::var("A2S_TEST_SECONDS").ok();
     let seconds = seconds.map_or(300, |text| text.parse().expect("A2S_TEST_SECONDS is a number"));
     let away = Duration::from_secs(20);

@@ -51,7 +51,7 @@ fn moved(world: &World, data: &Path) -> World {
 }
 
 #[test]
-fn a_copy_of_working_services_is_whole_and_what_had_not_ended_waits() {
+fn backup_of_running_services_is_whole() {
     let world = world();
     let copy = world.folder().join("copy");
     let made = on(&world.data(), &["backup", copy.to_str().unwrap()]).exits(0);
@@ -96,7 +96,7 @@ fn a_copy_of_working_services_is_whole_and_what_had_not_ended_waits() {
 }
 
 #[test]
-fn a_copy_that_is_damaged_or_would_overwrite_something_is_refused() {
+fn damaged_or_overwriting_restore_is_refused() {
     let world = world();
     let copy = world.folder().join("copy");
     let [data, here] = [world.folder().join("restored"), world.data()];

@@ -117,7 +117,7 @@ fn a_service_that_is_not_there() {
 }
 
 #[test]
-fn a_service_that_cannot_start_says_so_by_the_code_of_what_is_wrong() {
+fn failed_start_reports_the_code_of_its_cause() {
     for (service, file, code) in
         [("registry", "registry.sqlite", "A2S260"), ("executor", "executor.sqlite", "A2S393")]
     {

@@ -57,7 +57,7 @@ fn too_large(world: &World) -> String {
 }
 
 #[test]
-fn who_is_answered_while_still_sending_can_send_the_rest_and_ask_again() {
+fn early_response_keeps_the_connection_usable() {
     let world = World::up(&[]);
     let mut connection = Connection::open(&world);
     connection.write(too_large(&world).as_bytes());

@@ -67,7 +67,7 @@ fn the_description_of_the_api_is_committed_and_current() {
 }
 
 #[test]
-fn the_description_of_the_api_is_valid_for_three_validators_of_others() {
+fn three_validators_accept_the_openapi_description() {
     let path = root().join("docs/openapi.json");
     let description = std::fs::read(&path).unwrap();
     if let Some(said) = asked_others("check_openapi.py", &description) {

@@ -110,7 +110,7 @@ fn empty_logs(world: &World) {
 }
 
 #[test]
-fn a_full_disk_ends_no_service_and_everything_goes_on_when_there_is_space() {
+fn services_survive_a_full_disk() {
     let mut world = World::down(&[]);
     let Some(mount) = Mount::at(&world.data(), 320) else { return };
     world.start();

@@ -114,7 +114,7 @@ fn shortened(value: Value) -> Value {
 }
 
 #[test]
-fn each_operation_has_an_example_that_the_services_gave_and_that_fits_its_schema() {
+fn each_operation_has_a_recorded_example_that_fits() {
     // A decision about an approval holds for every run that asks for the same: one is for either.
     let [world, other] = [(); 2].map(|()| {
         let mut world = World::down(&[]);

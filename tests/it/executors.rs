@@ -301,7 +301,7 @@ fn kill_one_of_two(runs: usize) -> Option<std::time::Duration> {
 }
 
 #[test]
-fn runs_of_an_executor_that_was_killed_go_on_in_another_and_write_nothing_twice() {
+fn runs_of_a_killed_executor_go_on_in_another() {
     kill_one_of_two(12);
 }
 
@@ -315,7 +315,7 @@ fn two_hundred_runs_go_on_when_one_of_two_executors_is_killed() {
 }
 
 #[test]
-fn an_executor_that_was_stopped_for_a_while_writes_nothing_when_it_goes_on() {
+fn stopped_executor_writes_nothing_after_takeover() {
     let mut service = Service::start(|line| line.contains("/rates/"));
     let Some(shop) = Shop::open(&service) else { return };
     let (one, other) = (shop.executor("one"), shop.executor("other"));
@@ -336,7 +336,7 @@ fn an_executor_that_was_stopped_for_a_while_writes_nothing_when_it_goes_on() {
 }
 
 #[test]
-fn what_waits_begins_tenant_by_tenant_at_any_executor_and_outlives_one_that_is_killed() {
+fn queued_runs_start_fairly_on_any_executor() {
     let mut service = Service::start(|line| line.contains("/rates/"));
     let Some(shop) = Shop::open(&service) else { return };
     let made = shop.registry.a2s(&["tokens", "create", "ci", "--scope", "execute", "--json"]);
@@ -366,7 +366,7 @@ fn what_waits_begins_tenant_by_tenant_at_any_executor_and_outlives_one_that_is_k
 }
 
 #[test]
-fn what_cannot_be_recorded_is_not_sent_and_runs_go_on_when_the_database_is_back() {
+fn unrecorded_request_is_not_sent() {
     const RUNS: usize = 12;
     // It is stopped, so it cannot be that of other tests.
     let (Some(_), Some(postgres)) = (Database::new(), Postgres::start()) else { return };

@@ -23,7 +23,7 @@ content_type_overrides: {application/yaml: application/octet-stream}
 ";
 
 #[test]
-fn a_generated_client_in_typescript_searches_plans_runs_and_follows() {
+fn generated_typescript_client_searches_plans_and_runs() {
     let Some(npm) = npm() else { return };
     // Below the packages, where programs look for them.
     let folder = tempfile::tempdir_in(&npm).unwrap();

@@ -20,7 +20,7 @@ fn token(world: &World, name: &str, scopes: &str) -> String {
 }
 
 #[test]
-fn a_yanked_version_is_not_found_and_runs_by_its_number_with_a_warning() {
+fn yanked_version_runs_by_number_with_warning() {
     let world = World::up(&[]);
     assert_snapshot!("yank", world.a2s(&["yank", "ListDogBreeds@1.0.0"]).transcript());
     let again = world.a2s(&["yank", "ListDogBreeds@1.0.0", "--json"]).exits(0).one();
@@ -173,7 +173,7 @@ fn tokens_open_what_they_say_in_every_service() {
 }
 
 #[test]
-fn an_executor_apart_asks_its_registry_and_lets_nobody_in_without_it() {
+fn separate_executor_needs_its_registry_for_tokens() {
     let world = World::down(&[]);
     let registry = world.service("registry", &[]);
     let owner = world.token();
@@ -200,7 +200,7 @@ fn an_executor_apart_asks_its_registry_and_lets_nobody_in_without_it() {
 }
 
 #[test]
-fn a_made_token_is_alone_on_standard_output_and_one_without_an_end_is_hinted_at() {
+fn created_token_is_the_only_output() {
     let world = World::up(&[]);
     let made = world.a2s(&["tokens", "create", "ci", "--scope", "execute"]).exits(0);
     assert!(made.stdout.starts_with("a2s_") && made.stdout.lines().count() == 1, "{made:?}");

@@ -77,7 +77,7 @@ fn a_limit_that_does_not_exist_is_refused_with_those_that_do() {
 }
 
 #[test]
-fn a_tenant_of_the_file_has_limits_of_its_own_and_what_waits_is_listed() {
+fn configured_tenant_has_its_own_limits() {
     let mut world = World::down(&["--limit", "max-runs=0", "--limit", "max-tenant-queued=0"]);
     let config = world.write("a2s.toml", "[tenants.\"owner\"]\nmax-queued = 1\n");
     world.add_flags(&["--config", &config]);

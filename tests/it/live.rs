@@ -170,7 +170,7 @@ fn a_tree_grows_on_a_terminal_and_stays_above_the_result() {
 }
 
 #[test]
-fn a_run_that_is_cancelled_leaves_no_garbage_on_a_narrow_terminal() {
+fn cancelled_run_leaves_a_clean_narrow_terminal() {
     let mut slow = Slow::start();
     let world = world(&slow);
     let terminal = Terminal::run(&world, (24, 40), "xterm", "run Slow");

@@ -36,6 +36,7 @@ mod limits;
 mod live;
 mod mcp;
 mod metrics;
+mod pages;
 mod postgres;
 mod qdrant;
 mod schema;

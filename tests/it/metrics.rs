@@ -66,7 +66,7 @@ fn page(text: &str) -> String {
 }
 
 #[test]
-fn the_page_of_metrics_is_current_and_each_name_says_its_service_once() {
+fn metrics_page_is_current() {
     // A metric without a sample is not there: so there is one of each.
     let mut world = World::down(&[]);
     let policy = world.write("policy.yaml", "version: 1\ndefault: allow\nrules: []\n");

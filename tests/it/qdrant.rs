@@ -89,7 +89,7 @@ fn a_registry_on_qdrant_keeps_its_index_there() {
 #[test]
 #[ignore = "takes long, and needs the retrieval sets; docs/operations.md has its figures"]
 #[expect(clippy::disallowed_methods, reason = "how long a test takes is set where it is run")]
-fn a_registry_ranks_alike_with_its_index_in_a_folder_and_on_qdrant() {
+fn ranking_is_the_same_on_edge_and_qdrant() {
     const QUERIES: usize = 1_000;
     let Some(data) = std::env::var_os("A2S_TEST_DATA") else {
         return eprintln!("SKIPPED: A2S_TEST_DATA names no folder of retrieval sets");

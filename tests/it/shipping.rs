@@ -61,7 +61,7 @@ fn assert_complete(server: &Server) {
 }
 
 #[test]
-fn what_could_not_be_published_at_the_first_start_is_published_later() {
+fn failed_bundled_publish_is_retried_later() {
     let (_folder, data) = broken();
     // It serves all the same, and says that it is not complete.
     let server = Server::alone("registry", data.clone(), &[]);

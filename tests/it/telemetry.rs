@@ -29,7 +29,7 @@ fn collector() -> (String, mpsc::Receiver<(String, Bytes)>) {
 }
 
 #[test]
-fn runs_are_exported_as_the_file_says_and_sent_when_the_services_stop() {
+fn runs_are_exported_and_flushed_at_shutdown() {
     let (url, told) = collector();
     let mut world = World::down(&[]);
     let config = format!(

@@ -187,8 +187,8 @@ mod tests {
     fn a_deprecation_reads_as_a_sentence() {
         let successor = "GetWeather@^2".parse().ok();
         let message = Some("the service ends in May".to_owned());
-        let told = Deprecation { message, successor }.to_string();
-        assert_eq!(told, "deprecated; use GetWeather@^2 instead: the service ends in May");
+        let line = Deprecation { message, successor }.to_string();
+        assert_eq!(line, "deprecated; use GetWeather@^2 instead: the service ends in May");
         assert_eq!(Deprecation::default().to_string(), "deprecated");
     }
 }

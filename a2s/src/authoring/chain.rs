@@ -376,9 +376,9 @@ mod tests {
             ChainStep { document: &push, bindings: feeds },
         ];
         let chain = write_chain(&steps, "Jane Smith").unwrap();
-        let mut shelf = DependencyIndex::default();
-        [&country, &push].iter().for_each(|document| shelf.add_document(document));
-        assert_eq!(shelf.check_dependencies(chain.document.capability()), []);
+        let mut index = DependencyIndex::default();
+        [&country, &push].iter().for_each(|document| index.add_document(document));
+        assert_eq!(index.check_dependencies(chain.document.capability()), []);
         assert_eq!(chain.document.warnings(), []);
         let content = chain.document.content();
         assert_eq!(content["name"], "GetCountryThenSendNotification");
@@ -488,7 +488,7 @@ execution:
     }
 
     #[test]
-    fn no_step_feeds_one_before_it_and_nothing_is_shared_that_is_fed() {
+    fn composed_steps_bind_only_earlier_outputs() {
         let (country, weather) = (shipped("GetCountry"), shipped("GetCityWeather"));
         let fed = |feed: InputBinding| BTreeMap::from([("city".to_owned(), feed)]);
         let capital = |step: usize| fed(InputBinding::Output(output_ref(step, "capital")));

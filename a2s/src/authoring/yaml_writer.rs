@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_quoted_where_some_reader_takes_them_for_something_else() {
+    fn ambiguous_strings_are_quoted() {
         for text in ["yes", "no", "on", "Off", "1:30", "017", "1.0", "2001-01-01", "null", "~", ""]
         {
             let written = write_yaml(&json!({ "a": text }));

@@ -51,7 +51,7 @@ fn open() -> Value {
 }
 
 #[test]
-fn a_bill_tells_capabilities_tools_and_services_and_what_uses_what() {
+fn bill_lists_capabilities_tools_services_and_their_uses() {
     let low = document(
         "Low",
         &[task("get", "https://other.example:8443/v1", &json!([{"key": []}]))],
@@ -125,7 +125,7 @@ fn a_bill_tells_capabilities_tools_and_services_and_what_uses_what() {
 }
 
 #[test]
-fn the_same_capabilities_give_the_same_bytes_and_others_another_number() {
+fn bom_is_reproducible_with_a_serial_of_its_content() {
     let low = document("Low", &[task("get", "https://things.example", &open())], &[]);
     let other = document("Low", &[task("gets", "https://things.example", &open())], &[]);
     let more = document("More", &[task("get", "https://things.example", &open())], &[]);

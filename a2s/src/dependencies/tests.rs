@@ -90,7 +90,7 @@ fn yank(shelf: &mut DependencyIndex, document: &Document) {
 }
 
 #[test]
-fn a_range_means_the_newest_stable_live_version_and_a_pin_its_content() {
+fn range_selects_newest_stable_and_pin_its_content() {
     let [old, new, beta, next] =
         ["1.0.0", "1.2.0", "1.3.0-beta.1", "2.0.0"].map(|version| document("Low", version, &[]));
     let mut shelf = shelf([&beta, &old, &next, &new]);
@@ -183,7 +183,7 @@ fn hosts_and_permissions_of_what_it_uses_are_declared() {
 }
 
 #[test]
-fn only_inputs_that_it_takes_are_mapped_and_with_values_that_fit() {
+fn only_known_inputs_with_fitting_values_are_mapped() {
     let parameters = json!({"parameters": [
         {"name": "id", "type": "string"},
         {"name": "count", "type": "integer", "default": 1},
@@ -228,7 +228,7 @@ fn what_is_passed_through_counts_as_an_input() {
 }
 
 #[test]
-fn one_capability_in_two_contents_is_remarked_where_the_ways_part() {
+fn one_capability_with_two_contents_is_reported() {
     let (one, two) = (document("Low", "1.0.0", &[]), document("Low", "2.0.0", &[]));
     let use_low = |name: &str, low: &Document| {
         document(name, "1.0.0", &[("Low", "*", Some(low.digest()), json!({"id": "1"}))])

@@ -220,13 +220,13 @@ impl ValueSpan {
     /// The words of the value that a sight may be of, if any are left.
     pub(super) fn from_match(
         words: &[TextToken<'_>],
-        sight: &PatternMatch,
+        pattern_match: &PatternMatch,
         schema: &Value,
     ) -> Option<Self> {
-        let (start, mut end) = sight.value_words;
-        let lead = sight.cue;
+        let (start, mut end) = pattern_match.value_words;
+        let lead = pattern_match.cue;
         let is_list = takes_list(schema);
-        if sight.quote && !is_list {
+        if pattern_match.quote && !is_list {
             let quote = end.checked_sub(1)?;
             let between = words.get(start..quote)?;
             let is_filler = |word: &TextToken<'_>| BEFORE_QUOTE.contains(&word.norm.as_str());
@@ -360,10 +360,10 @@ impl ValueSpan {
         let is_thing = DETERMINERS.contains(&first.as_str())
             && own.len() <= 3
             && !own.iter().any(|word| VERBS.contains(&word.norm.as_str()) || is_past(word));
-        let is_aside = FUNCTION_WORDS.contains(&first.as_str())
+        let is_parenthetical = FUNCTION_WORDS.contains(&first.as_str())
             && own.first().is_some_and(|word| !word.is_capitalised())
             && !VERBS.contains(&first.as_str());
-        self.refers_back = is_thing || is_aside;
+        self.refers_back = is_thing || is_parenthetical;
     }
 
     /// `topic is garden`, `song called Garden`.

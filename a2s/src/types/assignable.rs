@@ -107,13 +107,13 @@ fn compare_shapes(
     let targets = target.alternatives();
     let mut found: Vec<Vec<TypeMismatch>> = Vec::new();
     for value in values {
-        let misfits = compare_shape(value, &targets, form, depth);
-        if misfits.is_empty() {
-            return misfits;
+        let mismatches = compare_shape(value, &targets, form, depth);
+        if mismatches.is_empty() {
+            return mismatches;
         }
-        found.push(misfits);
+        found.push(mismatches);
     }
-    let kinds = found.iter().map(|misfits| match misfits.as_slice() {
+    let kinds = found.iter().map(|mismatches| match mismatches.as_slice() {
         [TypeMismatch { path: way, reason: MismatchReason::Kind { found, .. }, .. }]
             if way.is_empty() =>
         {
@@ -140,7 +140,8 @@ fn compare_shapes(
         return first;
     }
     // The one that comes closest says the most.
-    let rest = found.filter(|misfits| misfits.iter().any(|mismatch| !mismatch.path.is_empty()));
+    let rest =
+        found.filter(|mismatches| mismatches.iter().any(|mismatch| !mismatch.path.is_empty()));
     rest.into_iter().next().unwrap_or(first)
 }
 
@@ -161,11 +162,11 @@ fn compare_shape(
         if !meets(value, target.kinds, form) {
             continue;
         }
-        let misfits = compare_pair(value, target, form, depth);
-        if misfits.is_empty() {
-            return misfits;
+        let mismatches = compare_pair(value, target, form, depth);
+        if mismatches.is_empty() {
+            return mismatches;
         }
-        close.push(misfits);
+        close.push(mismatches);
     }
     if close.is_empty() {
         let mut wanted =
@@ -177,7 +178,7 @@ fn compare_shape(
     }
     let choices: Option<Vec<&Vec<Value>>> = close
         .iter()
-        .map(|misfits| match misfits.as_slice() {
+        .map(|mismatches| match mismatches.as_slice() {
             [TypeMismatch { path: way, reason: MismatchReason::Choice { wanted }, .. }]
                 if way.is_empty() =>
             {
@@ -387,16 +388,19 @@ fn compare_items(
         }
         let wanted = i64::try_from(index).ok().and_then(|index| target.item(index));
         if let Some(wanted) = wanted {
-            let misfits = compare(item, &wanted, form, depth);
-            found.extend(prepend_step(|| PathStep::Item(index), misfits));
+            let mismatches = compare(item, &wanted, form, depth);
+            found.extend(prepend_step(|| PathStep::Item(index), mismatches));
         }
     }
     found
 }
 
-fn prepend_step(turn: impl Fn() -> PathStep, mut misfits: Vec<TypeMismatch>) -> Vec<TypeMismatch> {
-    misfits.iter_mut().for_each(|mismatch| mismatch.path.insert(0, turn()));
-    misfits
+fn prepend_step(
+    turn: impl Fn() -> PathStep,
+    mut mismatches: Vec<TypeMismatch>,
+) -> Vec<TypeMismatch> {
+    mismatches.iter_mut().for_each(|mismatch| mismatch.path.insert(0, turn()));
+    mismatches
 }
 
 fn is_left_out(value: &Value) -> bool {

@@ -298,7 +298,7 @@ fn model(content: &Value) -> String {
     let compilation = compile(content.to_string().as_bytes());
     let document = compilation.document.unwrap_or_else(|| panic!("{:?}", compilation.diagnostics));
     let mut model = format!("{:?}", document.capability());
-    while let Some(from) = model.find("position: Position {") {
+    while let Some(from) = model.find("position: SourcePosition {") {
         let end = model[from..].find('}').unwrap();
         model.replace_range(from..=from + end, "");
     }
@@ -323,7 +323,7 @@ fn the_order_of_keys_changes_no_shipped_capability() {
 }
 
 #[test]
-fn of_two_media_types_of_one_rank_the_same_is_sent_in_either_order() {
+fn media_type_choice_ignores_order() {
     let document = |content: Value| {
         json!({
             "a2s": "1.1.0", "name": "Patch", "description": "Patches", "domains": ["a.example"],
@@ -359,7 +359,7 @@ fn of_two_media_types_of_one_rank_the_same_is_sent_in_either_order() {
 }
 
 #[test]
-fn a_list_states_the_order_of_fields_and_names_only_what_there_is() {
+fn field_order_lists_existing_fields_only() {
     let compiled = |order: Value| {
         let content = json!({
             "a2s": "1.1.0", "name": "Send", "description": "Sends", "domains": ["a.example"],
@@ -394,7 +394,7 @@ fn a_list_states_the_order_of_fields_and_names_only_what_there_is() {
 }
 
 #[test]
-fn controls_of_direction_are_refused_when_publishing_and_still_run() {
+fn direction_controls_are_refused_only_at_publishing() {
     let mut content = json!({
         "a2s": "1.0.0", "name": "Tester", "description": "Sends \u{202e}money", "version": "1.0.0",
         "domains": ["api.example.com"], "authors": [{"name": "A\u{2066}da"}],

@@ -58,7 +58,7 @@ fn a_name_that_nothing_declares_is_refused_at_publishing_alone() {
 }
 
 #[test]
-fn a_condition_that_no_value_of_the_types_fits_is_refused_at_publishing_alone() {
+fn impossible_condition_is_refused_only_at_publishing() {
     let declared =
         json!([{"name": "limit", "type": "integer"}, {"name": "word", "type": "string"}]);
     let check = |condition: &str, refused: bool| {

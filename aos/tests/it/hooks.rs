@@ -40,7 +40,7 @@ fn mend(block: &str) -> String {
 }
 
 #[test]
-fn every_example_of_the_page_is_read_and_written_as_the_schema_says() {
+fn every_example_of_the_page_fits_the_schema() {
     let (requests, responses) =
         (validator(REPAIRED, "ASOPRequest"), validator(REPAIRED, "ASOPResponse"));
     let mut methods = Vec::new();

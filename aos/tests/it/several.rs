@@ -113,7 +113,7 @@ async fn where_all_allow_the_last_has_the_word() {
 }
 
 #[tokio::test]
-async fn what_the_agent_cannot_do_is_a_denial_before_the_next_is_asked() {
+async fn impossible_modification_is_a_denial() {
     let heard = Heard::default();
     let guardians = GuardianChain::new("a", listening(&heard, |q| change(q, " A")).await)
         .and("b", listening(&heard, |q| change(q, " B")).await)

@@ -155,7 +155,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3_600);
 
     #[tokio::test]
-    async fn an_evaluation_past_its_deadline_keeps_its_permit_until_it_ends() {
+    async fn late_evaluation_keeps_its_permit_until_its_end() {
         let pool = EvaluationPool::with_permits(1, Duration::from_millis(1));
         let (release, blocked) = mpsc::channel::<()>();
         let overdue = pool.evaluate(&CancelToken::default(), move || blocked.recv()).await;

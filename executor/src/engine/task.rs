@@ -304,22 +304,23 @@ impl<'r> Engine<'r> {
         if self.response_validation == ResponseValidation::Off {
             return Ok(Ok(body));
         }
-        let (misfits, body) = if contract.response_cost(response, &body).is_expensive() {
+        let (violations, body) = if contract.response_cost(response, &body).is_expensive() {
             let body = Arc::new(body);
             let (contract, response) = (Arc::clone(contract), response.clone());
             let checked = Arc::clone(&body);
             let evaluation = move || contract.check_response(&response, &checked);
             let place = "the check of the answer against its schema".to_owned();
-            let misfits = Box::pin(self.evaluate(path, place, halt, evaluation)).await?;
-            (misfits, Arc::unwrap_or_clone(body))
+            let violations = Box::pin(self.evaluate(path, place, halt, evaluation)).await?;
+            (violations, Arc::unwrap_or_clone(body))
         } else {
             (Ok(contract.check_response(response, &body)), body)
         };
-        let error = match misfits {
-            Ok(misfits) if misfits.is_empty() => return Ok(Ok(body)),
-            Ok(misfits) => {
-                let misfits = join_violations(&misfits);
-                let message = format!("the answer is not as the operation declares it: {misfits}");
+        let error = match violations {
+            Ok(violations) if violations.is_empty() => return Ok(Ok(body)),
+            Ok(violations) => {
+                let violations = join_violations(&violations);
+                let message =
+                    format!("the answer is not as the operation declares it: {violations}");
                 Error::new(ErrorKind::ResponseSchemaViolation, message)
             }
             Err(overdue) => overdue,

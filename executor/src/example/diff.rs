@@ -92,7 +92,7 @@ mod tests {
 
     #[track_caller]
     fn check(expected: &Value, found: &Value, differences: &[&str]) {
-        let told: Vec<String> = compare(expected, found)
+        let texts: Vec<String> = compare(expected, found)
             .into_iter()
             .map(|OutputDifference { path, expected, found }| {
                 let write =
@@ -100,7 +100,7 @@ mod tests {
                 format!("{path}: {} {}", write(expected), write(found))
             })
             .collect();
-        assert_eq!(told, differences);
+        assert_eq!(texts, differences);
     }
 
     #[test]

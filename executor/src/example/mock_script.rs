@@ -213,9 +213,9 @@ fn read_scripted(contract: &TaskContract, answer: &a2s::ExampleResponse) -> Mock
             return MockOutcome::InvalidScript(Error::new(ErrorKind::ExampleAnswer, reason));
         }
     };
-    if let Some(misfits) = describe_violations(contract, &response) {
+    if let Some(violations) = describe_violations(contract, &response) {
         let message =
-            format!("the answer of the example is not as the operation declares it: {misfits}");
+            format!("the answer of the example is not as the operation declares it: {violations}");
         let hint = "Correct the answer in the example, or what the operation declares.";
         return MockOutcome::InvalidScript(
             Error::new(ErrorKind::ResponseSchemaViolation, message).with_hint(hint),
@@ -252,8 +252,8 @@ fn describe_violations(contract: &TaskContract, response: &RawResponse) -> Optio
         Err(_) if is_success => return None,
         Err(_) => serde_json::from_slice(&response.body).unwrap_or(Value::Null),
     };
-    let misfits = contract.check_response(response, &value);
-    (!misfits.is_empty()).then(|| join_violations(&misfits))
+    let violations = contract.check_response(response, &value);
+    (!violations.is_empty()).then(|| join_violations(&violations))
 }
 
 /// Generates a response that fits the operation and contains the outputs that the step requires.
@@ -266,8 +266,8 @@ fn generate_outcome(contract: &TaskContract, step: &Step, path: &str) -> MockOut
     };
     let mut reason = None;
     for response in mock_response::generate_responses(contract.task(), outputs) {
-        if let Some(misfits) = describe_violations(contract, &response) {
-            reason.get_or_insert(misfits);
+        if let Some(violations) = describe_violations(contract, &response) {
+            reason.get_or_insert(violations);
             continue;
         }
         match read(contract.task(), response) {

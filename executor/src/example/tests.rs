@@ -187,7 +187,7 @@ async fn behind_a_wrong_answer_no_result_is_judged() {
 }
 
 #[tokio::test]
-async fn an_answer_that_the_operation_does_not_declare_fails_the_example_whatever_the_run_does() {
+async fn undeclared_example_response_fails_the_example() {
     let answers = "{read: {body: {id: 51, name: one}}}";
     for handled in ["", "      on_error: continue\n"] {
         let shared =
@@ -222,7 +222,7 @@ async fn an_answer_that_the_operation_does_not_declare_fails_the_example_whateve
 }
 
 #[tokio::test]
-async fn a_failure_of_a_service_can_be_tried_as_far_as_the_capability_handles_it() {
+async fn example_can_try_a_handled_service_failure() {
     let handled = "      catch: {as: error, steps: [{id: instead, format: OpenAPI, input_mapping: {id: 2}, output_mapping: {name: '$.name'}, task: {openapi: 3.1.0, info: {title: a, version: '1'}, servers: [{url: 'https://api.example'}], paths: {'/other/{id}': {get: {parameters: [{name: id, in: path, required: true, schema: {type: integer}}], responses: {'200': {description: a}}}}}}}]}\n";
     // A status that is not declared may come all the same, and a declared one need not say more.
     for status in [503, 404] {

@@ -66,8 +66,8 @@ fn open(guardian: &GuardianSettings) -> Result<Option<GuardianChain>, Error> {
             Some(guardians) => guardians.and(name, client),
         });
     }
-    let nobody = || Error::new(ErrorKind::Configuration, "no guardian is named, nor turned off");
-    guardians.map(Some).ok_or_else(nobody)
+    let missing = || Error::new(ErrorKind::Configuration, "no guardian is named, nor turned off");
+    guardians.map(Some).ok_or_else(missing)
 }
 
 /// A client, or why it cannot be asked in the way that is wanted.

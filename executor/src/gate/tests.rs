@@ -427,7 +427,7 @@ fn failures() -> Vec<(&'static str, bool, Script)> {
 }
 
 #[tokio::test]
-async fn without_a_usable_answer_nothing_is_sent_unless_configured_otherwise() {
+async fn request_without_verdict_is_not_sent_by_default() {
     let service = Service::start().await;
     for (case, may_pass, answer) in failures() {
         let (config, _) = start_guardian(answer).await;
@@ -491,7 +491,7 @@ async fn inputs_that_fit_no_request_are_not_asked_about() {
 }
 
 #[tokio::test]
-async fn a_guardian_is_told_what_is_about_to_happen_and_what_came_of_it() {
+async fn guardian_sees_each_request_and_its_result() {
     let (mut config, asked) = start_guardian(|question| decide(&question, "allow")).await;
     config.http().token = Some(Secret::new("canary"));
     let gate = gate(config, CLOSED);
@@ -644,7 +644,7 @@ async fn a_failure_stays_one_but_a_guardian_may_change_its_words() {
 }
 
 #[tokio::test]
-async fn a_modified_result_that_cannot_be_read_is_a_deny_in_either_mode() {
+async fn unreadable_modified_result_is_denied_in_both_modes() {
     let cases: [(&str, Script); 3] = [
         ("not JSON", |question| set_result(&question, "plain words", false)),
         ("no output", |question| {
@@ -667,7 +667,7 @@ async fn a_modified_result_that_cannot_be_read_is_a_deny_in_either_mode() {
 }
 
 #[tokio::test]
-async fn without_a_usable_answer_a_result_is_not_used_unless_configured_otherwise() {
+async fn result_without_verdict_is_dropped_by_default() {
     for (case, may_pass, answer) in failures() {
         let (decision, verdict) = pass_result(CLOSED, Ok(json!({"a": 1})), answer).await;
         assert_eq!(decision.source, DecisionSource::FailedClosed, "{case}");

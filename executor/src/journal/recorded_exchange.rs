@@ -73,11 +73,14 @@ impl ExchangeResponse {
         if bytes > limit {
             return Self::LeftOut { bytes };
         }
-        let told =
+        let masked =
             |value: &HeaderValue| secrets.mask_text(&String::from_utf8_lossy(value.as_bytes()));
         Self::Whole {
             status: head.as_ref().map_or(0, |head| head.status),
-            headers: headers.iter().map(|(name, value)| (name.to_string(), told(value))).collect(),
+            headers: headers
+                .iter()
+                .map(|(name, value)| (name.to_string(), masked(value)))
+                .collect(),
             body: secrets.mask(body),
         }
     }

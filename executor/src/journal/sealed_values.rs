@@ -43,8 +43,8 @@ impl SealedValues {
 
     /// The values that the masked event leaves out. `None` when it contains everything.
     pub(crate) fn without_recorded(self, masked: &EventKind, secrets: &RunSecrets) -> Option<Self> {
-        let told = recorded_outputs(masked);
-        let values = self.values.filter(|values| Some(values) != told);
+        let recorded = recorded_outputs(masked);
+        let values = self.values.filter(|values| Some(values) != recorded);
         let secrets = secrets.take_new();
         (values.is_some() || !secrets.is_empty()).then(|| Self {
             values,

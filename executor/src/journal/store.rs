@@ -270,14 +270,14 @@ impl RunStore {
     ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let run = event.run;
         let event = Box::new(event);
-        let told = self.submit_task(WriterTask::Append(JournalItem::Event {
+        let appended = self.submit_task(WriterTask::Append(JournalItem::Event {
             event,
             epoch,
             besides,
             committed,
         }));
         async move {
-            match told.await? {
+            match appended.await? {
                 TaskOutcome::Done => Ok(()),
                 TaskOutcome::OutOfTurn => Err(taken(run)),
                 _ => Err(lost()),

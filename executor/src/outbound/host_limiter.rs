@@ -130,38 +130,39 @@ impl HostLimiters {
         time: Duration,
         on_wait: &(dyn Fn(Throttle) + Sync),
     ) -> Result<SendPermit, SendError> {
-        let lane = self.limiter(url, redirected);
-        timeout(time, lane.acquire(tenant, on_wait)).await.unwrap_or_else(|_| {
+        let limiter = self.limiter(url, redirected);
+        timeout(time, limiter.acquire(tenant, on_wait)).await.unwrap_or_else(|_| {
             let seconds = time.as_secs_f32();
-            let message = format!("the turn for {} did not come within {seconds} s", lane.host);
+            let message = format!("the turn for {} did not come within {seconds} s", limiter.host);
             Err(SendError::not_sent(ErrorKind::Timeout, message))
         })
     }
 
     /// The state of each host, by name.
     pub(super) fn states(&self) -> Vec<HostState> {
-        let lanes: Vec<_> = lock(&self.limiters).values().cloned().collect();
-        lanes.iter().map(|lane| lane.state()).collect()
+        let limiters: Vec<_> = lock(&self.limiters).values().cloned().collect();
+        limiters.iter().map(|limiter| limiter.state()).collect()
     }
 
     /// The health of the hosts that received a request recently.
     pub(super) fn recent_health(&self) -> Vec<HostHealth> {
-        let lanes: Vec<_> = lock(&self.limiters).values().cloned().collect();
-        lanes.iter().filter_map(|lane| lane.health()).collect()
+        let limiters: Vec<_> = lock(&self.limiters).values().cloned().collect();
+        limiters.iter().filter_map(|limiter| limiter.health()).collect()
     }
 
     fn limiter(&self, url: &Url, redirected: bool) -> Arc<HostLimiter> {
         let host = authority(url);
-        let mut lanes = lock(&self.limiters);
-        if MAX_HOSTS <= lanes.len() {
-            lanes.retain(|_, lane| 1 < Arc::strong_count(lane) || lane.has_history());
+        let mut limiters = lock(&self.limiters);
+        if MAX_HOSTS <= limiters.len() {
+            limiters.retain(|_, limiter| 1 < Arc::strong_count(limiter) || limiter.has_history());
         }
-        if let Some(lane) = lanes.get(&host) {
-            return Arc::clone(lane);
+        if let Some(limiter) = limiters.get(&host) {
+            return Arc::clone(limiter);
         }
-        let lane = Arc::new(HostLimiter::new(host.clone(), self.hosts.limits_of(url, redirected)));
-        lanes.insert(host, Arc::clone(&lane));
-        lane
+        let limiter =
+            Arc::new(HostLimiter::new(host.clone(), self.hosts.limits_of(url, redirected)));
+        limiters.insert(host, Arc::clone(&limiter));
+        limiter
     }
 }
 
@@ -198,13 +199,13 @@ impl HostLimiter {
         tenant: &str,
         on_wait: &(dyn Fn(Throttle) + Sync),
     ) -> Result<SendPermit, SendError> {
-        let tell = |reason, time| on_wait(Throttle { host: self.host.clone(), reason, time });
+        let report = |reason, time| on_wait(Throttle { host: self.host.clone(), reason, time });
         self.check_breaker(tenant)?;
         let slots = Arc::clone(&self.slots);
         let slot = match Arc::clone(&slots).try_acquire_owned() {
             Ok(slot) => slot,
             Err(_) => {
-                tell(WaitReason::Concurrency, None);
+                report(WaitReason::Concurrency, None);
                 // Never closed.
                 slots
                     .acquire_owned()
@@ -214,15 +215,15 @@ impl HostLimiter {
         };
         let next = self.next.lock().await;
         if let Some(time) = self.remaining_quiet_time() {
-            tell(WaitReason::RetryAfter, Some(time));
+            report(WaitReason::RetryAfter, Some(time));
             tokio::time::sleep(time).await;
         }
         if let Some(rate) = &self.rate {
-            let mut told = false;
+            let mut is_reported = false;
             while let Err(early) = rate.check() {
                 let time = early.wait_time_from(rate.clock().now());
-                if !std::mem::replace(&mut told, true) {
-                    tell(WaitReason::Rate, Some(time));
+                if !std::mem::replace(&mut is_reported, true) {
+                    report(WaitReason::Rate, Some(time));
                 }
                 tokio::time::sleep(time).await;
             }
@@ -364,7 +365,7 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(5);
 
-    fn lanes(change: impl FnOnce(&mut HostLimits)) -> HostLimiters {
+    fn limiters(change: impl FnOnce(&mut HostLimits)) -> HostLimiters {
         let mut hosts = HostLimitSet::default();
         change(&mut hosts.default);
         HostLimiters::new(hosts)
@@ -376,14 +377,14 @@ mod tests {
 
     /// A turn that comes soon or not at all, and the reasons for its waits.
     async fn turn_at(
-        lanes: &HostLimiters,
+        limiters: &HostLimiters,
         url: &str,
         redirected: bool,
     ) -> (Result<SendPermit, ErrorKind>, Vec<WaitReason>) {
         let waits = Mutex::<Vec<WaitReason>>::default();
         let on_wait = |wait: Throttle| lock(&waits).push(wait.reason);
         let url = url.parse().unwrap();
-        let turn = lanes.acquire("owner", (&url, redirected), SOON, &on_wait).await;
+        let turn = limiters.acquire("owner", (&url, redirected), SOON, &on_wait).await;
         let turn = turn.map_err(|failure| {
             assert!(!failure.sent);
             failure.error.kind
@@ -392,25 +393,25 @@ mod tests {
         (turn, waits)
     }
 
-    async fn turn(lanes: &HostLimiters) -> (Result<SendPermit, ErrorKind>, Vec<WaitReason>) {
-        turn_at(lanes, "https://api.example/", false).await
+    async fn turn(limiters: &HostLimiters) -> (Result<SendPermit, ErrorKind>, Vec<WaitReason>) {
+        turn_at(limiters, "https://api.example/", false).await
     }
 
     #[tokio::test]
     async fn so_many_requests_are_under_way_at_a_time() {
-        let lanes = lanes(|limits| limits.max_concurrency = number(2));
-        let first = turn(&lanes).await.0.unwrap();
-        let _second = turn(&lanes).await.0.unwrap();
-        assert_eq!(lanes.states()[0].in_flight, 2);
-        let (third, waits) = turn(&lanes).await;
+        let limiters = limiters(|limits| limits.max_concurrency = number(2));
+        let first = turn(&limiters).await.0.unwrap();
+        let _second = turn(&limiters).await.0.unwrap();
+        assert_eq!(limiters.states()[0].in_flight, 2);
+        let (third, waits) = turn(&limiters).await;
         assert_eq!(
             (third.unwrap_err(), waits),
             (ErrorKind::Timeout, vec![WaitReason::Concurrency])
         );
-        assert!(turn_at(&lanes, "https://other.example/", false).await.0.is_ok());
-        assert!(turn_at(&lanes, "https://api.example:8443/", false).await.0.is_ok());
+        assert!(turn_at(&limiters, "https://other.example/", false).await.0.is_ok());
+        assert!(turn_at(&limiters, "https://api.example:8443/", false).await.0.is_ok());
         drop(first);
-        let (third, waits) = turn(&lanes).await;
+        let (third, waits) = turn(&limiters).await;
         assert!(third.is_ok() && waits.is_empty());
     }
 
@@ -420,15 +421,15 @@ mod tests {
             limits.requests_per_second = Some(number(1));
             limits.burst = number(3);
         };
-        let lanes = lanes(slow);
+        let limiters = limiters(slow);
         for _ in 0..3 {
-            assert!(turn(&lanes).await.0.is_ok());
+            assert!(turn(&limiters).await.0.is_ok());
         }
-        let (fourth, waits) = turn(&lanes).await;
+        let (fourth, waits) = turn(&limiters).await;
         assert_eq!((fourth.unwrap_err(), waits), (ErrorKind::Timeout, vec![WaitReason::Rate]));
         // What the operator leads elsewhere is the operator's.
         for _ in 0..200 {
-            let (turn, waits) = turn_at(&lanes, "https://led.example/", true).await;
+            let (turn, waits) = turn_at(&limiters, "https://led.example/", true).await;
             assert!(turn.is_ok() && waits.is_empty());
         }
     }
@@ -438,69 +439,70 @@ mod tests {
         let mut hosts = HostLimitSet::default();
         let one = HostLimits { max_concurrency: number(1), ..HostLimits::default() };
         hosts.by_host.insert(Domain::new("api.example").unwrap(), one);
-        let lanes = HostLimiters::new(hosts);
-        let _first = turn(&lanes).await.0.unwrap();
-        assert!(turn(&lanes).await.0.is_err());
-        let _other = turn_at(&lanes, "https://other.example/", false).await.0.unwrap();
-        assert!(turn_at(&lanes, "https://other.example/", false).await.0.is_ok());
+        let limiters = HostLimiters::new(hosts);
+        let _first = turn(&limiters).await.0.unwrap();
+        assert!(turn(&limiters).await.0.is_err());
+        let _other = turn_at(&limiters, "https://other.example/", false).await.0.unwrap();
+        assert!(turn_at(&limiters, "https://other.example/", false).await.0.is_ok());
     }
 
     #[tokio::test]
     async fn a_host_that_asks_for_a_rest_gets_it_from_everybody() {
-        let lanes = lanes(|_| {});
+        let limiters = limiters(|_| {});
         let rest = Some(Duration::from_secs(60));
-        turn(&lanes).await.0.unwrap().settle(HostSignal::Good, rest);
-        turn(&lanes).await.0.unwrap_err();
-        let (refused, waits) = turn(&lanes).await;
+        turn(&limiters).await.0.unwrap().settle(HostSignal::Good, rest);
+        turn(&limiters).await.0.unwrap_err();
+        let (refused, waits) = turn(&limiters).await;
         assert_eq!(
             (refused.unwrap_err(), waits),
             (ErrorKind::Timeout, vec![WaitReason::RetryAfter])
         );
         // A shorter one asked for later does not make it shorter.
-        let limiter = lanes.limiter(&"https://api.example/".parse().unwrap(), false);
+        let limiter = limiters.limiter(&"https://api.example/".parse().unwrap(), false);
         let slot = Arc::clone(&limiter.slots).acquire_owned().await.unwrap();
         let tenant = "owner".to_owned();
         let late = SendPermit { limiter, tenant, _slot: slot, signal: HostSignal::Unknown };
         late.settle(HostSignal::Good, Some(Duration::ZERO));
-        assert!(lanes.states()[0].paused_ms > Some(30_000));
+        assert!(limiters.states()[0].paused_ms > Some(30_000));
     }
 
     #[tokio::test]
     async fn a_host_that_fails_again_and_again_is_left_alone() {
-        let lanes = lanes(|limits| limits.breaker_failures = 3);
+        let limiters = limiters(|limits| limits.breaker_failures = 3);
         for _ in 0..3 {
-            turn(&lanes).await.0.unwrap().settle(HostSignal::Bad, None);
+            turn(&limiters).await.0.unwrap().settle(HostSignal::Bad, None);
         }
-        let (refused, waits) = turn(&lanes).await;
+        let (refused, waits) = turn(&limiters).await;
         assert_eq!((refused.unwrap_err(), waits), (ErrorKind::HostPaused, vec![]));
-        let state = &lanes.states()[0];
+        let state = &limiters.states()[0];
         assert_eq!((state.breaker.as_str(), state.failures, state.in_flight), ("open", 3, 0));
         assert!(state.paused_ms.is_some());
-        assert!(turn_at(&lanes, "https://other.example/", false).await.0.is_ok());
+        assert!(turn_at(&limiters, "https://other.example/", false).await.0.is_ok());
     }
 
     /// A network that is away says nothing about any service: no run and no report blames one for it.
     #[tokio::test]
-    async fn a_host_that_is_not_reached_is_left_alone_and_blamed_for_nothing() {
-        let lanes = lanes(|limits| limits.breaker_failures = 3);
+    async fn unreachable_host_opens_circuit_without_blame() {
+        let limiters = limiters(|limits| limits.breaker_failures = 3);
         for _ in 0..3 {
-            turn(&lanes).await.0.unwrap().settle(HostSignal::Unreachable, None);
+            turn(&limiters).await.0.unwrap().settle(HostSignal::Unreachable, None);
         }
-        let (refused, _) = turn(&lanes).await;
+        let (refused, _) = turn(&limiters).await;
         assert_eq!(refused.unwrap_err(), ErrorKind::HostUnreachable);
-        assert_eq!(lanes.states()[0].breaker, "open");
-        assert_eq!(lanes.recent_health(), []);
+        assert_eq!(limiters.states()[0].breaker, "open");
+        assert_eq!(limiters.recent_health(), []);
     }
 
     #[tokio::test]
     async fn the_failures_of_one_tenant_close_a_host_for_no_other() {
-        let lanes = lanes(|limits| {
+        let limiters = limiters(|limits| {
             limits.breaker_failures = 3;
             // Those many requests do not wait for the rate.
             limits.requests_per_second = None;
         });
         let url = "https://api.example/".parse().unwrap();
-        let turn = async |tenant: &str| lanes.acquire(tenant, (&url, false), SOON, &|_| {}).await;
+        let turn =
+            async |tenant: &str| limiters.acquire(tenant, (&url, false), SOON, &|_| {}).await;
         for _ in 0..3 {
             turn("bob").await.unwrap().settle(HostSignal::Bad, None);
         }
@@ -508,8 +510,11 @@ mod tests {
         turn("alice").await.unwrap().settle(HostSignal::Good, None);
         // The success of one opens it for no other, either.
         assert_eq!(turn("bob").await.unwrap_err().error.kind, ErrorKind::HostPaused);
-        assert_eq!((lanes.states()[0].breaker.as_str(), lanes.states()[0].failures), ("open", 3));
-        assert_eq!(lanes.recent_health()[0].health, 1.0);
+        assert_eq!(
+            (limiters.states()[0].breaker.as_str(), limiters.states()[0].failures),
+            ("open", 3)
+        );
+        assert_eq!(limiters.recent_health()[0].health, 1.0);
         // However many tenants there are, what is known of them is bounded. Alice, who had no failure, is
         // forgotten; the tenants beyond the bound share one count, which three of them use up.
         let mut refused = Vec::new();
@@ -522,47 +527,51 @@ mod tests {
         let beyond = MAX_TENANTS - 1..2 * MAX_TENANTS;
         let expected: Vec<_> = beyond.skip(3).map(|n| (n, ErrorKind::HostPaused)).collect();
         assert_eq!(refused, expected);
-        let lane = lanes.limiter(&url, false);
-        assert_eq!(lock(&lane.state).tenants.len(), MAX_TENANTS + 1);
+        let limiter = limiters.limiter(&url, false);
+        assert_eq!(lock(&limiter.state).tenants.len(), MAX_TENANTS + 1);
         drop(turn("t0").await.unwrap());
         assert_eq!(turn("bob").await.unwrap_err().error.kind, ErrorKind::HostPaused);
     }
 
     #[tokio::test]
     async fn health_tells_of_hosts_that_were_asked_just_now() {
-        let lanes = lanes(|limits| limits.breaker_failures = 3);
+        let limiters = limiters(|limits| limits.breaker_failures = 3);
         let health = || -> Vec<_> {
-            lanes.recent_health().iter().map(|host| (host.host.to_string(), host.health)).collect()
+            limiters
+                .recent_health()
+                .iter()
+                .map(|host| (host.host.to_string(), host.health))
+                .collect()
         };
         let host = "api.example".to_owned();
         // One that was given up tells nothing.
-        drop(turn(&lanes).await.0.unwrap());
+        drop(turn(&limiters).await.0.unwrap());
         assert_eq!(health(), []);
-        turn(&lanes).await.0.unwrap().settle(HostSignal::Good, None);
+        turn(&limiters).await.0.unwrap().settle(HostSignal::Good, None);
         assert_eq!(health(), [(host.clone(), 1.0)]);
         for expected in [0.5, 1.0 / 3.0, 0.0] {
-            turn(&lanes).await.0.unwrap().settle(HostSignal::Bad, None);
+            turn(&limiters).await.0.unwrap().settle(HostSignal::Bad, None);
             assert_eq!(health(), [(host.clone(), expected)]);
         }
-        let limiter = lanes.limiter(&"https://api.example/".parse().unwrap(), false);
+        let limiter = limiters.limiter(&"https://api.example/".parse().unwrap(), false);
         let old = Instant::now().checked_sub(HEALTH_WINDOW);
         lock(&limiter.state).tenants.values_mut().for_each(|state| state.settled_at = old);
         assert_eq!(health(), []);
     }
 
     #[tokio::test]
-    async fn the_lanes_of_hosts_without_anybody_are_forgotten_and_no_others() {
-        let lanes = lanes(|limits| limits.breaker_failures = 1);
-        let busy = turn_at(&lanes, "https://busy.example/", false).await.0.unwrap();
-        turn_at(&lanes, "https://bad.example/", false)
+    async fn only_idle_host_limiters_are_dropped() {
+        let limiters = limiters(|limits| limits.breaker_failures = 1);
+        let busy = turn_at(&limiters, "https://busy.example/", false).await.0.unwrap();
+        turn_at(&limiters, "https://bad.example/", false)
             .await
             .0
             .unwrap()
             .settle(HostSignal::Bad, None);
         for n in 0..2 * MAX_HOSTS {
-            turn_at(&lanes, &format!("https://h{n}.example/"), false).await.0.unwrap();
+            turn_at(&limiters, &format!("https://h{n}.example/"), false).await.0.unwrap();
         }
-        let states = lanes.states();
+        let states = limiters.states();
         assert!(states.len() <= MAX_HOSTS + 1, "{}", states.len());
         for host in ["busy.example", "bad.example"] {
             assert!(states.iter().any(|state| state.host == host), "{host}");

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_status_that_passes_and_a_request_that_may_be_repeated_are_tried_again() {
+    fn only_transient_status_of_safe_request_is_retried() {
         for status in [429, 502, 503, 504] {
             assert!(pause(true, 1, Ok(&answer(status, None))).is_some(), "{status}");
             assert!(pause(false, 1, Ok(&answer(status, None))).is_none(), "{status}");
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_tried_again_when_nothing_left_or_repeating_is_safe() {
+    fn failure_is_retried_when_unsent_or_safe() {
         let kinds = [
             (ErrorKind::ConnectFailed, true),
             (ErrorKind::ConnectionLost, true),

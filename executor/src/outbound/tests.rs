@@ -130,7 +130,7 @@ fn json_of(response: &RawResponse) -> Value {
 }
 
 #[tokio::test]
-async fn an_upstream_takes_the_connection_and_the_document_keeps_its_host() {
+async fn upstream_changes_the_connection_not_the_host() {
     let server = serve(Router::new().fallback(tell)).await;
     let outbound = open(&config(Some(server), "/stand-in/")).unwrap();
     let places = ["pathParameters.city", "queryParameters.q", "body"];
@@ -336,7 +336,7 @@ impl reqwest::dns::Resolve for Fickle {
 }
 
 #[tokio::test]
-async fn a_name_that_changes_its_addresses_leads_to_none_that_was_not_checked() {
+async fn rebound_dns_name_reaches_only_checked_addresses() {
     let forbidden = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = forbidden.local_addr().unwrap().port();
     let allowed = TcpListener::bind(("127.0.0.2", port)).await.unwrap();

@@ -60,8 +60,8 @@ impl PlanUnit {
             let Some(value) = value else { continue };
             if let Some(shown) = &mut shown {
                 let hides = self.sensitive.hides_secret(template, scope);
-                let may_be_told = if hides { secret_placeholder() } else { secrets.mask(&value) };
-                shown.insert(place.clone(), may_be_told);
+                let is_public = if hides { secret_placeholder() } else { secrets.mask(&value) };
+                shown.insert(place.clone(), is_public);
                 hides_address |=
                     hides && matches!(place, InputLocation::Path(_) | InputLocation::Query(_));
             }

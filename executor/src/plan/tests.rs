@@ -432,7 +432,7 @@ fn no_document_that_is_accepted_makes_the_planner_panic() {
 }
 
 #[test]
-fn a_step_of_a_catch_stands_in_the_capability_that_has_the_catch() {
+fn catch_step_belongs_to_the_capability_with_the_catch() {
     let top = document(
         "Top",
         "1.0.0",

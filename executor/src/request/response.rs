@@ -410,20 +410,20 @@ mod tests {
         };
         let coded = json!({"message": "no", "extensions": {"code": "BAD_USER_INPUT"}});
         let worded = |words: &str| json!({"message": format!("Variable \"$when\" {words}")});
-        let misfit = worded("got invalid value \"x\"; Expected type Date.");
+        let mismatch = worded("got invalid value \"x\"; Expected type Date.");
         let absent = worded("of required type \"Date!\" was not provided.");
-        for error in [coded.clone(), misfit.clone(), absent] {
+        for error in [coded.clone(), mismatch.clone(), absent] {
             assert_eq!(kind(json!({"errors": [error]})), ErrorKind::GraphqlVariable, "{error}");
         }
-        assert_eq!(kind(json!({"errors": [coded, misfit]})), ErrorKind::GraphqlVariable);
+        assert_eq!(kind(json!({"errors": [coded, mismatch]})), ErrorKind::GraphqlVariable);
         // The document is wrong about the type of a variable, or the service has failed as well.
         let wrong = worded("of type \"Int\" used in position expecting type \"Date\".");
         let down = json!({"message": "database is down"});
-        for errors in [json!([wrong]), json!([misfit, down])] {
+        for errors in [json!([wrong]), json!([mismatch, down])] {
             assert_eq!(kind(json!({"errors": errors})), ErrorKind::GraphqlErrors, "{errors}");
         }
         assert_eq!(
-            kind(json!({"data": {"a": null}, "errors": [misfit]})),
+            kind(json!({"data": {"a": null}, "errors": [mismatch]})),
             ErrorKind::GraphqlErrors
         );
     }
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_described_as_json_is_read_as_json_whatever_it_is_called() {
+    fn declared_json_is_read_despite_its_media_type() {
         let mut task = crate::request::test_fixtures::operation(
             HttpMethod::Get,
             "https://api.example",

@@ -118,10 +118,13 @@ impl TaskContract {
         let check = self.body.get_or_init(|| {
             SchemaCheck::from_task_schema(task, &body.schema, ValueDirection::Request)
         });
-        let misfits = |check: &SchemaCheck| {
+        let violations = |check: &SchemaCheck| {
             check.violations_as_written(&seen.value, |at| seen.written_form(at))
         };
-        require_no_violations(|| InputLocation::Body, check.as_ref().map_or_else(Vec::new, misfits))
+        require_no_violations(
+            || InputLocation::Body,
+            check.as_ref().map_or_else(Vec::new, violations),
+        )
     }
 
     fn check_variables(
@@ -181,8 +184,8 @@ impl TaskContract {
             InputLocation::Argument(name) => Some((name.clone(), value.clone())),
             _ => None,
         });
-        let misfits = check(whole, &Value::Object(arguments.collect()));
-        if misfits.is_empty() { Ok(()) } else { Err(PrepareError::Arguments(misfits)) }
+        let violations = check(whole, &Value::Object(arguments.collect()));
+        if violations.is_empty() { Ok(()) } else { Err(PrepareError::Arguments(violations)) }
     }
 
     /// The differences of a response from the declaration of the operation: in its status, its media type,
@@ -194,7 +197,7 @@ impl TaskContract {
     ) -> Vec<SchemaViolation> {
         match self.find_response_check(response) {
             Ok(check) => check.map_or_else(Vec::new, |check| check.violations(value)),
-            Err(misfit) => vec![misfit],
+            Err(violation) => vec![violation],
         }
     }
 
@@ -270,12 +273,12 @@ fn is_exact(parameter: &OperationParameter) -> bool {
 
 fn require_no_violations(
     place: impl FnOnce() -> InputLocation,
-    misfits: Vec<SchemaViolation>,
+    violations: Vec<SchemaViolation>,
 ) -> Result<(), PrepareError> {
-    if misfits.is_empty() {
+    if violations.is_empty() {
         Ok(())
     } else {
-        Err(PrepareError::Violation { place: place(), misfits })
+        Err(PrepareError::Violation { place: place(), violations })
     }
 }
 

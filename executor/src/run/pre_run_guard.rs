@@ -150,8 +150,8 @@ impl<'r> PreRunGuard<'r> {
             caller: self.caller,
             at: self.runs.clock.now(),
         });
-        let told = |decision: &DecisionRecord| decision.source != DecisionSource::Unguarded;
-        self.decisions.extend(decisions.into_iter().filter(told));
+        let is_guarded = |decision: &DecisionRecord| decision.source != DecisionSource::Unguarded;
+        self.decisions.extend(decisions.into_iter().filter(is_guarded));
         verdict.map(Permitted::into_inner)
     }
 }

@@ -50,14 +50,14 @@ impl RunService {
         let ResolvedRun { plan, inputs, .. } = prepared;
         let id = new_run_id(&self.clock, &self.ids);
         let secrets = RunSecrets::new(self.ids.random_bytes());
-        let foreseen = plan.list_previewable_steps(inputs, &secrets)?;
+        let previewable = plan.list_previewable_steps(inputs, &secrets)?;
         let session = request.session.clone().unwrap_or_else(|| id.to_string());
         let contracts = ContractCache::default();
         let occasion = PreviewContext { principal, id, session, plan, secrets, contracts };
         let most = self.config.limits.max_previews;
         let mut left = most;
         let mut questions: Vec<BoxFuture<'_, PreviewedStep>> = Vec::new();
-        for step in foreseen {
+        for step in previewable {
             let is_known = step.needs.is_empty();
             let is_asked = is_known && left > 0;
             left -= usize::from(is_asked);

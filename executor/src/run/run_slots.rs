@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_started_now_comes_behind_what_waits_for_nothing_but_a_place() {
+    async fn new_run_starts_after_waiting_ones() {
         let places = RunSlots::new(3);
         let one = places.try_acquire(true).await.unwrap();
         // Nobody waits, so nobody is told of a place that is given up.

@@ -329,11 +329,11 @@ impl RunService {
         (asked, lease): (Instant, LeaseTerms),
         place: RunSlot,
     ) {
-        let tenure = RunLease::granted_after(asked, lease, epoch);
+        let run_lease = RunLease::granted_after(asked, lease, epoch);
         let taken = if takeovers <= self.config.limits.max_takeovers {
-            self.resume(run, tenure, place).await
+            self.resume(run, run_lease, place).await
         } else {
-            self.suspend_crashing_run(run, tenure, takeovers).await
+            self.suspend_crashing_run(run, run_lease, takeovers).await
         };
         if let Err(error) = taken {
             tracing::error!(%run, %error, "a run could not be resumed");
@@ -345,7 +345,7 @@ impl RunService {
     async fn suspend_crashing_run(
         &self,
         run: Uuid,
-        tenure: RunLease,
+        run_lease: RunLease,
         takeovers: u32,
     ) -> Result<(), Error> {
         let events = self.read_all(run).await?;
@@ -362,7 +362,7 @@ impl RunService {
             StepError::Waiting(error.to_run_error(None, None, repeat_safe))
         };
         let duration_ms = milliseconds_between(start.at, self.clock.now());
-        let live = self.activate_run(state, tenure, Arc::default());
+        let live = self.activate_run(state, run_lease, Arc::default());
         self.release_run(run, live, last_event(Err(stop), repeat_safe, duration_ms)).await;
         Ok(())
     }
@@ -387,7 +387,7 @@ impl RunService {
     async fn resume(
         self: &Arc<Self>,
         run: Uuid,
-        tenure: RunLease,
+        run_lease: RunLease,
         place: RunSlot,
     ) -> Result<(), Error> {
         let mut events = self.read_all(run).await?;
@@ -401,7 +401,7 @@ impl RunService {
             Err(error) => (RunProgress::from_events(&events), Err(error)),
         };
         let start = RunHeader::from_events(&events).ok_or_else(|| no_beginning(run))?;
-        let live = self.activate_run(state, tenure, secrets);
+        let live = self.activate_run(state, run_lease, secrets);
         live.journal.adopt_wait_points(progress.wait_point_events());
         let row = async {
             live.journal.commit(EventKind::RunResumed {}).await?;

@@ -93,11 +93,11 @@ impl PlanContents {
         for name in union(&before, &after) {
             match (before.get(name), after.get(name)) {
                 (Some(was), Some(is)) if was != is => {
-                    let mut told = [versions(was), versions(is)];
-                    if told[0] == told[1] {
-                        told = [digests(was), digests(is)];
+                    let mut shown = [versions(was), versions(is)];
+                    if shown[0] == shown[1] {
+                        shown = [digests(was), digests(is)];
                     }
-                    let [was, is] = told;
+                    let [was, is] = shown;
                     found.push(format!("`{name}` is used as {is} now, and was as {was}"));
                 }
                 (Some(was), None) => {
@@ -239,11 +239,11 @@ fn differences_of_guardians(was: &PlanBasis, is: &PlanBasis) -> Vec<String> {
             }
         }
     }
-    let told = |policy: Option<&String>| policy.map_or("not told", String::as_str).to_owned();
+    let text_of = |policy: Option<&String>| policy.map_or("not told", String::as_str).to_owned();
     for name in union(&was.policies, &is.policies) {
         let (was, is) = (was.policies.get(name), is.policies.get(name));
         if was != is {
-            let (was, is) = (told(was), told(is));
+            let (was, is) = (text_of(was), text_of(is));
             found.push(format!("the policy of guardian {name} is {is} now, and was {was}"));
         }
     }

@@ -81,7 +81,7 @@ impl RunService {
         let ResolvedRun { library, plan, inputs, recalled, hosts, .. } = prepared;
         let secrets = Arc::new(RunSecrets::new(self.ids.random_bytes()));
         let shown = plan.root.masked_inputs(&inputs, &secrets)?;
-        let told = shown == inputs;
+        let is_public = shown == inputs;
         let is_secret = |name: &&String| plan.root.inputs.get(*name).is_some_and(|i| i.secret);
         let secret: Vec<String> = inputs.keys().filter(is_secret).cloned().collect();
         let digest = |redeemed: &RedeemedPlan| redeemed.shown.basis.digest().ok();
@@ -103,7 +103,7 @@ impl RunService {
             trace: trace.map(Box::new),
         }));
         secrets.mask_event(&mut started);
-        let sealed = if told {
+        let sealed = if is_public {
             None
         } else {
             let hidden = SealedValues {

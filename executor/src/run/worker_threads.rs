@@ -74,11 +74,11 @@ impl WorkerPool {
     /// Ends the threads, and waits until all that was on them is gone: connections, too.
     pub(super) async fn shut_down(&self) {
         let threads = self.0.iter().filter_map(|driver| lock(&driver.thread).take());
-        let tell = |WorkerThread { alive, handle }| {
+        let stop = |WorkerThread { alive, handle }| {
             drop(alive);
             handle
         };
-        let handles: Vec<_> = threads.map(tell).collect();
+        let handles: Vec<_> = threads.map(stop).collect();
         let ended =
             tokio::task::spawn_blocking(|| handles.into_iter().try_for_each(JoinHandle::join));
         if !matches!(ended.await, Ok(Ok(()))) {
@@ -126,24 +126,24 @@ mod tests {
     async fn runs_are_spread_over_the_threads_and_end_with_them() {
         let drivers = WorkerPool::start().unwrap();
         let mut tasks = JoinSet::new();
-        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
         for _ in 0..3 * drivers.0.len() {
-            let tell = tell.clone();
+            let sender = sender.clone();
             drivers.spawn(&mut tasks, async move {
-                tell.send(thread::current().id()).unwrap();
+                sender.send(thread::current().id()).unwrap();
                 std::future::pending::<()>().await;
             });
         }
-        drop(tell);
+        drop(sender);
         let mut runs = BTreeMap::new();
         for _ in 0..3 * drivers.0.len() {
-            *runs.entry(format!("{:?}", told.recv().await.unwrap())).or_insert(0) += 1;
+            *runs.entry(format!("{:?}", receiver.recv().await.unwrap())).or_insert(0) += 1;
         }
         assert_eq!(runs.len(), drivers.0.len());
         assert!(runs.values().all(|count| *count == 3), "{runs:?}");
         drivers.shut_down().await;
         // What was under way is gone, and the place of what has ended is free again.
-        assert!(told.recv().await.is_none());
+        assert!(receiver.recv().await.is_none());
         while tasks.join_next().await.is_some() {}
         assert!(drivers.0.iter().all(|driver| Arc::strong_count(&driver.runs) == 1));
     }

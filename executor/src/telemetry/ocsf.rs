@@ -74,7 +74,7 @@ pub(crate) fn events_of_run(events: &[api::RunEvent], product: &OcsfProduct) -> 
 
 /// The events to report for a decision without a run.
 pub(crate) fn standalone_events(
-    aside: &StandaloneDecision<'_>,
+    decision: &StandaloneDecision<'_>,
     product: &OcsfProduct,
 ) -> Vec<OcsfEvent> {
     let StandaloneDecision {
@@ -87,7 +87,7 @@ pub(crate) fn standalone_events(
         capability,
         caller,
         at,
-    } = *aside;
+    } = *decision;
     let scene = EventBuilder {
         principal: Some(principal),
         run: id,
@@ -114,13 +114,13 @@ pub(crate) fn standalone_events(
     };
     let said: Vec<_> = decisions.iter().map(|decision| to_aos_decision(decision, method)).collect();
     let status = if is_refused { OcsfStatus::Failure } else { OcsfStatus::Success };
-    let mut told = scene.event_body(&place("activity"), &about, OcsfSeverity::Informational, said);
-    told.status = status;
+    let mut body = scene.event_body(&place("activity"), &about, OcsfSeverity::Informational, said);
+    body.status = status;
     let last = decisions.last().map_or("", |decision| &decision.decision);
-    told.message = format!("{method}: {last}");
+    body.message = format!("{method}: {last}");
     let activity =
         scene.activity(&about, ApiResponse { code: None, error: None, error_message: None });
-    let activity = OcsfEvent::activity(OcsfActivity::Other("Guardian Hook"), activity, told);
+    let activity = OcsfEvent::activity(OcsfActivity::Other("Guardian Hook"), activity, body);
     let findings = decisions.iter().zip(0..).filter_map(|(decision, number): (_, u32)| {
         scene.finding(&place(&format!("finding {number}")), &about, decision, method)
     });
@@ -283,11 +283,11 @@ impl<'e> EventCollector<'e> {
             uid: self.builder.stable_uid(&format!("step {step} {}", event.seq)),
             ..self.event_time(event)
         };
-        let mut told = self.builder.event_body(&moment, &about, OcsfSeverity::Informational, said);
-        told.status = status;
-        told.status_code = error.map(|error| shorten_text(&error.code));
-        told.status_detail = error.and_then(error_title);
-        told.message = match (status, error) {
+        let mut body = self.builder.event_body(&moment, &about, OcsfSeverity::Informational, said);
+        body.status = status;
+        body.status_code = error.map(|error| shorten_text(&error.code));
+        body.status_detail = error.and_then(error_title);
+        body.message = match (status, error) {
             (OcsfStatus::Success, _) => format!("{} succeeded", about.operation),
             (OcsfStatus::Failure, Some(error)) => {
                 format!("{} failed: {}", about.operation, shorten_text(&error.code))
@@ -295,12 +295,12 @@ impl<'e> EventCollector<'e> {
             (OcsfStatus::Failure, None) => format!("{} failed", about.operation),
             (OcsfStatus::Other(how), _) => format!("{}: {}", about.operation, how.to_lowercase()),
         };
-        told.aos.attempts = sent.map(|sent| sent.attempt);
-        told.aos.request_digest = sent.map(|sent| sent.digest.to_string());
+        body.aos.attempts = sent.map(|sent| sent.attempt);
+        body.aos.request_digest = sent.map(|sent| sent.digest.to_string());
         let response = ApiResponse {
             code,
-            error: told.status_code.clone(),
-            error_message: told.status_detail,
+            error: body.status_code.clone(),
+            error_message: body.status_detail,
         };
         let mut activity = self.builder.activity(&about, response);
         activity.http_request = sent.map(|sent| HttpRequest {
@@ -309,7 +309,7 @@ impl<'e> EventCollector<'e> {
         });
         activity.http_response = code.map(|code| HttpResponse { code });
         let kind = activity_of(sent.map(|sent| sent.method));
-        self.events.push(OcsfEvent::activity(kind, activity, told));
+        self.events.push(OcsfEvent::activity(kind, activity, body));
     }
 
     fn event_time(&self, event: &api::RunEvent) -> EventTime {

@@ -68,12 +68,12 @@ pub(super) fn encode(service: &str, spans: Vec<ReadySpan>) -> Vec<u8> {
         ..InstrumentationScope::default()
     };
     let scoped = ScopeSpans { scope: Some(scope), spans, schema_url: SCHEMA.to_owned() };
-    let told = ResourceSpans {
+    let spans = ResourceSpans {
         resource: Some(resource),
         scope_spans: vec![scoped],
         schema_url: SCHEMA.to_owned(),
     };
-    ExportTraceServiceRequest { resource_spans: vec![told] }.encode_to_vec()
+    ExportTraceServiceRequest { resource_spans: vec![spans] }.encode_to_vec()
 }
 
 /// The number of spans that a receiver rejected, according to its response.

@@ -86,18 +86,19 @@ impl TelemetrySinks {
     }
 
     /// Reports a decision without a run. Never waits.
-    pub(crate) fn export_decision(&self, aside: &StandaloneDecision<'_>) {
-        if aside.decisions.iter().all(|said| said.source == DecisionSource::Unguarded) {
+    pub(crate) fn export_decision(&self, decision: &StandaloneDecision<'_>) {
+        if decision.decisions.iter().all(|said| said.source == DecisionSource::Unguarded) {
             return;
         }
         // What a run comes of, the run's trace tells.
-        let is_alone = aside.is_rejected || matches!(aside.subject, DecisionSubject::Remembered);
+        let is_alone =
+            decision.is_rejected || matches!(decision.subject, DecisionSubject::Remembered);
         if let Some(spans) = self.spans.as_ref().filter(|_| is_alone) {
-            let trace = Some(standalone_trace(aside)).filter(ExportedTrace::is_sampled);
+            let trace = Some(standalone_trace(decision)).filter(ExportedTrace::is_sampled);
             trace.into_iter().for_each(|trace| spans.enqueue(otlp::ready_spans(trace)));
         }
         if self.exports_security_events() {
-            self.enqueue_events(&ocsf::standalone_events(aside, &self.product));
+            self.enqueue_events(&ocsf::standalone_events(decision, &self.product));
         }
     }
 

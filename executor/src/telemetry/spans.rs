@@ -159,7 +159,7 @@ impl<'e> TraceBuilder<'e> {
                 );
             }
             EventKind::Decided { step, execution_id, decision } => {
-                let told = decision_attributes(decision);
+                let attributes = decision_attributes(decision);
                 let (span, id) = match decision.phase {
                     GuardianPhase::Result | GuardianPhase::McpInbound => {
                         (self.result(step, at), "acs.request_id_ref")
@@ -170,13 +170,13 @@ impl<'e> TraceBuilder<'e> {
                     | GuardianPhase::Memory => (self.span(step), "gen_ai.tool.call.id"),
                 };
                 span.set_attribute(id, text(execution_id));
-                span.add_event(at, "acs.decision", told);
+                span.add_event(at, "acs.decision", attributes);
             }
             EventKind::Throttled { step, host, reason, wait_ms } => {
-                let mut told =
+                let mut attributes =
                     vec![("server.address", text(host)), ("a2s.reason", text(reason.as_str()))];
-                told.extend(wait_ms.map(|time| ("a2s.wait_ms", number(time))));
-                self.span(step).add_event(at, "a2s.throttled", told);
+                attributes.extend(wait_ms.map(|time| ("a2s.wait_ms", number(time))));
+                self.span(step).add_event(at, "a2s.throttled", attributes);
             }
             EventKind::Requesting { step, purpose, method, url, .. } => {
                 let host = url::Url::parse(url).ok();
@@ -185,34 +185,35 @@ impl<'e> TraceBuilder<'e> {
                     RequestPurpose::Token => "token",
                     RequestPurpose::Session => "session",
                 };
-                let told = vec![
+                let attributes = vec![
                     ("server.address", text(host)),
                     ("http.request.method", text(method)),
                     ("a2s.purpose", text(purpose)),
                 ];
-                self.span(step).add_event(at, "a2s.requesting", told);
+                self.span(step).add_event(at, "a2s.requesting", attributes);
             }
             EventKind::TokenRequested {
                 step, host, scheme, renewed, duration_ms, failure, ..
             } => {
-                let mut told = vec![
+                let mut attributes = vec![
                     ("server.address", text(host)),
                     ("a2s.scheme", text(scheme)),
                     ("a2s.renewed", AttributeValue::Truth(*renewed)),
                     ("a2s.duration_ms", number(*duration_ms)),
                 ];
                 let failure = failure.as_ref();
-                told.extend(failure.map(|failure| ("error.type", text(&failure.code))));
-                self.span(step).add_event(at, "a2s.token", told);
+                attributes.extend(failure.map(|failure| ("error.type", text(&failure.code))));
+                self.span(step).add_event(at, "a2s.token", attributes);
             }
             EventKind::SessionOpened { step, host, revision, duration_ms, failure, .. } => {
-                let mut told =
+                let mut attributes =
                     vec![("server.address", text(host)), ("a2s.duration_ms", number(*duration_ms))];
                 let revision = revision.as_ref();
-                told.extend(revision.map(|revision| ("mcp.protocol.version", text(revision))));
+                attributes
+                    .extend(revision.map(|revision| ("mcp.protocol.version", text(revision))));
                 let failure = failure.as_ref();
-                told.extend(failure.map(|failure| ("error.type", text(&failure.code))));
-                self.span(step).add_event(at, "a2s.session", told);
+                attributes.extend(failure.map(|failure| ("error.type", text(&failure.code))));
+                self.span(step).add_event(at, "a2s.session", attributes);
             }
             EventKind::Sending {
                 step,
@@ -258,14 +259,14 @@ impl<'e> TraceBuilder<'e> {
                 span.finish(at);
             }
             EventKind::Warned { step, warning } => {
-                let told = vec![("a2s.code", text(&warning.code))];
-                self.span(step).add_event(at, "a2s.warning", told);
+                let attributes = vec![("a2s.code", text(&warning.code))];
+                self.span(step).add_event(at, "a2s.warning", attributes);
             }
             EventKind::Retrying { step, attempt, pause_ms, .. } => {
                 self.end_unanswered(step, at, "_OTHER");
-                let told =
+                let attributes =
                     vec![("a2s.attempt", number(*attempt)), ("a2s.pause_ms", number(*pause_ms))];
-                self.span(step).add_event(at, "a2s.retry", told);
+                self.span(step).add_event(at, "a2s.retry", attributes);
             }
             EventKind::StepFinished { step, duration_ms, .. } => {
                 self.end(step, at, None, Some(*duration_ms));
@@ -274,8 +275,8 @@ impl<'e> TraceBuilder<'e> {
                 self.end(step, at, Some(error), Some(*duration_ms));
             }
             EventKind::StepSkipped { step, .. } => {
-                let told = vec![("a2s.step", text(step))];
-                self.span(step).add_event(at, "a2s.skipped", told);
+                let attributes = vec![("a2s.step", text(step))];
+                self.span(step).add_event(at, "a2s.skipped", attributes);
             }
             EventKind::StepResolved { step, decision, .. } => {
                 let (decision, ends) = match decision {
@@ -303,8 +304,8 @@ impl<'e> TraceBuilder<'e> {
                 }
             }
             EventKind::ApprovalRequested { step, guardian, id, .. } => {
-                let told = vec![("a2s.guardian", text(guardian)), ("a2s.approval", text(id))];
-                self.span(step).add_event(at, "a2s.approval_requested", told);
+                let attributes = vec![("a2s.guardian", text(guardian)), ("a2s.approval", text(id))];
+                self.span(step).add_event(at, "a2s.approval_requested", attributes);
             }
             EventKind::RunWaiting { error } => {
                 self.spans[0].add_event(at, "a2s.waiting", vec![("error.type", text(&error.code))]);
@@ -435,22 +436,22 @@ impl<'e> TraceBuilder<'e> {
 
 /// A decision as a span event.
 fn decision_attributes(decision: &DecisionRecord) -> Attributes {
-    let mut told = vec![
+    let mut attributes = vec![
         ("acs.decision", text(&decision.decision)),
         ("acs.evaluator", text(decision.guardian.as_deref().unwrap_or(OFF))),
         ("a2s.decision.source", text(decision.source.as_str())),
     ];
     if needs_reason(decision) {
-        told.push(("acs.reasoning", text(&decision.message)));
+        attributes.push(("acs.reasoning", text(&decision.message)));
     }
     if !decision.reason_codes.is_empty() {
         let codes = decision.reason_codes.iter().map(|code| shorten_text(code)).collect();
-        told.push(("acs.reason_codes", AttributeValue::Texts(codes)));
+        attributes.push(("acs.reason_codes", AttributeValue::Texts(codes)));
     }
     if !decision.changes.is_empty() {
-        told.push(("a2s.decision.changes", number(decision.changes.len())));
+        attributes.push(("a2s.decision.changes", number(decision.changes.len())));
     }
-    told
+    attributes
 }
 
 /// Returns true when the reason is of interest, because the decision is not a plain `allow`.
@@ -463,7 +464,7 @@ fn needs_reason(decision: &DecisionRecord) -> bool {
 fn guardian_attributes(guarding: &[GuardianInfo]) -> Attributes {
     let names: Vec<_> = guarding.iter().map(|guarding| guarding.guardian.as_str()).collect();
     let fails: Vec<_> = guarding.iter().map(GuardianInfo::describe_fail_mode).collect();
-    let or = |text: String, nobody: &str| if text.is_empty() { nobody.to_owned() } else { text };
+    let or = |text: String, default: &str| if text.is_empty() { default.to_owned() } else { text };
     vec![
         ("a2s.guardian", text(&or(names.join(", "), OFF))),
         ("a2s.guardian.fail", text(&or(fails.join("; "), "open"))),

@@ -209,7 +209,7 @@ async fn each_credential_goes_where_its_scheme_says() {
 }
 
 #[tokio::test]
-async fn a_run_without_its_credential_is_refused_before_anything_is_sent() {
+async fn missing_credential_refuses_the_run_before_sending() {
     let (world, bouncer) = world().await;
     let first = task("first", "POST /first", json!({}), json!({}));
     let second = guarded(
@@ -337,7 +337,7 @@ async fn a_token_is_fetched_once_kept_and_renewed_before_its_end() {
 }
 
 #[tokio::test]
-async fn a_token_that_was_taken_back_is_replaced_once_where_repeating_is_safe() {
+async fn revoked_token_is_replaced_once_where_safe() {
     let (world, bouncer) = world().await;
     publish_flow(&world, "Get", flow_step("get", "GET /a", "https://login.example/token"));
     publish_flow(&world, "Post", flow_step("post", "POST /a", "https://login.example/token"));
@@ -364,7 +364,7 @@ async fn a_token_that_was_taken_back_is_replaced_once_where_repeating_is_safe() 
 }
 
 #[tokio::test]
-async fn a_document_cannot_send_a_client_secret_where_nobody_meant_it_to_go() {
+async fn document_cannot_redirect_a_client_secret() {
     let (world, bouncer) = world().await;
     let hostile = flow_step("get", "GET /a", "https://evil.example/token");
     let document = json!({"domains": ["api.example", "evil.example"], "execution": sequence(json!([hostile.clone()]))});
@@ -392,7 +392,7 @@ async fn a_document_cannot_send_a_client_secret_where_nobody_meant_it_to_go() {
 }
 
 #[tokio::test]
-async fn a_refresh_token_that_the_server_changes_is_the_one_that_is_used_next() {
+async fn rotated_refresh_token_is_used_next() {
     let (world, bouncer) = world().await;
     let flows = json!({"flow": {"type": "oauth2", "flows": {"authorizationCode": {
         "authorizationUrl": "https://login.example/ask", "tokenUrl": "https://login.example/token", "scopes": {},
@@ -435,7 +435,7 @@ async fn told_of_tokens(app: &App, run: &Run) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_refusal_of_the_authorization_server_is_told_without_what_it_was_sent() {
+async fn authorization_error_is_reported_without_secrets() {
     let (world, bouncer) = world().await;
     publish_flow(&world, "Get", flow_step("get", "GET /a", "https://login.example/token"));
     let flows = json!({"flow": {"type": "oauth2", "flows": {"authorizationCode": {
@@ -544,7 +544,7 @@ async fn an_authorization_server_that_is_busy_or_away_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_hostile_authorization_server_gets_nothing_and_gives_nothing() {
+async fn hostile_authorization_server_gains_nothing() {
     let (world, bouncer) = world().await;
     publish_flow(&world, "Get", flow_step("get", "GET /a", "https://login.example/token"));
     let app = world.open().await;
@@ -633,7 +633,7 @@ async fn a_credential_that_is_removed_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_key_goes_to_the_place_that_it_was_stored_for_and_to_no_other() {
+async fn key_is_sent_only_at_its_stored_location() {
     let (world, bouncer) = world().await;
     let publish = |name: &str, place: &str, parameter: &str| {
         let key = json!({"type": "apiKey", "in": place, "name": parameter});

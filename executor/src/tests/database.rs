@@ -18,7 +18,7 @@ pub(crate) fn server() -> Option<String> {
 }
 
 /// The same, and what is tried on it alone says aloud when there is none.
-pub(crate) fn told() -> Option<String> {
+pub(crate) fn configured_server() -> Option<String> {
     let server = server();
     if server.is_none() {
         eprintln!("SKIPPED: A2S_TEST_POSTGRES_URL names no server");

@@ -26,7 +26,7 @@ fn publish(world: &World, held: &str) {
 }
 
 #[tokio::test]
-async fn after_a_crash_finished_steps_are_not_repeated_and_a_read_in_doubt_is() {
+async fn after_a_crash_only_unconfirmed_reads_are_repeated() {
     let world = World::new().await;
     publish(&world, "GET");
     let app = world.open().await;
@@ -168,7 +168,7 @@ async fn a_branch_in_doubt_waits_while_the_branch_beside_it_ends() {
 }
 
 #[tokio::test]
-async fn a_crash_at_any_event_loses_nothing_and_repeats_no_finished_step() {
+async fn crash_at_any_event_repeats_no_finished_step() {
     // The journal of a whole run, cut after each event, is what a crash at that place leaves.
     let world = World::new().await;
     publish(&world, "GET");

@@ -43,7 +43,7 @@ fn assert_overdue(run: &Run, expression: &str) {
 }
 
 #[tokio::test]
-async fn a_run_with_an_expensive_expression_waits_and_another_one_goes_on() {
+async fn expensive_expression_delays_only_its_own_run() {
     let world = world().await;
     let app = world.open().await;
     let permits = app.runs().evaluations().occupy().await;

@@ -213,7 +213,7 @@ async fn one_run_too_many_is_refused() {
 }
 
 #[tokio::test]
-async fn a_service_that_sends_informational_responses_alone_is_given_up() {
+async fn endless_informational_responses_are_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {

@@ -22,7 +22,7 @@ fn is_about(question: &Value, method: &str, step: &str) -> bool {
 }
 
 #[tokio::test]
-async fn request_and_result_are_asked_about_with_one_execution_id_and_the_digest() {
+async fn guardian_questions_share_execution_id_and_digest() {
     let world = World::new().await;
     publish(&world);
     let app = world.open().await;

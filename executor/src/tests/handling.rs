@@ -331,7 +331,7 @@ async fn a_step_has_so_much_time_and_its_failure_is_handled() {
 }
 
 #[tokio::test]
-async fn a_request_that_changes_something_gets_no_more_time_than_its_step() {
+async fn unsafe_request_has_the_timeout_of_its_step() {
     let world = World::new().await;
     let slow =
         with(task("slow", "POST /hold/never", json!({}), json!({})), json!({"timeout": "1s"}));

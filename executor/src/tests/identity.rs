@@ -121,7 +121,7 @@ fn routes(run: Uuid) -> Vec<(Method, String, Value)> {
 }
 
 #[tokio::test]
-async fn a_run_of_another_is_as_one_that_does_not_exist_on_every_route() {
+async fn run_of_another_tenant_is_not_found_on_any_route() {
     let world = world().await;
     let (app, ids) = in_doubt(&world, &[ALICE, ANN, OWNER]).await;
     let others: [(Uuid, &[Who]); 3] =

@@ -11,7 +11,7 @@ use super::world::{
 use crate::Durability;
 
 #[tokio::test]
-async fn a_run_in_memory_is_a_run_like_any_other_until_the_process_ends() {
+async fn in_memory_run_behaves_like_others() {
     let mut world = World::new().await;
     world.config.durability = Durability::Memory;
     let items: Vec<_> = (0..100).map(|item| item.to_string()).collect();

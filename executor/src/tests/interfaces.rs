@@ -85,11 +85,11 @@ impl Tally {
             let place = format!("{label} {}", step.pointer);
             match prepare(task, &filled) {
                 Ok(_) => {}
-                Err(PrepareError::Violation { place: at, misfits }) => {
-                    self.refused.push(format!("{place}: {at} {}", join_violations(&misfits)));
+                Err(PrepareError::Violation { place: at, violations }) => {
+                    self.refused.push(format!("{place}: {at} {}", join_violations(&violations)));
                 }
-                Err(PrepareError::Arguments(misfits)) => {
-                    self.refused.push(format!("{place}: {}", join_violations(&misfits)));
+                Err(PrepareError::Arguments(violations)) => {
+                    self.refused.push(format!("{place}: {}", join_violations(&violations)));
                 }
                 Err(other) => self.others.push(format!("{place}: {other:?}")),
             }

@@ -390,7 +390,7 @@ async fn a_cancelled_run_begins_no_more_iterations() {
 }
 
 #[tokio::test]
-async fn a_failed_iteration_stops_those_beside_it_but_never_what_changes_something() {
+async fn failed_iteration_stops_siblings_but_no_write() {
     let world = World::new().await;
     // One iteration fails, one reads and one writes, all at the same time.
     let call = |id: &str, call: &str| task(id, call, json!({}), json!({}));

@@ -72,7 +72,7 @@ fn memory(name: &str, value: impl Into<Value>) -> String {
 }
 
 #[tokio::test]
-async fn the_guardian_is_asked_before_memory_is_written_and_before_it_is_used() {
+async fn guardian_is_asked_before_state_is_written_or_read() {
     let world = World::new().await;
     let app = open(&world).await;
     let (output, decision) = run(&app).await.unwrap();

@@ -117,7 +117,7 @@ async fn two_starts_at_once_make_one_run() {
 }
 
 #[tokio::test]
-async fn the_same_key_gives_the_same_run_however_often_its_plan_is_sent() {
+async fn same_idempotency_key_returns_the_same_run() {
     let world = World::new().await;
     publish(&world, "1.0.0");
     let app = world.open().await;
@@ -172,7 +172,7 @@ async fn a_plan_ends_after_a_quarter_of_an_hour() {
 }
 
 #[tokio::test]
-async fn a_version_that_is_published_or_withdrawn_meanwhile_is_a_difference() {
+async fn published_or_yanked_version_is_a_plan_difference() {
     let world = World::new().await;
     publish(&world, "1.2.0");
     let app = world.open().await;
@@ -229,7 +229,7 @@ async fn a_dependency_that_is_published_meanwhile_is_a_difference() {
 }
 
 #[tokio::test]
-async fn state_that_changes_is_a_difference_and_state_that_is_set_anew_is_none() {
+async fn changed_state_is_a_plan_difference() {
     let world = World::new().await;
     publish(&world, "1.0.0");
     let app = world.open().await;
@@ -280,7 +280,7 @@ async fn a_credential_that_is_replaced_or_removed_is_a_difference() {
 }
 
 #[tokio::test]
-async fn upstreams_the_guardian_its_fail_mode_and_its_policy_are_part_of_a_plan() {
+async fn upstreams_and_guardian_settings_are_part_of_a_plan() {
     let mut world = World::new().await;
     publish(&world, "1.0.0");
     world.guardian.tell_policy("strict");
@@ -420,7 +420,7 @@ async fn plans_of_runs_in_memory_are_in_memory() {
 }
 
 #[tokio::test]
-async fn nothing_of_a_secret_input_is_in_a_plan_or_in_what_is_stored_of_it() {
+async fn secret_input_is_not_in_a_plan() {
     const SECRET: &str = "hunter2 canary/&%";
     let world = World::new().await;
     let keep = |secret: bool| {
@@ -463,7 +463,7 @@ async fn nothing_of_a_secret_input_is_in_a_plan_or_in_what_is_stored_of_it() {
 }
 
 #[tokio::test]
-async fn a_stored_plan_that_was_moved_or_sealed_with_another_key_starts_nothing() {
+async fn moved_or_resealed_plan_starts_nothing() {
     let world = World::new().await;
     publish(&world, "1.0.0");
     let app = world.open().await;
@@ -528,7 +528,7 @@ proptest! {
     /// Nothing but what is asked for and what is there goes into a digest: no time, no token, no
     /// order of members.
     #[test]
-    fn planning_twice_gives_the_same_digest_and_another_input_another(
+    fn equal_plans_have_equal_digests(
         city in "\\PC{0,20}",
         other in "\\PC{0,20}",
         extra in prop::collection::btree_map("[a-z]{1,6}", any::<i32>(), 0..4),

@@ -47,7 +47,7 @@ async fn resume(app: &App, id: Uuid, body: Value) -> Answer {
 }
 
 #[tokio::test]
-async fn a_run_that_no_executor_survives_is_set_aside_until_a_person_lets_it_go_on() {
+async fn run_that_crashes_executors_is_set_aside() {
     let world = poisoned("GET /hold/a").await;
     let app = world.open().await;
     let id = start(&app, "Poison", json!({})).await;
@@ -111,7 +111,7 @@ async fn executors_that_end_in_order_do_not_count() {
 }
 
 #[tokio::test]
-async fn what_was_sent_before_a_run_was_set_aside_is_asked_about_when_it_goes_on() {
+async fn set_aside_run_asks_about_unconfirmed_requests() {
     let mut world = poisoned("POST /hold/a").await;
     world.config.limits.max_takeovers = 0;
     let app = world.open().await;

@@ -110,7 +110,7 @@ fn publish(world: &World) {
 }
 
 #[tokio::test]
-async fn the_guardian_is_asked_about_what_is_known_and_is_told_that_nothing_is_sent() {
+async fn preview_asks_the_guardian_and_sends_nothing() {
     let world = World::new().await;
     publish(&world);
     world.guardian.decide(|question| {

@@ -66,7 +66,7 @@ async fn values_of_sessions_go_after_a_time_and_others_stay() {
 }
 
 #[tokio::test]
-async fn a_run_takes_what_it_needs_from_its_session_then_from_what_holds_for_all() {
+async fn inputs_come_from_session_then_global_state() {
     let world = World::new().await;
     publish(&world);
     let app = world.open().await;
@@ -124,7 +124,7 @@ async fn values_are_kept_over_a_restart_and_forgotten_on_demand() {
 }
 
 #[tokio::test]
-async fn a_remembered_value_that_does_not_fit_is_refused_and_says_where_it_stands() {
+async fn unfit_stored_value_is_refused_with_location() {
     let world = World::new().await;
     publish(&world);
     let app = world.open().await;

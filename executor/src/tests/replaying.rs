@@ -211,7 +211,7 @@ async fn a_failure_is_replayed_and_a_version_that_mends_it_is_seen() {
 }
 
 #[tokio::test]
-async fn branches_that_were_stopped_by_a_failure_are_replayed_as_they_ended() {
+async fn branches_stopped_by_a_failure_are_replayed() {
     let world = World::new().await;
     world.registry.publish_newer(
         "Trip",
@@ -243,7 +243,7 @@ async fn branches_that_were_stopped_by_a_failure_are_replayed_as_they_ended() {
 }
 
 #[tokio::test]
-async fn iterations_that_were_stopped_by_a_failure_are_replayed_as_they_ended() {
+async fn iterations_stopped_by_a_failure_are_replayed() {
     let world = World::new().await;
     let each = task(
         "each",
@@ -264,7 +264,7 @@ async fn iterations_that_were_stopped_by_a_failure_are_replayed_as_they_ended() 
 }
 
 #[tokio::test]
-async fn what_a_guardian_said_holds_in_a_replay_and_it_is_not_asked_again() {
+async fn replay_reuses_guardian_decisions() {
     let world = World::new().await;
     let steps = json!([say("a", json!("alpha"), "a"), say("b", json!("beta"), "b")]);
     world.registry.publish("Trip", "1.0.0", &json!({"execution": sequence(steps)}));
@@ -322,7 +322,7 @@ async fn a_run_with_secrets_is_replayed_without_them() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_large_is_not_kept_and_the_replay_says_so() {
+async fn too_large_response_is_not_recorded_for_replay() {
     let mut world = World::new().await;
     world.config.limits.keep_answer_bytes = 200;
     let steps =

@@ -13,7 +13,7 @@ fn publish(world: &World, name: &str, operation: &str) -> a2s::Digest {
 }
 
 #[tokio::test]
-async fn outcomes_are_reported_with_the_token_and_a_failure_to_report_changes_nothing() {
+async fn failed_outcome_report_changes_no_run() {
     let mut world = World::new().await;
     world.config.registry_token = Some(Secret::new("mine"));
     let digest = publish(&world, "Good", "GET /status/200");
@@ -46,7 +46,7 @@ async fn outcomes_are_reported_with_the_token_and_a_failure_to_report_changes_no
 }
 
 #[tokio::test]
-async fn documents_are_read_without_a_token_until_the_registry_asks_for_one() {
+async fn documents_are_public_unless_configured_otherwise() {
     let mut world = World::new().await;
     world.config.registry_token = Some(Secret::new("mine"));
     world.config.token = Some(Secret::new("owner"));

@@ -50,7 +50,7 @@ fn has_ended(events: &[RunEvent], path: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_crash_at_any_event_repeats_no_iteration_and_no_handled_failure() {
+async fn crash_at_any_event_repeats_no_finished_iteration() {
     let world = World::new().await;
     publish(&world);
     let app = world.open().await;
@@ -100,7 +100,7 @@ async fn a_crash_at_any_event_repeats_no_iteration_and_no_handled_failure() {
 }
 
 #[tokio::test]
-async fn after_a_crash_only_open_iterations_are_run_with_the_ids_they_had() {
+async fn after_a_crash_open_iterations_keep_their_ids() {
     let world = World::new().await;
     let each =
         task("each", "GET /hold/{word}", json!({"word": "${item}"}), json!({"heard": "$.value"}));

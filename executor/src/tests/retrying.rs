@@ -54,7 +54,7 @@ async fn the_executor_has_the_last_word_on_attempts() {
 }
 
 #[tokio::test]
-async fn what_changes_something_is_not_repeated_whatever_a_document_says() {
+async fn unsafe_request_is_never_repeated_by_a_document() {
     let world = World::new().await;
     publish(&world, "Post", "POST /status/503", json!({"max_attempts": 5, "on_status": [503]}));
     let app = world.open().await;
@@ -136,7 +136,7 @@ async fn pauses_are_those_of_the_document() {
 }
 
 #[tokio::test]
-async fn a_host_gets_its_requests_one_after_another_and_the_run_says_that_it_waits() {
+async fn host_limit_delays_requests_and_is_recorded() {
     let mut world = World::new().await;
     world.config.hosts.default.max_concurrency = NonZeroU32::MIN;
     let step = |id: &str| task(id, "GET /echo", json!({}), json!({id: "$"}));
@@ -159,7 +159,7 @@ async fn a_host_gets_its_requests_one_after_another_and_the_run_says_that_it_wai
 }
 
 #[tokio::test]
-async fn a_service_that_fails_again_and_again_is_left_alone_by_every_run() {
+async fn circuit_breaker_holds_for_every_run() {
     let mut world = World::new().await;
     world.config.hosts.default.breaker_failures = 4;
     publish(&world, "Broken", "GET /status/503", json!({"max_attempts": 3}));

@@ -252,7 +252,7 @@ fn using(mapping: Value) -> Value {
 }
 
 #[tokio::test]
-async fn what_goes_into_a_secret_parameter_is_secret_where_it_comes_from() {
+async fn input_of_a_secret_parameter_is_secret() {
     let world = World::new().await;
     publish_inner(&world);
     let dependencies = json!([{"capability": "Inner", "version": "*"}]);
@@ -397,7 +397,7 @@ async fn a_run_whose_key_is_gone_ends_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_sealed_value_that_is_gone_is_not_replaced_by_its_placeholder() {
+async fn missing_sealed_value_is_not_its_placeholder() {
     let world = World::new().await;
     let id = died(&world, "Hold", "GET /hold/x").await;
     world.change_database("DELETE FROM sealed").await;

@@ -225,7 +225,7 @@ async fn a_guardian_that_is_silent_and_lets_pass_is_told() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_is_busy_is_asked_again_and_one_that_refuses_is_not() {
+async fn busy_endpoint_is_retried_and_refusing_one_is_not() {
     for (statuses, exported, attempts) in
         [(&[503, 200][..], 1, 2), (&[400], 0, 1), (&[503, 503, 503], 0, 3)]
     {
@@ -253,7 +253,7 @@ async fn an_endpoint_that_is_not_there_changes_nothing_for_a_run() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_file_that_cannot_be_written_any_more_changes_nothing_for_a_run() {
+async fn run_goes_on_when_the_event_file_fails() {
     let mut world = World::new().await;
     let path = file_of(&mut world);
     // The file is full from the first line on, and there is a folder where it is to be put.

@@ -90,7 +90,7 @@ fn append(method: &'static str, add: &'static str) -> impl Fn(&Value) -> Value +
 }
 
 #[tokio::test]
-async fn modifications_add_up_in_order_and_each_is_recorded_with_its_guardian() {
+async fn modifications_add_up_and_name_their_guardian() {
     let (world, team) = two().await;
     for (method, output, sent) in [(REQUEST, "hi, you!", "hi, you!"), (RESULT, "hi, you!", "hi")] {
         world.guardian.decide(append(method, ", you"));
@@ -151,7 +151,7 @@ async fn the_first_denial_wins_and_nobody_behind_it_is_asked() {
 }
 
 #[tokio::test]
-async fn a_modification_that_cannot_be_used_is_the_denial_of_who_wanted_it() {
+async fn unusable_modification_is_a_denial_of_its_guardian() {
     let (world, team) = two().await;
     let app = world.open().await;
     world.guardian.decide(|question| {
@@ -406,7 +406,7 @@ impl axum::serve::Listener for Counting {
 }
 
 #[tokio::test]
-async fn guardians_that_cannot_be_asked_are_refused_when_the_executor_opens() {
+async fn unusable_guardians_are_refused_at_start() {
     let world = World::new().await;
     let endpoint = |url: &str| HttpEndpoint::from(url.parse::<url::Url>().unwrap());
     let named = |name: &str| GuardianConfig {

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::database::told;
+use super::database::configured_server;
 use super::world::{
     World, assert_gapless, assert_succeeded, call, events, read, sequence, start, task, transcript,
 };
@@ -19,7 +19,7 @@ use crate::{App, ErrorKind, SecretKeySource};
 
 /// A world whose executors are heard of so seldom that nothing is seen in time by looking again.
 async fn shared() -> Option<World> {
-    told()?;
+    configured_server()?;
     let mut world = World::new().await;
     world.config.limits.lease = Duration::from_secs(3_600);
     Some(world)
@@ -116,22 +116,22 @@ async fn an_executor_that_has_lost_its_run_sends_nothing_more() {
     // Both get their answer, and pay comes next.
     world.service.release("a");
     world.service.release("a");
-    let told = events(&other, id).await;
+    let recorded = events(&other, id).await;
     // The first one has let go of the run when it is idle.
     one.shutdown(Duration::from_secs(30)).await;
     assert_eq!(world.service.count("POST /pay"), 1);
-    assert_gapless(&told);
-    assert_eq!(told, events(&other, id).await);
+    assert_gapless(&recorded);
+    assert_eq!(recorded, events(&other, id).await);
     assert_succeeded(&read(&other, id).await);
-    assert_eq!(transcript(&told).iter().filter(|line| *line == "resumed").count(), 1);
-    let ends = told.iter().filter(|event| {
+    assert_eq!(transcript(&recorded).iter().filter(|line| *line == "resumed").count(), 1);
+    let ends = recorded.iter().filter(|event| {
         matches!(&event.kind, a2s::api::EventKind::StepFinished { step, .. } if step == "ask")
     });
     assert_eq!(ends.count(), 1);
 }
 
 #[tokio::test]
-async fn what_another_executor_has_sent_is_not_sent_again_and_any_executor_takes_the_decision() {
+async fn sent_request_is_not_repeated_by_another_executor() {
     let Some(world) = shared().await else { return };
     publish(&world, "POST /hold/a");
     let one = world.open().await;
@@ -175,7 +175,7 @@ async fn a_run_that_is_given_back_is_taken_at_once() {
 }
 
 #[tokio::test]
-async fn a_lease_is_renewed_while_its_executor_lives_and_runs_out_behind_it() {
+async fn lease_is_renewed_and_expires_after_its_executor() {
     let Some(mut world) = shared().await else { return };
     world.config.limits.lease = Duration::from_secs(1);
     publish(&world, "GET /hold/a");

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
-use super::database::told;
+use super::database::configured_server;
 use super::world::{
     Answer, World, assert_gapless, assert_succeeded, call, events, read, sequence, start, task,
     transcript,
@@ -108,7 +108,7 @@ async fn a_run_belongs_to_whom_the_token_stands_for() {
 }
 
 #[tokio::test]
-async fn whose_a_run_is_is_told_to_those_who_administer_and_to_nobody_else() {
+async fn only_admins_see_the_tenant_of_a_run() {
     let world = world().await;
     let app = world.open().await;
     let body = json!({"name": "Ask", "wait": true});
@@ -215,7 +215,7 @@ async fn a_run_without_room_waits_and_begins_when_there_is_some() {
     assert_eq!(refused.problem().1, "A2S309");
     let mut awaited = body;
     awaited["wait"] = json!(true);
-    let (ended, told, ()) = tokio::join!(
+    let (ended, recorded, ()) = tokio::join!(
         call(&app, Method::POST, "/v1/executions", &key, awaited),
         events(&app, waiting.id),
         async {
@@ -226,14 +226,14 @@ async fn a_run_without_room_waits_and_begins_when_there_is_some() {
         }
     );
     assert_succeeded(&ended.run());
-    assert_gapless(&told);
-    assert_eq!(transcript(&told)[..3], ["run Hold 1.0.0", "queued", "resumed"]);
+    assert_gapless(&recorded);
+    assert_eq!(transcript(&recorded)[..3], ["run Hold 1.0.0", "queued", "resumed"]);
     assert_succeeded(&read(&app, first).await);
     assert!(world.metrics().contains("runs_queued_total 1"), "{}", world.metrics());
 }
 
 #[tokio::test]
-async fn a_run_that_waits_is_cancelled_at_once_and_nothing_of_it_happens() {
+async fn queued_run_is_cancelled_at_once() {
     let world = narrow(1).await;
     let app = world.open().await;
     let first = hold(&app, "root", "a").await.run().id;
@@ -252,7 +252,7 @@ async fn a_run_that_waits_is_cancelled_at_once_and_nothing_of_it_happens() {
 }
 
 #[tokio::test]
-async fn the_one_run_of_a_tenant_does_not_wait_for_the_many_of_another() {
+async fn tenant_does_not_wait_for_runs_of_another() {
     let world = narrow(2).await;
     let app = world.open().await;
     let mut many = Vec::new();
@@ -280,7 +280,7 @@ async fn the_one_run_of_a_tenant_does_not_wait_for_the_many_of_another() {
 }
 
 #[tokio::test]
-async fn a_tenant_has_as_many_runs_at_a_time_as_it_may_and_others_are_not_held_up() {
+async fn tenant_quota_does_not_delay_other_tenants() {
     let mut world = narrow(10).await;
     world.config.limits.max_tenant_runs = NonZeroU32::new(1);
     world.config.limits.max_tenant_queued = 1;
@@ -332,13 +332,13 @@ async fn what_waits_at_an_executor_that_stops_is_begun_by_the_next() {
     for run in [first, second] {
         assert_succeeded(&rest(&app, run).await);
     }
-    let told = world.query("SELECT type FROM event WHERE type = 'run_queued'").await;
-    assert_eq!(told.len(), 1);
+    let recorded = world.query("SELECT type FROM event WHERE type = 'run_queued'").await;
+    assert_eq!(recorded.len(), 1);
 }
 
 #[tokio::test]
 async fn a_run_that_one_executor_has_no_room_for_begins_at_another() {
-    if told().is_none() {
+    if configured_server().is_none() {
         return;
     }
     let mut world = narrow(1).await;
@@ -363,7 +363,7 @@ async fn a_run_that_one_executor_has_no_room_for_begins_at_another() {
 }
 
 #[tokio::test]
-async fn a_caller_follows_as_many_runs_as_its_share_and_leaves_the_others_theirs() {
+async fn each_caller_has_its_share_of_event_streams() {
     let world = world().await;
     publish_held(&world);
     let app = world.open().await;

@@ -136,7 +136,7 @@ fn metric(world: &World, status: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn a_receiver_gets_the_tree_and_services_are_told_their_places_in_it() {
+async fn receiver_gets_spans_and_services_get_their_parents() {
     let mut world = World::new().await;
     let collector = Collector::default().of(&mut world).await;
     world.registry.publish("Inner", "1.0.0", &json!({
@@ -255,7 +255,7 @@ async fn the_trace_of_a_caller_goes_on_behind_a_crash() {
 }
 
 #[tokio::test]
-async fn a_trace_that_its_caller_does_not_record_is_passed_on_and_not_exported() {
+async fn unsampled_trace_is_propagated_and_not_exported() {
     let mut world = World::new().await;
     let collector = Collector::default().of(&mut world).await;
     world.registry.publish("Echo", "1.0.0", &echo(json!({}), json!([])));
@@ -307,7 +307,7 @@ async fn a_document_that_speaks_of_traces_itself_is_left_alone() {
 }
 
 #[tokio::test]
-async fn redirects_carry_the_trace_where_services_are_told_and_nowhere_else() {
+async fn redirects_carry_the_trace_only_when_enabled() {
     let mut world = World::new().await;
     let steps = json!([task("a", "GET /hop/302/echo/end", json!({}), json!({"x": "$.value"}))]);
     world.registry.publish("Hop", "1.0.0", &json!({"execution": sequence(steps)}));
@@ -355,7 +355,7 @@ async fn a_receiver_that_never_answers_changes_nothing_for_a_run() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_busy_is_asked_again_and_one_that_refuses_is_not() {
+async fn busy_receiver_is_retried_and_refusing_one_is_not() {
     for (answers, exported, attempts) in [
         (vec![(503, Vec::new()), (200, Vec::new())], SPANS, 2),
         (vec![(400, vec![b'x'; 1 << 20])], 0, 1),

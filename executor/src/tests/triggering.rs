@@ -53,7 +53,7 @@ fn data(inputs: Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_guardian_sees_the_event_before_anything_else_and_no_secret() {
+async fn trigger_guardian_sees_the_event_without_secrets() {
     let world = World::new().await;
     let app = open(&world).await;
     let run = trigger(&app, "m1", mail("hello")).await.run();

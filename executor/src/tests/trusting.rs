@@ -38,7 +38,7 @@ async fn list(app: &App) -> Value {
 }
 
 #[tokio::test]
-async fn a_version_with_another_checksum_is_refused_until_a_person_accepts_it() {
+async fn changed_checksum_is_refused_until_accepted() {
     let world = World::new().await;
     let first = world.registry.publish(NAME, "1.0.0", &saying("hello"));
     let app = world.open().await;
@@ -83,7 +83,7 @@ async fn a_version_with_another_checksum_is_refused_until_a_person_accepts_it() 
 }
 
 #[tokio::test]
-async fn what_a_capability_uses_is_remembered_with_it_and_a_plan_is_a_first_use() {
+async fn checksums_of_dependencies_are_remembered_at_first_use() {
     let mut world = World::new().await;
     world.config.durability = Durability::Memory;
     let used = world.registry.publish(NAME, "1.0.0", &saying("hello"));
@@ -168,7 +168,7 @@ async fn of_two_executors_that_remember_at_once_one_is_first() {
 }
 
 #[tokio::test]
-async fn every_runner_sees_the_checksums_and_administrators_accept_them() {
+async fn runners_see_checksums_and_admins_accept_them() {
     let mut world = World::new().await;
     world.config.token = Some(Secret::new("owner-token".to_owned()));
     let app = world.open().await;

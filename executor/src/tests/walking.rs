@@ -83,7 +83,7 @@ async fn without_output_the_result_is_every_mapped_variable() {
 }
 
 #[tokio::test]
-async fn parallel_steps_run_at_the_same_time_and_see_the_variables_on_entry() {
+async fn parallel_steps_overlap_and_see_entry_variables() {
     let world = World::new().await;
     // None of the three is answered before all have come.
     world.service.let_meet(3);
@@ -123,7 +123,7 @@ async fn parallel_steps_run_at_the_same_time_and_see_the_variables_on_entry() {
 }
 
 #[tokio::test]
-async fn a_failure_stops_the_steps_beside_it_but_never_a_request_that_changes_something() {
+async fn failure_stops_parallel_steps_but_no_write() {
     let world = World::new().await;
     world.registry.publish(
         "Fragile",
@@ -163,7 +163,7 @@ async fn a_failure_stops_the_steps_beside_it_but_never_a_request_that_changes_so
 }
 
 #[tokio::test]
-async fn no_more_than_the_limit_run_side_by_side_and_the_rest_is_skipped_after_a_failure() {
+async fn parallel_limit_holds_and_failure_skips_the_rest() {
     let mut world = World::new().await;
     world.config.limits.max_parallel = 1;
     world.registry.publish(
@@ -299,7 +299,7 @@ async fn an_error_inside_a_capability_step_names_the_inner_step() {
 }
 
 #[tokio::test]
-async fn a_graphql_step_posts_its_variables_and_maps_over_the_whole_answer() {
+async fn graphql_step_posts_variables_and_maps_response() {
     let world = World::new().await;
     world.service.script([(200, json!({"data": {"post": {"id": "t1"}}}))]);
     world.registry.publish(

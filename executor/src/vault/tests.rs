@@ -230,7 +230,7 @@ fn processes_that_make_the_key_at_once_have_one_key() {
 }
 
 #[tokio::test]
-async fn a_key_file_may_be_a_link_to_a_private_file_and_to_nothing_else() {
+async fn key_file_may_link_only_to_a_private_file() {
     let folder = tempfile::tempdir().unwrap();
     let (link, target) = (folder.path().join("secrets.key"), folder.path().join("target"));
     std::os::unix::fs::symlink(&target, &link).unwrap();
@@ -250,7 +250,7 @@ async fn a_key_file_may_be_a_link_to_a_private_file_and_to_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_credential_that_is_set_anew_is_another_one_whatever_the_clock_says() {
+async fn replaced_credential_has_another_id() {
     let folder = tempfile::tempdir().unwrap();
     let mut vault = open(folder.path(), given(1)).await.unwrap();
     vault.clock = Arc::new(crate::request::test_fixtures::Still);
@@ -297,7 +297,7 @@ async fn a_database_that_was_cut_off_is_an_error_and_no_answer() {
 }
 
 #[tokio::test]
-async fn what_could_not_be_sent_or_hidden_is_refused_without_telling_it() {
+async fn unsendable_secret_is_refused_without_its_text() {
     let vault = Vault::in_memory(Arc::new(Counter::default()), Arc::new(Counter::default()));
     for (credential, says) in [
         (json!({"kind": "api_key", "value": "abc"}), "`value` has fewer than 4 characters"),

@@ -134,11 +134,11 @@ pub(crate) fn read_yaml<T: DeserializeOwned>(
             other => other.to_string(),
         };
         if let Some((line, column)) = place {
-            let told = format!(" at line {line}, column {column}");
-            message = message.strip_suffix(&told).unwrap_or(&message).to_owned();
+            let suffix = format!(" at line {line}, column {column}");
+            message = message.strip_suffix(&suffix).unwrap_or(&message).to_owned();
         }
-        if let Some(told) = improve_message(&message) {
-            message = told;
+        if let Some(improved) = improve_message(&message) {
+            message = improved;
         }
         let (line, column) = place.unzip();
         PolicyErrors(vec![PolicyError { line, column, message }])

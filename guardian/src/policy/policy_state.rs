@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_execution_has_used_it_may_ask_for_again_and_no_other() {
+    fn quota_used_by_an_execution_is_its_own() {
         let mut memory = PolicyState::default();
         let ask = |memory: &mut PolicyState, execution, second| {
             memory.request_approval(wanted_by("b", Some("u"), execution), at(second))

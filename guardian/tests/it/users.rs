@@ -60,7 +60,7 @@ fn without_user() -> Vec<Request> {
 }
 
 #[test]
-fn a_message_without_a_user_fits_what_denies_by_user_and_nothing_that_allows() {
+fn message_without_user_matches_only_denying_rules() {
     for request in without_user() {
         for deny in ["user: bob", "user: ['*@contractor.example']", "when: \"user.id == 'bob'\""] {
             check(&format!("{deny}, decision: deny"), &request, ("deny", &["r"]));

@@ -277,16 +277,15 @@ impl Catalog {
         entries: impl Iterator<Item = &'e VersionEntry>,
         now: Timestamp,
     ) -> Result<BTreeMap<VersionId, f64>, Error> {
-        let ailing = self.host_health.unhealthy_hosts(now.as_millisecond());
-        if ailing.is_empty() {
+        let unhealthy = self.host_health.unhealthy_hosts(now.as_millisecond());
+        if unhealthy.is_empty() {
             return Ok(BTreeMap::new());
         }
         let entries: Vec<_> = entries.collect();
-        let told = self.load_summaries(&entries).await?;
-        let healths = entries
-            .iter()
-            .zip(told)
-            .filter_map(|(entry, told)| Some((entry.id, ailing.worst_health(&told?.domains))));
+        let summaries = self.load_summaries(&entries).await?;
+        let healths = entries.iter().zip(summaries).filter_map(|(entry, summary)| {
+            Some((entry.id, unhealthy.worst_health(&summary?.domains)))
+        });
         Ok(healths.collect())
     }
 
@@ -307,12 +306,12 @@ impl Catalog {
             if batch.is_empty() {
                 break;
             }
-            let told = self.load_offered_summaries(&batch, &asked.filter).await?;
-            for (ranked, told) in batch.iter().zip(told) {
-                match told {
-                    Some(told) => {
+            let summaries = self.load_offered_summaries(&batch, &asked.filter).await?;
+            for (ranked, summary) in batch.iter().zip(summaries) {
+                match summary {
+                    Some(summary) => {
                         given.push(ranked.entry.capability);
-                        hits.push(to_hit(ranked, strategy, &told));
+                        hits.push(to_hit(ranked, strategy, &summary));
                     }
                     None => dropped += 1,
                 }
@@ -330,14 +329,17 @@ impl Catalog {
     ) -> Result<Vec<Option<Arc<HitSummary>>>, Error> {
         let entries: Vec<_> = ranked.iter().map(|ranked| ranked.entry.as_ref()).collect();
         let held = filter.held_permissions.as_ref();
-        let may_run = |told: &HitSummary| {
+        let may_run = |summary: &HitSummary| {
             let holds = |needed: &Permission| {
                 held.is_none_or(|held| held.iter().any(|held| held == needed.as_str()))
             };
-            told.permissions.iter().all(holds) && (told.read_only || !filter.read_only)
+            summary.permissions.iter().all(holds) && (summary.read_only || !filter.read_only)
         };
-        let told = self.load_summaries(&entries).await?;
-        Ok(told.into_iter().map(|told| told.filter(|told| may_run(told))).collect())
+        let summaries = self.load_summaries(&entries).await?;
+        Ok(summaries
+            .into_iter()
+            .map(|summary| summary.filter(|summary| may_run(summary)))
+            .collect())
     }
 
     async fn load_summaries(
@@ -356,15 +358,15 @@ impl Catalog {
         let entries =
             self.live_versions.load(rest.iter().map(|candidate| candidate.capability)).await?;
         let entries: Vec<_> = entries.values().map(AsRef::as_ref).collect();
-        let told = self.load_summaries(&entries).await?;
+        let summaries = self.load_summaries(&entries).await?;
         let named = rest.iter().filter_map(|candidate| {
-            let mut of_all = entries.iter().zip(&told);
-            let (entry, told) = of_all.find(|(e, _)| e.capability == candidate.capability)?;
+            let mut of_all = entries.iter().zip(&summaries);
+            let (entry, summary) = of_all.find(|(e, _)| e.capability == candidate.capability)?;
             Some(NearMiss {
                 name: entry.name.clone(),
                 version: entry.version.clone(),
                 similarity: candidate.similarity,
-                description: told.as_ref()?.description.clone(),
+                description: summary.as_ref()?.description.clone(),
             })
         });
         Ok(named.take(MAX_NEAREST).collect())
@@ -413,21 +415,21 @@ impl Catalog {
     }
 }
 
-fn to_hit(ranked: &RankedHit, strategy: &RankStrategy, told: &HitSummary) -> SearchHit {
+fn to_hit(ranked: &RankedHit, strategy: &RankStrategy, summary: &HitSummary) -> SearchHit {
     let RankedHit { entry, similarity, merits, chosen } = ranked;
     SearchHit {
         id: entry.name.to_kebab(),
         score: chosen.score(),
-        description: told.description.clone(),
+        description: summary.description.clone(),
         usage_count: entry.stats.runs,
         success_rate: rank::success_rate(&merits.runs),
-        complexity: told.complexity,
-        required_permissions: told.permissions.clone(),
+        complexity: summary.complexity,
+        required_permissions: summary.permissions.clone(),
         name: entry.name.clone(),
         version: entry.version.clone(),
         checksum: entry.digest,
         deprecated: entry.deprecated.clone(),
-        parameters: told.parameters.clone(),
+        parameters: summary.parameters.clone(),
         similarity: *similarity,
         explanation: rank::explain_score(merits, strategy),
     }

@@ -28,11 +28,11 @@ impl DocumentReader {
         let (sources, mut cards) =
             join(self.store.load_sources(&ids), self.load_cards(entries, index)).await;
         let mut sources = sources?;
-        let told = entries.iter().map(|entry| {
+        let summaries = entries.iter().map(|entry| {
             let (source, card) = (sources.remove(&entry.id), cards.remove(&entry.capability));
             self.load_summary(entry, source, card)
         });
-        try_join_all(told).await
+        try_join_all(summaries).await
     }
 
     /// The cards that are remembered, and of the others those that the index has.
@@ -93,9 +93,9 @@ impl DocumentReader {
         length: usize,
         card: SummaryCard,
     ) -> Arc<HitSummary> {
-        let told = Arc::clone(&card.told);
+        let summary = Arc::clone(&card.summary);
         lock(&self.cards).insert(entry.digest, length, card);
-        told
+        summary
     }
 
     /// The card of a document, for the index to carry.
@@ -149,28 +149,28 @@ mod tests {
         let store = &world.app.shared.catalog.store;
         let entries = store.live_versions(LiveVersionQuery::AfterName(None, 10)).await.unwrap();
         let entry = &entries[0];
-        let told = async |card: String| {
+        let summary = async |card: String| {
             // Nothing is remembered by this one yet.
             let documents = DocumentReader::new(Arc::clone(store), Counter::default());
             let cards = Cards(BTreeMap::from([(entry.capability, card)]));
-            let told = documents.load_summaries(&[entry], &cards).await.unwrap();
+            let summaries = documents.load_summaries(&[entry], &cards).await.unwrap();
             let again = documents.load_summaries(&[entry], &Cards::default()).await.unwrap();
-            assert_eq!(told, again, "what was told is remembered");
-            told[0].clone().map(|told| told.description.clone())
+            assert_eq!(summaries, again, "what was told is remembered");
+            summaries[0].clone().map(|summary| summary.description.clone())
         };
         let documents = DocumentReader::new(Arc::clone(store), Counter::default());
         let opened = documents.open_one(entry).await.unwrap();
         let card = DocumentReader::build_card(entry, &opened).unwrap();
         // A card that says something else shows who was asked.
         let marked = card.replace("Waters the plants", "As the card has it");
-        assert_eq!(told(marked.clone()).await.as_deref(), Some("As the card has it"));
+        assert_eq!(summary(marked.clone()).await.as_deref(), Some("As the card has it"));
 
         let text = Digest::of_bytes(&opened.source).to_string();
         let foreign = marked.replace(&text, &Digest::of_bytes(b"other bytes").to_string());
         for unbelieved in [foreign, "{}".to_owned(), String::new()] {
-            assert_eq!(told(unbelieved).await.as_deref(), Some("Waters the plants"));
+            assert_eq!(summary(unbelieved).await.as_deref(), Some("Waters the plants"));
         }
         world.tamper("Waters the plants", "Waters the plant").await;
-        assert_eq!(told(marked).await, None, "the document is damaged");
+        assert_eq!(summary(marked).await, None, "the document is damaged");
     }
 }

@@ -53,7 +53,8 @@ pub(crate) struct SummaryCard {
     digest: Digest,
     name: CapabilityName,
     version: Version,
-    pub(super) told: Arc<HitSummary>,
+    #[serde(rename = "told")]
+    pub(super) summary: Arc<HitSummary>,
 }
 
 impl SummaryCard {
@@ -70,7 +71,7 @@ impl SummaryCard {
             digest: entry.digest,
             name: facts.name.clone(),
             version: facts.version.clone(),
-            told: Arc::new(HitSummary::from_facts(
+            summary: Arc::new(HitSummary::from_facts(
                 facts,
                 DependencyIndex::default().summarize_closure(&facts.dependency_interface),
             )),
@@ -89,7 +90,7 @@ impl SummaryCard {
 
     /// Returns true when the card belongs to this text and to the version of this entry.
     pub(super) fn is_valid_for(&self, text: Digest, entry: &VersionEntry) -> bool {
-        let Self { program: _, text: of, digest, name, version, told: _ } = self;
+        let Self { program: _, text: of, digest, name, version, summary: _ } = self;
         (*of, *digest, name, version) == (text, entry.digest, &entry.name, &entry.version)
     }
 }
@@ -124,7 +125,7 @@ mod tests {
         let text = Digest::of_bytes(source.as_bytes());
         let written = SummaryCard::from_facts(text, &entry, &facts).unwrap().to_json().unwrap();
         let card = SummaryCard::from_json(&written).unwrap();
-        assert_eq!(card.told.description, "Waters the plants");
+        assert_eq!(card.summary.description, "Waters the plants");
         assert!(card.is_valid_for(text, &entry));
 
         assert!(!card.is_valid_for(Digest::of_bytes(b"another text"), &entry));

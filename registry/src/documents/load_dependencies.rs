@@ -37,13 +37,13 @@ impl DocumentReader {
     /// As [`Self::shelve`] does.
     pub(crate) async fn load_missing(
         &self,
-        shelf: &mut DependencyIndex,
+        index: &mut DependencyIndex,
         dependencies: &[Dependency],
         most: usize,
     ) -> Result<(), Error> {
         let mut entries = BTreeMap::new();
         loop {
-            let needs = shelf.missing_dependencies(dependencies);
+            let needs = index.missing_dependencies(dependencies);
             if needs.is_empty() {
                 return Ok(());
             }
@@ -52,11 +52,11 @@ impl DocumentReader {
                     MissingDependency::Versions(name) => {
                         let found = self.store.list_versions(&name).await?;
                         let listings = found.iter().map(VersionEntry::to_version_info);
-                        shelf.add_versions(&name, listings);
+                        index.add_versions(&name, listings);
                         entries.extend(found.into_iter().map(|entry| (entry.digest, entry)));
                     }
                     MissingDependency::Document(name, VersionInfo { checksum, .. }) => {
-                        if shelf.len() >= most {
+                        if index.len() >= most {
                             return Err(Error::TooManyDependencies { most });
                         }
                         if !entries.contains_key(&checksum) {
@@ -68,7 +68,7 @@ impl DocumentReader {
                             .get(&checksum)
                             .ok_or_else(|| Error::CapabilityMissing(name.to_string()))?;
                         let facts = self.open_one(entry).await?.facts;
-                        shelf.add_interface(checksum, Arc::clone(&facts.dependency_interface));
+                        index.add_interface(checksum, Arc::clone(&facts.dependency_interface));
                     }
                 }
             }
@@ -85,7 +85,7 @@ impl DocumentReader {
         unit: &DependencyInterface,
     ) -> Result<ClosureSummary, Error> {
         match self.load_dependencies(&unit.dependencies).await {
-            Ok(shelf) => Ok(shelf.summarize_closure(unit)),
+            Ok(index) => Ok(index.summarize_closure(unit)),
             Err(Error::DocumentDamaged { .. } | Error::TooManyDependencies { .. }) => {
                 Ok(DependencyIndex::default().summarize_closure(unit))
             }

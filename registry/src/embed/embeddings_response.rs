@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_come_back_in_the_order_of_their_texts_and_of_length_one() {
+    fn vectors_keep_order_and_have_unit_length() {
         let answer = json!({"object": "list", "usage": {}, "data": [
             {"object": "embedding", "index": 1, "embedding": [0, 0]},
             {"index": 2, "embedding": STANDARD.encode([0f32, -2.0].map(f32::to_le_bytes).concat())},
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn an_answer_that_is_none_is_refused() {
         let one = |item: Value| json!({"data": [item]}).to_string();
-        for (answer, told) in [
+        for (answer, expected) in [
             ("{}".to_owned(), "missing field `data`"),
             (one(json!({"index": 0})), "missing field `embedding`"),
             (json!({"data": []}).to_string(), "1 vectors were asked for, 0 came"),
@@ -155,7 +155,7 @@ mod tests {
             (one(json!({"embedding": vec![0; MAX_DIMENSIONS + 1]})), "invalid length"),
         ] {
             let refused = parse_response(answer.as_bytes(), 1, Some(2)).unwrap_err();
-            assert!(refused.contains(told), "{answer:.80}: {refused}");
+            assert!(refused.contains(expected), "{answer:.80}: {refused}");
         }
         let twice =
             json!({"data": [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [1]}]});

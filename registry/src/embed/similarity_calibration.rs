@@ -71,7 +71,7 @@ mod tests {
     use crate::embed::BuiltIn;
 
     #[test]
-    fn a_text_is_not_compared_with_itself_nor_with_what_has_no_vector() {
+    fn text_is_compared_only_with_other_vectors() {
         let texts = [Some(vec![1.0, 0.0]), Some(vec![0.6, 0.8]), None, Some(vec![0.0, 1.0])];
         let scale = SimilarityScale::from_vectors(&texts, &texts);
         // 0.6, 0 and 0.8, both ways.
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_texts_are_many_and_different_and_the_built_in_embedder_tells_them_apart() {
+    fn built_in_embedder_separates_different_texts() {
         let texts: std::collections::BTreeSet<_> = SimilarityScale::texts().collect();
         assert!(texts.len() == 64 && texts.len() == SimilarityScale::texts().count());
         let scale = BuiltIn::new().scale();

@@ -186,7 +186,7 @@ async fn publish(store: &Arc<dyn RegistryStore>, name: &str, version: &str) -> C
 }
 
 #[tokio::test]
-async fn a_vector_that_comes_late_leaves_what_another_registry_has_done_since() {
+async fn late_vector_keeps_newer_changes() {
     let folder = Folder::with_file();
     let store = store::open(&folder.config(None).database).await.unwrap();
     let (endpoint, server) = (StandIn::start().await, Arc::default());

@@ -75,7 +75,7 @@ async fn dropping_without_closing_loses_nothing() {
 }
 
 #[tokio::test]
-async fn an_index_that_is_gone_or_broken_or_foreign_or_worn_is_built_anew() {
+async fn missing_broken_or_foreign_index_is_rebuilt() {
     let world = World::with_index().await;
     world.publish_all(shelf()).await;
     world.app.close().await;

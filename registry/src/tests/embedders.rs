@@ -176,7 +176,7 @@ async fn a_search_is_answered_by_words_when_the_endpoint_is_not() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_fails_again_and_again_is_left_alone_for_a_while() {
+async fn failing_embedding_endpoint_is_left_alone() {
     let endpoint = StandIn::start().await;
     let world = World::with(endpoint.embedder("mini")).await;
     world.built().await;
@@ -262,7 +262,7 @@ async fn the_old_index_answers_while_the_new_one_is_built() {
 }
 
 #[tokio::test]
-async fn a_crash_in_the_middle_of_a_build_loses_nothing_and_costs_nothing_twice() {
+async fn crash_during_index_rebuild_loses_nothing() {
     let endpoint = StandIn::start().await;
     let many: Vec<_> = (0..130)
         .map(|number| {
@@ -300,7 +300,7 @@ async fn a_crash_in_the_middle_of_a_build_loses_nothing_and_costs_nothing_twice(
 }
 
 #[tokio::test]
-async fn what_is_published_while_the_endpoint_is_down_gets_its_vector_later() {
+async fn version_published_without_endpoint_gets_vector_later() {
     let endpoint = StandIn::start().await;
     let world = World::with_files(endpoint.embedder("mini")).await;
     world.built().await;
@@ -323,7 +323,7 @@ async fn what_is_published_while_the_endpoint_is_down_gets_its_vector_later() {
 }
 
 #[tokio::test]
-async fn what_has_words_alone_gets_its_vector_when_the_endpoint_is_back() {
+async fn missing_vectors_are_filled_when_endpoint_returns() {
     let endpoint = StandIn::start().await;
     let world = World::with(endpoint.embedder("mini")).await;
     world.built().await;
@@ -412,7 +412,7 @@ async fn neither_a_redirect_nor_an_endless_answer_is_followed() {
 }
 
 #[tokio::test]
-async fn vectors_of_another_length_than_those_of_the_index_are_of_no_use() {
+async fn vectors_of_another_length_are_refused() {
     let endpoint = StandIn::start().await;
     let world = World::with(endpoint.embedder("mini")).await;
     world.built().await;

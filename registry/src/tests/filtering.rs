@@ -150,7 +150,7 @@ async fn every_filter_holds_for_every_hit() {
 }
 
 #[tokio::test]
-async fn tools_of_mcp_servers_are_found_by_their_format_and_what_is_said_of_their_effect() {
+async fn mcp_tools_are_found_by_format_and_effect() {
     let world = World::new().await;
     world.publish_all(shelf()).await;
     for (name, hints) in [("Calls", json!({})), ("Looks", json!({"readOnlyHint": true}))] {

@@ -145,7 +145,7 @@ async fn what_pins_a_yanked_version_still_leads_through_it() {
 }
 
 #[tokio::test]
-async fn capabilities_that_share_a_service_or_feed_each_other_are_told() {
+async fn related_capabilities_are_listed() {
     let world = World::new().await;
     let describe = |name: &str, input: Value, output: (&str, Value), more: &Value| {
         let (given, schema) = output;

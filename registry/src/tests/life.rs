@@ -22,7 +22,7 @@ fn versions_of(list: &Value) -> Vec<(String, bool)> {
 }
 
 #[tokio::test]
-async fn a_yanked_version_is_neither_found_nor_chosen_and_stays_for_those_who_name_it() {
+async fn yanked_version_is_only_fetched_by_exact_version() {
     let world = World::new().await;
     world
         .publish_all([

@@ -91,7 +91,7 @@ async fn a_mirror_changes_what_it_has_copied_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn tokens_that_own_the_names_of_others_are_no_tokens_for_a_mirror() {
+async fn mirror_refuses_tokens_that_own_foreign_names() {
     let world = World::new().await;
     let admin = world.token("root", &["publish", "admin"]).await;
     for token in [TOKEN, &admin] {

@@ -191,7 +191,7 @@ async fn of_two_alike_the_one_that_works_comes_first() {
 }
 
 #[tokio::test]
-async fn a_session_that_fails_again_and_again_does_not_bury_what_works_for_others() {
+async fn failing_session_does_not_sink_a_capability() {
     let world = two_alike().await;
     let alpha = hit(&world, "WeatherAlpha").await;
     let session = |n: u128| json!({"reporter": "one", "session": format!("s{n}")});

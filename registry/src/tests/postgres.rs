@@ -50,7 +50,7 @@ fn owner() -> AuditActor {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_that_publish_one_version_through_two_registries_one_wins() {
+async fn one_concurrent_publish_of_a_version_wins() {
     let Some(server) = told() else { return };
     let made = Made::on(&server).await;
     let stores = [open(&made).await, open(&made).await];
@@ -162,7 +162,7 @@ async fn a_new_database_is_made_once_by_many() {
 
 /// Pages go on behind a name, so all engines and servers have to agree on what comes behind it.
 #[tokio::test]
-async fn names_are_in_the_order_of_their_bytes_whatever_the_server_speaks() {
+async fn names_are_sorted_by_bytes_in_any_locale() {
     let Some(server) = told() else { return };
     let made = Made::on(&server).await;
     let store = open(&made).await;

@@ -94,7 +94,7 @@ async fn a_cycle_over_three_capabilities_is_refused_whoever_closes_it() {
 }
 
 #[tokio::test]
-async fn a_missing_checksum_and_a_missing_dependency_are_told_together() {
+async fn missing_checksum_and_dependency_are_reported_together() {
     let world = World::new().await;
     let sealed = chain("Parent", "1.0.0", &[("Child", "^1.0")], "api.example.com");
     let draft = unseal(&sealed);

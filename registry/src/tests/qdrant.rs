@@ -46,7 +46,7 @@ async fn open_at(folder: Folder, place: QdrantConfig) -> World {
 }
 
 #[tokio::test]
-async fn without_its_index_a_registry_keeps_everything_and_finds_it_later() {
+async fn registry_without_index_keeps_all_and_finds_later() {
     let world = open_at(Folder::with_index().await, nowhere()).await;
     world.publish_all([document("FeedCat", "1.0.0", "Gives food to the cat")]).await;
     assert_eq!(world.get("/v1/capabilities/FeedCat/1.0.0").await.status, 200);
@@ -300,7 +300,7 @@ async fn until_first(world: &World, intent: &str, expected: &str) {
 }
 
 #[tokio::test]
-async fn a_server_that_goes_and_comes_back_costs_nothing_that_was_acknowledged() {
+async fn backend_outage_loses_no_acknowledged_write() {
     if told().is_none() {
         return;
     }
@@ -346,7 +346,7 @@ async fn a_server_that_goes_and_comes_back_costs_nothing_that_was_acknowledged()
 }
 
 #[tokio::test]
-async fn two_registries_on_one_database_and_one_server_find_what_the_other_has() {
+async fn two_registries_share_database_and_index() {
     let (Some(config), Some(_)) = (told(), server()) else {
         eprintln!("SKIPPED: this needs A2S_TEST_QDRANT_URL and A2S_TEST_POSTGRES_URL");
         return;

@@ -139,7 +139,7 @@ async fn services_are_found_by_what_their_capabilities_do() {
 }
 
 #[tokio::test]
-async fn of_two_services_that_are_equally_good_the_one_with_more_comes_first() {
+async fn equal_services_rank_by_number_of_capabilities() {
     let world = World::new().await;
     let on = |name: &str, about: &str, hosts: &[&str]| {
         let step = json!([http_step("a", "get", hosts[0], "Tides")]);
@@ -174,7 +174,7 @@ async fn of_two_services_that_are_equally_good_the_one_with_more_comes_first() {
 }
 
 #[tokio::test]
-async fn what_was_stored_before_there_were_relations_is_filled_in_at_the_start() {
+async fn relations_of_old_rows_are_filled_at_start() {
     let world = filled().await;
     let before = world.get("/v1/services").await.json();
     world.app.close().await;

@@ -100,7 +100,7 @@ async fn a_token_is_shown_once_and_kept_as_a_digest() {
 }
 
 #[tokio::test]
-async fn a_configured_service_token_introspects_reports_and_does_nothing_else() {
+async fn service_token_introspects_and_reports_only() {
     let folder = Folder::new().await;
     let mut config = folder.config(Some(TOKEN));
     config.service_token = Some(a2s::Secret::new("of-services"));

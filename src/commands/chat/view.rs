@@ -193,8 +193,8 @@ impl ChatView {
 
     /// Returns the lines about decisions of guardians other than a plain allow.
     fn decision_lines(&mut self, what: &str, decisions: &[GuardianDecision]) -> Vec<String> {
-        let told = decisions.iter().filter(|decision| decision.decision != "allow");
-        let told: Vec<_> = told
+        let texts = decisions.iter().filter(|decision| decision.decision != "allow");
+        let texts: Vec<_> = texts
             .map(|decision| {
                 let (name, words) = (decision.guardian.as_deref(), decision.message.as_str());
                 format!(
@@ -204,7 +204,7 @@ impl ChatView {
                 )
             })
             .collect();
-        told.into_iter().map(|text| self.agent_line(&text)).collect()
+        texts.into_iter().map(|text| self.agent_line(&text)).collect()
     }
 
     /// Returns the lines that an event of a run adds: the summary of a task step, when it ends.
@@ -264,24 +264,24 @@ impl ChatView {
                 vec![self.agent_line(&text)]
             }
             EventKind::StepFinished { step, outputs, duration_ms } => {
-                let Some(mut told) = self.steps.remove(step) else { return Vec::new() };
+                let Some(mut texts) = self.steps.remove(step) else { return Vec::new() };
                 let outputs = outputs.iter();
-                told.extend(
+                texts.extend(
                     outputs.map(|(name, value)| {
                         format!("{} = {}", sanitize(name), format_value(value))
                     }),
                 );
-                told.push(format!("status={GOOD}SUCCESS{GOOD:#} {DIM}in {duration_ms} ms{DIM:#}"));
-                self.step_summary(step, told)
+                texts.push(format!("status={GOOD}SUCCESS{GOOD:#} {DIM}in {duration_ms} ms{DIM:#}"));
+                self.step_summary(step, texts)
             }
             EventKind::StepFailed { step, error, .. } => {
-                let mut told = self.steps.remove(step).unwrap_or_default();
-                told.push(format!(
+                let mut texts = self.steps.remove(step).unwrap_or_default();
+                texts.push(format!(
                     "status={BAD}FAILED{BAD:#} {BAD}{}{BAD:#} {}",
                     error.code,
                     sanitize(&error.message)
                 ));
-                self.step_summary(step, told)
+                self.step_summary(step, texts)
             }
             _ => Vec::new(),
         }
@@ -291,11 +291,11 @@ impl ChatView {
         self.steps.entry(step.to_owned()).or_default().push(text);
     }
 
-    fn step_summary(&mut self, step: &str, told: Vec<String>) -> Vec<String> {
+    fn step_summary(&mut self, step: &str, texts: Vec<String>) -> Vec<String> {
         let mut lines =
             vec![self.agent_line(&format!("{DIM}[STEP]{DIM:#} {BOLD}{}{BOLD:#}:", sanitize(step)))];
-        let last = told.len().saturating_sub(1);
-        lines.extend(told.into_iter().enumerate().map(|(at, text)| {
+        let last = texts.len().saturating_sub(1);
+        lines.extend(texts.into_iter().enumerate().map(|(at, text)| {
             let edge = if at == last { "└" } else { "│" };
             format!("{INDENT}{DIM}{edge}{DIM:#} {text}")
         }));
@@ -310,12 +310,12 @@ impl ChatView {
             AgentStatus::NothingFits | AgentStatus::Waiting => ("", WARN),
             AgentStatus::Denied | AgentStatus::Failed => ("", BAD),
         };
-        let mut told = answer.message.lines();
-        if let Some(first) = told.next() {
+        let mut texts = answer.message.lines();
+        if let Some(first) = texts.next() {
             lines.push(self.agent_line(&format!("{style}{tag}{}{style:#}", sanitize(first))));
         }
-        let more = told.clone().count().saturating_sub(MAX_LINES);
-        lines.extend(told.take(MAX_LINES).map(|text| format!("{INDENT}{}", sanitize(text))));
+        let more = texts.clone().count().saturating_sub(MAX_LINES);
+        lines.extend(texts.take(MAX_LINES).map(|text| format!("{INDENT}{}", sanitize(text))));
         lines.extend((more > 0).then(|| format!("{INDENT}{DIM}… and {more} more lines{DIM:#}")));
         lines.push(String::new());
         lines

@@ -17,8 +17,8 @@ const MAX_MESSAGE: usize = 160;
 const MAX_NAME: usize = 60;
 
 /// The path of the log: the given one, else that of the data folder.
-pub(super) fn log_path(told: Option<PathBuf>, data_dir: &Path) -> PathBuf {
-    told.unwrap_or_else(|| data_dir.join("audit.jsonl"))
+pub(super) fn log_path(stated: Option<PathBuf>, data_dir: &Path) -> PathBuf {
+    stated.unwrap_or_else(|| data_dir.join("audit.jsonl"))
 }
 
 pub(super) fn verify(

@@ -187,9 +187,9 @@ fn print_end(
             output.line(format_args!("      {DIM}help:{DIM:#} {hint}"));
         }
     }
-    let told = counts.iter().filter(|(_, number)| *number > 0);
-    let told = told.map(|(name, number)| format!("{number} {}", name.replace('_', " ")));
-    let told: Vec<String> = told.collect();
+    let parts = counts.iter().filter(|(_, number)| *number > 0);
+    let parts = parts.map(|(name, number)| format!("{number} {}", name.replace('_', " ")));
+    let parts: Vec<String> = parts.collect();
     let all = count(imported.documents.len() + imported.refused.len(), "document");
-    output.line(format_args!("{DIM}{all}: {} ({}){DIM:#}", told.join(", "), folder.display()));
+    output.line(format_args!("{DIM}{all}: {} ({}){DIM:#}", parts.join(", "), folder.display()));
 }

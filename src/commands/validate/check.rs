@@ -156,10 +156,10 @@ impl CheckedFile {
     }
 
     /// Lets the others use it.
-    pub(super) fn add_to_index(&self, shelf: &mut DependencyIndex) {
+    pub(super) fn add_to_index(&self, index: &mut DependencyIndex) {
         if let Ok(CompiledFile { index_entry: Some((name, listing, unit)), .. }) = &self.result {
-            shelf.add_versions(name, [listing.clone()]);
-            shelf.add_interface(listing.checksum, Arc::clone(unit));
+            index.add_versions(name, [listing.clone()]);
+            index.add_interface(listing.checksum, Arc::clone(unit));
         }
     }
 
@@ -174,12 +174,12 @@ impl CheckedFile {
     }
 
     /// Checks the file against the known versions. The result replaces the earlier one.
-    pub(super) fn check_dependencies(&mut self, shelf: &DependencyIndex, notes: Vec<String>) {
+    pub(super) fn check_dependencies(&mut self, index: &DependencyIndex, notes: Vec<String>) {
         self.notes = notes;
         let Ok(compiled) = &mut self.result else { return };
         compiled.diagnostics.clone_from(&compiled.own_diagnostics);
         if let Some(document) = &compiled.document {
-            let found = shelf.check_dependencies(document.capability());
+            let found = index.check_dependencies(document.capability());
             compiled.diagnostics.extend(a2s::add_positions(&self.source, found));
             compiled.diagnostics.sort_by_key(|diagnostic| diagnostic.position);
         }
@@ -211,11 +211,11 @@ pub(super) fn find_conflicts(checked: &[CheckedFile]) -> BTreeMap<usize, Vec<Str
 /// Returns notes about the dependencies of `capability` that are unknown here. `own` are the names of all
 /// files, including files with errors.
 pub(super) fn unknown_dependencies(
-    shelf: &DependencyIndex,
+    index: &DependencyIndex,
     capability: &Capability,
     own: &BTreeSet<CapabilityName>,
 ) -> Vec<String> {
-    let needs = shelf.missing_dependencies(&capability.dependencies);
+    let needs = index.missing_dependencies(&capability.dependencies);
     let notes = needs.iter().map(|need| {
         let name = need.name();
         if own.contains(name) {

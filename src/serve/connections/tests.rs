@@ -129,7 +129,7 @@ async fn a_connection_without_requests_has_a_deadline() {
 }
 
 #[tokio::test]
-async fn a_connection_beyond_the_limit_gets_503_and_the_others_are_served() {
+async fn connection_beyond_the_limit_gets_503() {
     let limits = ConnectionLimits { max_connections: 2, ..patient() };
     let server = Running::start(limits, router()).await;
     let (mut first, mut idle) = (server.connect().await, server.connect().await);

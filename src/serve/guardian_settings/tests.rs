@@ -83,7 +83,7 @@ fn flags_say_who_is_asked_and_tables_how() {
 }
 
 #[test]
-fn the_flag_of_the_fail_mode_wins_over_everything_that_the_file_says() {
+fn fail_mode_flag_wins_over_the_file() {
     let two = format!("guardian-fail = 'open'\n{}", TWO.replace("fail = 'open'", ""));
     let company = COMPANY.replacen("closed steps", "open steps", 1);
     assert_eq!(names(&two, &[], None), [company.as_str(), "builtin open"]);

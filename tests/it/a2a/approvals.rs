@@ -129,7 +129,7 @@ fn a_message_finds_the_end_of_a_run_that_has_waited() {
 }
 
 #[test]
-fn a_rejected_approval_rejects_the_task_and_a_cancelled_task_ends_the_run() {
+fn rejected_approval_rejects_task_and_cancel_ends_run() {
     let world = guarded();
     let task = call(&world, "message/send", &old(WISH))["result"].take();
     let (_, run, _) = waiting(&task);

@@ -17,7 +17,7 @@ fn transcript(world: &World, requests: &[Value]) -> String {
 }
 
 #[test]
-fn the_card_lists_what_is_published_in_the_notation_that_is_asked_for() {
+fn agent_card_lists_skills_in_the_requested_version() {
     let world = world(&[]);
     let url = format!("{}.well-known/agent-card.json", world.url());
     for (name, headers) in [("0.3", &[][..]), ("1.0", &[("a2a-version", "1.0")])] {

@@ -36,7 +36,7 @@ fn ids<'a>(answers: impl IntoIterator<Item = &'a Value>) -> BTreeSet<String> {
 }
 
 #[test]
-fn of_two_hundred_messages_at_once_each_is_a_task_or_told_to_come_again() {
+fn each_concurrent_message_is_a_task_or_gets_503() {
     let (world, gate) = gated(&["--durability", "normal"]);
     // While nothing ends, there is room for so many and no more.
     let first = RUNTIME.block_on(say(&world, "meditate in silence", false, MESSAGES));
@@ -78,7 +78,7 @@ fn of_two_hundred_messages_at_once_each_is_a_task_or_told_to_come_again() {
 }
 
 #[test]
-fn so_many_tasks_are_kept_and_those_that_are_over_make_room_the_oldest_first() {
+fn oldest_ended_tasks_make_room() {
     let mut world = World::down(&[]);
     let rules = "version: 1\ndefault: allow\nrules: [{id: no, on: message/send, when: has(params.payload.params), decision: deny}]\n";
     let policy = world.write("policy.yaml", rules);

@@ -40,7 +40,7 @@ fn assert_saw(saw: &Value) {
 }
 
 #[test]
-fn the_official_python_client_finds_sends_streams_gets_and_cancels() {
+fn python_a2a_client_sends_streams_and_cancels() {
     let world = world(&[]);
     let Some(saw) = asked_others("a2a_client.py", told(&world).as_bytes()) else { return };
     let mut saw: Value = serde_json::from_str(&saw).unwrap();
@@ -54,7 +54,7 @@ fn the_official_python_client_finds_sends_streams_gets_and_cancels() {
 }
 
 #[test]
-fn the_official_javascript_client_goes_away_and_follows_its_task_again_as_well() {
+fn javascript_client_resubscribes_to_its_task() {
     let Some(npm) = npm() else { return };
     let world = world(&[]);
     let script = root().join("tests/npm/a2a_client.mjs");

@@ -46,7 +46,7 @@ fn world(url: &str) -> World {
 }
 
 #[test]
-fn a_model_reads_the_wish_fills_the_inputs_and_phrases_the_answer() {
+fn model_reads_intent_fills_inputs_and_phrases_reply() {
     let (url, log) = model(|system| {
         if system.contains("separate tasks") {
             json!({"intents": ["Get the weather in Paris and tweet it"]})

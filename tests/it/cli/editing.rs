@@ -3,7 +3,7 @@
 use crate::harness::{World, shipped};
 
 #[test]
-fn a_stale_checksum_is_no_reason_not_to_test_and_publishing_writes_it() {
+fn stale_checksum_is_tested_and_written_at_publish() {
     let world = World::up(&[]);
     let source = std::fs::read_to_string(shipped("ListDogBreeds")).unwrap();
     let edited = source.replacen("version: \"1.0\"", "version: \"1.1\"", 1);

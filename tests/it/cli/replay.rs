@@ -6,7 +6,7 @@ use super::TOUR;
 use crate::harness::World;
 
 #[test]
-fn a_run_is_replayed_when_its_services_are_gone_and_drift_is_shown() {
+fn replay_needs_no_services_and_shows_drift() {
     let mut world = World::up(&[]);
     let publish = |world: &World, version: &str, text: &str| {
         let path = world.write(&format!("CityTour-{version}.yaml"), text);

@@ -214,7 +214,7 @@ fn the_second_judges_what_the_first_has_made_of_it() {
 }
 
 #[test]
-fn a_guardian_that_was_killed_is_passed_over_at_the_hook_that_may_be() {
+fn killed_guardian_is_skipped_at_fail_open_hooks() {
     let hooks = "fail-hooks = {toolCallRequest = 'open'}";
     let Guarded { world, company: _company, team, .. } = start(IDENTITY, hooks);
     run(&world, "Oslo", true).exits(0);

@@ -195,7 +195,7 @@ fn a_mirror_that_stops_half_way_goes_on_there() {
 }
 
 #[test]
-fn a_mirror_that_is_killed_again_and_again_loses_nothing_and_does_nothing_twice() {
+fn killed_mirror_loses_and_repeats_nothing() {
     let (source, target) = (Bare::busy(), Bare::new());
     let mirror = Mirror::into(&target);
     for lines in [1, 4, 2, 6, 3] {
@@ -241,7 +241,7 @@ fn a_mirror_follows_what_happens_and_outlives_its_source() {
 }
 
 #[test]
-fn another_database_at_the_same_address_is_copied_from_the_beginning() {
+fn mirror_copies_a_replaced_source_from_the_start() {
     let target = Bare::new();
     let mirror = Mirror::into(&target);
     let other = Arc::new(Mutex::new("one"));
@@ -369,7 +369,7 @@ fn other_change(seq: u64, action: &str, name: &str, version: &str) -> Value {
 }
 
 #[test]
-fn a_source_never_takes_yanks_or_deprecates_what_it_did_not_create_here() {
+fn mirror_source_changes_only_its_own_versions() {
     let target = Bare::new();
     target.publish("GetJoke", "1.0.0");
     target.publish("Weather", "1.0.0");

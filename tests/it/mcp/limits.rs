@@ -26,7 +26,7 @@ async fn open(url: &str, version: &str, header: bool) -> Response {
 }
 
 #[test]
-fn one_session_too_many_is_told_to_come_again_and_has_place_once_another_has_ended() {
+fn session_beyond_the_limit_is_told_to_retry() {
     let world = World::up(&[]);
     let (url, mcp) = (world.url().to_owned(), format!("{}mcp", world.url()));
     RUNTIME.block_on(async {

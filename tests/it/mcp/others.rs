@@ -61,7 +61,7 @@ fn assert_saw(lines: &str, transports: &[(&str, Option<&str>)]) {
 }
 
 #[test]
-fn the_official_typescript_clients_find_and_run_over_both_transports() {
+fn typescript_mcp_clients_run_over_both_transports() {
     let Some(npm) = npm() else { return };
     let world = World::up(&[]);
     let run = |script: &str| {
@@ -80,7 +80,7 @@ fn the_official_typescript_clients_find_and_run_over_both_transports() {
 }
 
 #[test]
-fn the_official_python_client_finds_and_runs_over_both_transports() {
+fn python_mcp_client_runs_over_both_transports() {
     let world = World::up(&[]);
     let told = json!({
         "url": world.url(), "token": world.token(), "command": command_of(&world),

@@ -52,7 +52,7 @@ fn a_capability_is_found_planned_and_run_with_progress() {
 }
 
 #[test]
-fn what_is_missing_is_asked_for_and_what_changes_something_is_approved() {
+fn missing_inputs_and_writes_are_asked_for() {
     let world = World::up(&[]);
     let (url, token) = (world.url().to_owned(), world.token());
     RUNTIME.block_on(async {
@@ -96,7 +96,7 @@ fn what_is_missing_is_asked_for_and_what_changes_something_is_approved() {
 }
 
 #[test]
-fn an_approval_is_for_one_plan_where_the_client_comes_back_with_it() {
+fn approval_covers_one_plan_when_the_client_returns() {
     let world = World::up(&[]);
     let (url, token) = (world.url().to_owned(), world.token());
     RUNTIME.block_on(async {

@@ -173,7 +173,7 @@ fn a_request_is_held_to_the_specification() {
 }
 
 #[test]
-fn an_example_of_the_document_comes_before_one_of_the_specification() {
+fn document_example_wins_over_specification_example() {
     let order = Some(("application/json", r#"{"lamp": 7}"#));
     let lamps = "/v1/rooms/hall/lamps?limit=3&kinds=desk";
 

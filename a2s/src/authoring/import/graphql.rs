@@ -265,8 +265,8 @@ impl GraphqlImporter<'_> {
         let comment =
             format!("Imported: {label} at {}", quote_for_message(self.options.endpoint.as_str()));
         let finish = |schema: Option<&str>| {
-            draft::finish(label, &comment, &header.examples(), |_, told| {
-                told.extend(remarks.iter().cloned());
+            draft::finish(label, &comment, &header.examples(), |_, warnings| {
+                warnings.extend(remarks.iter().cloned());
                 let mut step = step.clone();
                 if let Some(schema) = schema {
                     step["task"]["schema"] = json!(schema);
@@ -315,13 +315,13 @@ impl GraphqlImporter<'_> {
             .collect();
         comment.reverse();
         let first = operation.selection_set.fields().next();
-        let told = first.and_then(|field| field.definition.description.as_deref());
+        let description = first.and_then(|field| field.definition.description.as_deref());
         let otherwise = format!("{label} at {}", self.domain);
         let comment = comment.join(" ");
         if sanitize::description(&comment, 200).is_some() {
             return draft::describe(Some(&comment), None, &otherwise);
         }
-        draft::describe(None, told, &otherwise)
+        draft::describe(None, description, &otherwise)
     }
 
     fn variable(

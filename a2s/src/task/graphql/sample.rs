@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_selected_is_there_under_its_alias_and_in_lists_where_lists_are_looked_for() {
+    fn graphql_sample_has_aliases_and_lists() {
         check("{ a b: c { d } }", "{x: $.data.a}", r#"{"data":{"a":"a","b":{"d":"d"}}}"#);
         check(
             "{ rows { id tags } ...F } fragment F on Q { rows { name } }",

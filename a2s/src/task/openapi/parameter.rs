@@ -302,12 +302,12 @@ impl<'n> OpenApiDecoder<'n, '_> {
             return None;
         }
         // OpenAPI 3.1 lets a reference have a description of its own.
-        let beside = holder.text("description").filter(|_| self.version == OpenApiVersion::V3_1);
+        let sibling = holder.text("description").filter(|_| self.version == OpenApiVersion::V3_1);
         Some(DeclaredParameter::Parameter(OperationParameter {
             name: data.name,
             location: place,
             required: data.required,
-            description: beside.map(str::to_owned).or(data.description),
+            description: sibling.map(str::to_owned).or(data.description),
             style: ValueStyle {
                 style,
                 explode: data.explode.unwrap_or_else(|| style.explodes_by_default()),

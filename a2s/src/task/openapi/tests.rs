@@ -177,7 +177,7 @@ fn a_path_item_may_stand_elsewhere_in_the_task() {
 }
 
 #[test]
-fn references_lead_anywhere_in_the_task_and_cycles_of_schemas_are_fine() {
+fn references_may_form_schema_cycles() {
     let schema =
         json!({"type": "object", "properties": {"next": {"$ref": "#/components/schemas/A"}}});
     let mut task = specification(
@@ -214,7 +214,7 @@ fn references_lead_anywhere_in_the_task_and_cycles_of_schemas_are_fine() {
 }
 
 #[test]
-fn answers_that_mean_success_are_those_of_2xx_or_else_the_default() {
+fn success_responses_are_2xx_or_else_default() {
     let answer = |title: &str| json!({"description": "", "content": {"application/json": {"schema": {"title": title}}}});
     let task = get(json!({"responses": {
         "404": answer("404"), "201": answer("201"), "2XX": answer("2XX"), "default": answer("else"),
@@ -314,7 +314,7 @@ fn the_nearest_server_counts_and_an_empty_list_is_none() {
 }
 
 #[test]
-fn path_templates_may_have_several_names_in_a_segment_or_one_name_twice() {
+fn path_template_names_may_share_or_repeat() {
     let path = "/x/{a}.{b}/%7Bc%7D/{a}";
     let parameter = |name: &str| json!({"name": name, "in": "path", "required": true});
     let task = specification(path, "get", json!({"parameters": [parameter("a"), parameter("b")]}));
@@ -326,7 +326,7 @@ fn path_templates_may_have_several_names_in_a_segment_or_one_name_twice() {
 }
 
 #[test]
-fn fields_of_other_kinds_than_known_are_ignored_when_they_are_extensions() {
+fn extension_fields_of_any_kind_are_ignored() {
     let mut task = get(json!({
         "x-a": 1, "parameters": [{"name": "q", "in": "query", "x-b": {}}],
         "responses": {"200": {"description": "", "x-c": 1}, "x-d": {"a": 1}},

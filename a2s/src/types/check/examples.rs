@@ -115,9 +115,9 @@ impl<'n> TypeChecker<'n, '_> {
             }
         };
         let found = find_mismatches(&InferredType::literal(expected), &result, WireForm::Json);
-        let is_told =
+        let is_reported =
             |mismatch: &&TypeMismatch| mismatch.certain && !is_hidden(expected, &mismatch.path);
-        let Some(mismatch) = found.iter().find(is_told) else { return };
+        let Some(mismatch) = found.iter().find(is_reported) else { return };
         let at = node.member("output").map_or(node.position, |member| member.position);
         let message = format!("the result never has this: it {}", describe(mismatch, "output"));
         let hint = "Compare it with what the capability gives: `a2s show FILE`.";

@@ -39,9 +39,9 @@ struct InputPart<'t> {
 /// be read, which was reported.
 pub(super) fn describe_mismatch<'t>(
     input: &CheckedInput<'t, '_>,
-    misfit: &TypeMismatch,
+    mismatch: &TypeMismatch,
 ) -> Option<(Diagnostic, Option<&'t VariableReference>)> {
-    let part = find_part(input, &misfit.path);
+    let part = find_part(input, &mismatch.path);
     if *part.template == Template::Literal(Value::Null)
         && !matches!(part.node.kind, NodeValue::Null)
     {
@@ -55,7 +55,7 @@ pub(super) fn describe_mismatch<'t>(
             (path, position) = (member_path(below, name), at);
         }
     };
-    let (message, hint) = match &misfit.reason {
+    let (message, hint) = match &mismatch.reason {
         MismatchReason::Kind { found, wanted } => {
             // That nothing may stand there is of no help.
             let present = wanted.without(JsonTypes::NULL);
@@ -103,21 +103,21 @@ pub(super) fn describe_mismatch<'t>(
         ),
     };
     let found = Diagnostic::error(code, &path, position, message).with_hint(hint);
-    let found = if is_doubtful(misfit) { found.into_warning() } else { found };
+    let found = if is_doubtful(mismatch) { found.into_warning() } else { found };
     Some((found, whole_reference(part.template)))
 }
 
 /// Returns true when the value may fit after all: sometimes, or because services send text for numbers and
 /// the like, despite their descriptions. They do not send objects for text.
-fn is_doubtful(misfit: &TypeMismatch) -> bool {
-    let is_structure = match misfit.reason {
+fn is_doubtful(mismatch: &TypeMismatch) -> bool {
+    let is_structure = match mismatch.reason {
         MismatchReason::Kind { found, wanted } => {
             let structures = JsonTypes::OBJECT.or(JsonTypes::ARRAY);
             found.overlaps(structures) || wanted.overlaps(structures)
         }
         _ => false,
     };
-    !misfit.certain || (misfit.from_declaration && !is_structure)
+    !mismatch.certain || (mismatch.from_declaration && !is_structure)
 }
 
 /// Follows the way as far as the template is written out.

@@ -42,7 +42,7 @@ fn every_method_has_one_name_in_each_version() {
 }
 
 #[test]
-fn what_is_no_request_has_an_error_with_the_id_where_there_is_one() {
+fn invalid_request_error_has_its_id() {
     let long = format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"x"}}"#, "x".repeat(201));
     let deep = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{}"#, "[".repeat(100_000));
     for (body, code, id) in [

@@ -91,7 +91,7 @@ fn versions_are_told_by_two_numbers() {
 }
 
 #[test]
-fn what_has_the_wrong_shape_is_refused_and_what_is_unknown_is_not() {
+fn wrong_shape_is_refused_and_unknown_kept() {
     let parts = json!([{"text": "x"}]);
     for (why, bad) in [
         ("`messageId`", json!({"role": "ROLE_USER", "parts": parts})),

@@ -29,7 +29,7 @@ fn open(tasks: &TaskStore, id: u128, now: Timestamp) -> Arc<TaskEntry> {
 }
 
 #[test]
-fn a_question_is_answered_once_and_a_task_that_is_over_takes_nothing() {
+fn ended_task_takes_no_message() {
     let tasks = TaskStore::default();
     let entry = open(&tasks, 1, at(0));
     assert_eq!(
@@ -71,7 +71,7 @@ fn a_task_is_cancelled_until_it_is_over() {
 }
 
 #[test]
-fn tasks_are_forgotten_by_age_and_by_number_but_not_while_they_work() {
+fn tasks_expire_by_age_and_number_when_ended() {
     let tasks = TaskStore::default();
     let working = open(&tasks, 0, at(0));
     let asking = open(&tasks, 1, at(0));
@@ -132,7 +132,7 @@ fn what_was_said_is_kept_up_to_a_number() {
 }
 
 #[test]
-fn what_was_said_is_kept_up_to_a_size_and_the_last_whatever_its_size() {
+fn history_is_bounded_and_keeps_the_last_message() {
     let tasks = TaskStore::default();
     let entry = open(&tasks, 1, at(0));
     let kept = |text: &str| {

@@ -71,7 +71,7 @@ async fn without_the_token_there_is_a_card_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_too_large_is_refused_in_words_of_the_protocol() {
+async fn too_large_request_gets_a_protocol_error() {
     let door = Door::open(None).await;
     let answer: Value = door.post("x".repeat(super::MAX_BODY + 1)).await.json().await.unwrap();
     assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(-32600), &Value::Null));

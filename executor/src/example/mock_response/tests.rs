@@ -57,7 +57,7 @@ fn what_a_description_shows_goes_first_when_it_fits() {
 }
 
 #[test]
-fn the_first_success_is_answered_with_the_media_type_that_says_most() {
+fn mock_answers_first_success_in_richest_media_type() {
     assert_eq!(made(&json!({"204": {"description": "a"}})), Some(Value::Null));
     let text = json!({"404": {"description": "b"}, "201": {"description": "a", "content": {"text/plain": {"schema": {"type": "string", "const": "hi"}}}}});
     assert_eq!(made(&text), Some(json!("hi")));

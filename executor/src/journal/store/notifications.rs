@@ -59,10 +59,12 @@ impl NotificationListener {
     /// When it cannot be opened now.
     pub(crate) async fn next_notification(&mut self) -> Result<Notification, Error> {
         loop {
-            let Some(told) = self.0.try_recv().await.map_err(to_store_error(super::WHAT))? else {
+            let Some(notification) =
+                self.0.try_recv().await.map_err(to_store_error(super::WHAT))?
+            else {
                 return Ok(Notification::Missed);
             };
-            if let Some(word) = parse_notification(told.payload()) {
+            if let Some(word) = parse_notification(notification.payload()) {
                 return Ok(word);
             }
         }

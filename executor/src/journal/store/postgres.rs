@@ -47,11 +47,11 @@ pub(super) async fn commit(
     pool: &PgPool,
     jobs: &[WriterJob],
 ) -> Result<Vec<TaskOutcome>, sqlx::Error> {
-    let told = jobs.iter().map(|job| match &job.task {
-        WriterTask::Append(told) if told.is_plain() => Some(told),
+    let items = jobs.iter().map(|job| match &job.task {
+        WriterTask::Append(item) if item.is_plain() => Some(item),
         _ => None,
     });
-    if let Some(crowd) = told.collect::<Option<Vec<_>>>()
+    if let Some(crowd) = items.collect::<Option<Vec<_>>>()
         && let Some(outcomes) = commit_items(pool, &crowd).await?
     {
         return Ok(outcomes);
@@ -61,15 +61,15 @@ pub(super) async fn commit(
     let mut crowd = Vec::new();
     for job in jobs {
         match &job.task {
-            WriterTask::Append(told) if told.is_plain() => {
-                crowd.push(told);
+            WriterTask::Append(item) if item.is_plain() => {
+                crowd.push(item);
                 continue;
             }
             _ => outcomes.extend(write_items(&mut transaction, &std::mem::take(&mut crowd)).await?),
         }
         match &job.task {
-            WriterTask::Append(told) => {
-                outcomes.extend(write_items(&mut transaction, &[told]).await?)
+            WriterTask::Append(item) => {
+                outcomes.extend(write_items(&mut transaction, &[item]).await?)
             }
             WriterTask::Renew { lease, live } => {
                 outcomes.push(renew(&mut transaction, *lease, live).await?);

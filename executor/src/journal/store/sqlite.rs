@@ -131,11 +131,11 @@ async fn commit(
     connection: &mut SqliteConnection,
     jobs: &[WriterJob],
 ) -> Result<Vec<TaskOutcome>, sqlx::Error> {
-    let told = jobs.iter().map(|job| match &job.task {
-        WriterTask::Append(told) => Some(told),
+    let items = jobs.iter().map(|job| match &job.task {
+        WriterTask::Append(item) => Some(item),
         _ => None,
     });
-    if let Some(crowd) = told.collect::<Option<Vec<_>>>()
+    if let Some(crowd) = items.collect::<Option<Vec<_>>>()
         && let Some(outcomes) = commit_items(connection, &crowd).await?
     {
         return Ok(outcomes);
@@ -144,10 +144,10 @@ async fn commit(
     let mut outcomes = Vec::with_capacity(jobs.len());
     let mut crowd = Vec::new();
     for job in jobs {
-        if let WriterTask::Append(told) = &job.task
-            && told.is_plain()
+        if let WriterTask::Append(item) = &job.task
+            && item.is_plain()
         {
-            crowd.push(told);
+            crowd.push(item);
             continue;
         }
         outcomes.extend(write_items(&mut transaction, &std::mem::take(&mut crowd)).await?);
@@ -163,8 +163,8 @@ async fn perform(
     task: &WriterTask,
 ) -> Result<TaskOutcome, sqlx::Error> {
     match task {
-        WriterTask::Append(told) => {
-            let mut outcomes = write_items(connection, &[told]).await?;
+        WriterTask::Append(item) => {
+            let mut outcomes = write_items(connection, &[item]).await?;
             Ok(outcomes.pop().unwrap_or(TaskOutcome::OutOfTurn))
         }
         WriterTask::Create(run) => create(connection, run).await,

@@ -286,7 +286,7 @@ async fn a_run_is_driven_by_one_executor_until_its_lease_runs_out() {
 }
 
 #[tokio::test]
-async fn takeovers_are_counted_until_a_step_finishes_or_a_person_looks() {
+async fn takeovers_count_until_progress_or_resume() {
     for fixture in Fixture::each().await {
         fixture.create(1, None).await;
         let mut owners = (10..).map(Uuid::from_u128);
@@ -404,7 +404,7 @@ async fn a_key_belongs_to_the_first_run_that_has_it() {
 }
 
 #[tokio::test]
-async fn leases_in_a_file_are_dropped_when_its_processes_are_dead_and_not_before() {
+async fn file_leases_are_dropped_after_process_death() {
     let folder = TempDir::new().unwrap();
     let database = ExecutorDatabase::File(folder.path().join("runs.sqlite"));
     let open = async || RunStore::open(&database, Durability::Normal).await.unwrap();
@@ -452,7 +452,7 @@ async fn a_page_of_lives_has_the_newest_runs_and_only_their_turns() {
 }
 
 #[tokio::test]
-async fn every_kind_of_turn_is_among_the_turns_and_every_request_in_the_outline() {
+async fn every_event_kind_is_in_its_outline() {
     for fixture in Fixture::each().await {
         fixture.create(1, None).await;
         let told = [
@@ -478,7 +478,7 @@ async fn every_kind_of_turn_is_among_the_turns_and_every_request_in_the_outline(
 }
 
 #[tokio::test]
-async fn events_that_are_out_of_turn_take_none_with_them_that_is_told_together_with_them() {
+async fn out_of_turn_events_fail_alone_in_a_batch() {
     for fixture in Fixture::each().await {
         fixture.create(1, None).await;
         fixture.create(2, None).await;
@@ -509,7 +509,7 @@ async fn events_that_are_out_of_turn_take_none_with_them_that_is_told_together_w
 }
 
 #[tokio::test]
-async fn nothing_follows_the_end_of_a_run_not_even_what_is_told_together_with_it() {
+async fn no_event_follows_the_end_of_a_run() {
     for fixture in Fixture::each().await {
         fixture.create(1, None).await;
         let committed = Arc::new(watch::Sender::new(0));
@@ -663,7 +663,7 @@ async fn a_plan_begins_one_run_and_none_when_it_has_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_that_nobody_drives_is_given_to_one_of_those_that_want_it() {
+async fn unowned_run_is_claimed_by_one_executor() {
     let fixture = Fixture::new().await;
     for run in 1..=60 {
         fixture.create(run, None).await;
@@ -698,7 +698,7 @@ async fn a_run_that_nobody_drives_is_given_to_one_of_those_that_want_it() {
 }
 
 #[tokio::test]
-async fn whoever_records_something_late_makes_sure_that_the_run_is_still_its_own() {
+async fn late_writer_confirms_its_lease_first() {
     for fixture in Fixture::each().await {
         let run = Uuid::from_u128(1);
         fixture.create(1, None).await;

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_good_from_its_beginning_to_its_end_and_never_before() {
+    fn token_is_valid_only_between_its_dates() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let token = CachedToken { value: Secret::new("t"), from: at(100), until: at(200) };
         let good = [99, 100, 199, 200].map(|second| token.is_usable(at(second)));

@@ -55,11 +55,11 @@ impl SchemaCheck {
             let about_types = errors.iter().filter(|error| wanted_type(error).is_some()).count();
             let distance = (errors.len(), about_types);
             if nearest.as_ref().is_none_or(|(least, _)| distance < *least) {
-                let misfits = errors.iter().take(MAX_VIOLATIONS);
-                let misfits = misfits
+                let violations = errors.iter().take(MAX_VIOLATIONS);
+                let violations = violations
                     .map(|error| SchemaViolation::from_error(error, &self.origins))
                     .collect();
-                nearest = Some((distance, misfits));
+                nearest = Some((distance, violations));
             }
             // Each alternative may want another reading.
             for wanted in alternatives(&errors, 0).into_iter().rev() {
@@ -77,7 +77,7 @@ impl SchemaCheck {
                 }
             }
         }
-        nearest.map_or_else(Vec::new, |(_, misfits)| misfits)
+        nearest.map_or_else(Vec::new, |(_, violations)| violations)
     }
 }
 
@@ -172,20 +172,20 @@ mod tests {
     use crate::request::test_fixtures::operation;
 
     /// The violations of a value with the same encoding everywhere.
-    fn told(schema: &Value, value: &Value, spelling: WrittenForm) -> Vec<String> {
+    fn violations(schema: &Value, value: &Value, spelling: WrittenForm) -> Vec<String> {
         let task = operation(HttpMethod::Post, "https://api.example", "/", &[]);
         let check = SchemaCheck::from_task_schema(&task, schema, ValueDirection::Request).unwrap();
-        let misfits = check.violations_as_written(value, |_| spelling);
-        misfits.iter().map(ToString::to_string).collect()
+        let violations = check.violations_as_written(value, |_| spelling);
+        violations.iter().map(ToString::to_string).collect()
     }
 
     #[track_caller]
     fn check(schema: &Value, fitting: &[Value], misfitting: &[Value]) {
         for value in fitting {
-            assert_eq!(told(schema, value, WrittenForm::Text), [""; 0], "{value}");
+            assert_eq!(violations(schema, value, WrittenForm::Text), [""; 0], "{value}");
         }
         for value in misfitting {
-            assert_ne!(told(schema, value, WrittenForm::Text), [""; 0], "{value}");
+            assert_ne!(violations(schema, value, WrittenForm::Text), [""; 0], "{value}");
         }
     }
 
@@ -230,24 +230,31 @@ mod tests {
             "required": ["name"],
             "properties": {"n": {"type": "integer", "maximum": 9}},
         });
-        let told = |value: Value| told(&schema, &value, WrittenForm::Text);
-        assert_eq!(told(json!({"n": "5"})), [r#"it has no member "name" (schema: required)"#]);
+        let violations = |value: Value| violations(&schema, &value, WrittenForm::Text);
+        assert_eq!(
+            violations(json!({"n": "5"})),
+            [r#"it has no member "name" (schema: required)"#]
+        );
         let large = "`.n` is more than 9 (schema: properties/n/maximum)";
-        assert_eq!(told(json!({"n": "10", "name": "x"})), [large]);
-        assert_eq!(told(json!({"n": 10, "name": "x"})), [large]);
+        assert_eq!(violations(json!({"n": "10", "name": "x"})), [large]);
+        assert_eq!(violations(json!({"n": 10, "name": "x"})), [large]);
     }
 
     #[test]
     fn what_is_sent_as_json_is_read_as_what_it_is() {
         let number = json!({"type": "integer"});
-        assert!(!told(&number, &json!("5"), WrittenForm::Exact).is_empty());
+        assert!(!violations(&number, &json!("5"), WrittenForm::Exact).is_empty());
         let text = json!({"type": "string"});
         for spelling in [WrittenForm::Exact, WrittenForm::Text] {
-            assert!(!told(&text, &json!({"a": 1}), spelling).is_empty());
-            assert!(!told(&json!({"type": "object"}), &json!("{}"), spelling).is_empty());
+            assert!(!violations(&text, &json!({"a": 1}), spelling).is_empty());
+            assert!(!violations(&json!({"type": "object"}), &json!("{}"), spelling).is_empty());
         }
-        assert!(told(&text, &json!({"a": 1}), WrittenForm::Inline).is_empty());
-        assert!(told(&json!({"type": "object"}), &json!("{}"), WrittenForm::Inline).is_empty());
-        assert!(!told(&json!({"type": "object"}), &json!("{"), WrittenForm::Inline).is_empty());
+        assert!(violations(&text, &json!({"a": 1}), WrittenForm::Inline).is_empty());
+        assert!(
+            violations(&json!({"type": "object"}), &json!("{}"), WrittenForm::Inline).is_empty()
+        );
+        assert!(
+            !violations(&json!({"type": "object"}), &json!("{"), WrittenForm::Inline).is_empty()
+        );
     }
 }

@@ -8,9 +8,9 @@
 //! weakened, too. The same holds for keywords around a part that is not checked, such as most formats: of
 //! two alternatives that differ only there, both would fit.
 
-mod hidden;
 mod keyword;
-mod soft;
+mod read_write_only;
+mod unchecked_keywords;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 use super::ValueDirection;
 use keyword::{bound, count, dependents, exclusive, no_value_schema, required, types, values};
-use soft::MAX_PATTERNS_BYTES;
+use unchecked_keywords::MAX_PATTERNS_BYTES;
 
 /// The most schemas of one translation; beyond it nothing more is asked for.
 const MAX_SCHEMAS: usize = 20_000;

@@ -212,7 +212,7 @@ fn parts_of_one_whole_are_not_closed_to_each_other() {
 }
 
 #[test]
-fn words_without_quotes_stand_for_texts_where_null_may_stand_too() {
+fn unquoted_words_are_texts_where_null_is_allowed() {
     let check = check_of(OpenApiVersion::V3_1, &json!({"type": ["string", "null"], "enum": [1]}));
     assert_eq!(told(check, &json!("1")), [""; 0]);
 }
@@ -381,7 +381,7 @@ fn a_name_may_match_a_pattern_that_cannot_be_read() {
 }
 
 #[test]
-fn what_is_read_only_far_above_or_in_an_alternative_is_not_missed() {
+fn nested_read_only_members_are_found() {
     let part = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
     let components = json!({"schemas": {
         "Base": {"properties": {"id": {"type": "string", "readOnly": true}}},
@@ -474,11 +474,11 @@ fn of_many_large_patterns_the_first_are_checked() {
             |n| (format!("p{n}"), json!({"pattern": pattern.replace("N", &format!("{n}"))}));
         json!({"properties": (0..300).map(property).collect::<serde_json::Map<_, _>>()})
     };
-    let misfits = |schema: Value, name: &str| {
+    let violations = |schema: Value, name: &str| {
         check_of(OpenApiVersion::V3_1, &schema).unwrap().violations(&json!({name: "?"})).len()
     };
     let large = patterns("^\\pL{5}N$");
-    assert_eq!((misfits(large.clone(), "p0"), misfits(large, "p299")), (1, 0));
+    assert_eq!((violations(large.clone(), "p0"), violations(large, "p299")), (1, 0));
     let small = patterns("^[a-z]{1,9}N$");
-    assert_eq!((misfits(small.clone(), "p0"), misfits(small, "p299")), (1, 1));
+    assert_eq!((violations(small.clone(), "p0"), violations(small, "p299")), (1, 1));
 }

@@ -254,7 +254,7 @@ fn text_is_held_to_the_schema_of_a_text() {
 }
 
 #[test]
-fn what_is_sent_as_json_under_another_name_is_held_to_its_schema() {
+fn json_under_another_media_type_is_checked() {
     let schema =
         json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}});
     for media_type in ["application/yaml", "*/*"] {
@@ -374,12 +374,12 @@ fn check_answer(status: u16, content_type: &'static str, body: &str, expected: &
 
 #[test]
 fn an_answer_without_a_body_by_its_method_is_no_misfit() {
-    for (method, misfits) in [(HttpMethod::Head, 0), (HttpMethod::Get, 1)] {
+    for (method, violations) in [(HttpMethod::Head, 0), (HttpMethod::Get, 1)] {
         let mut task = operation(method, "https://api.example", "/", &[]);
         task.responses = vec![("200".to_owned(), json!({"content": {"text/plain": {}}}))];
         let (headers, body) = (HeaderMap::new(), Bytes::new());
         let response = RawResponse { status: 200, headers, body, redirects: 0 };
-        assert_eq!(of(task).check_response(&response, &Value::Null).len(), misfits);
+        assert_eq!(of(task).check_response(&response, &Value::Null).len(), violations);
     }
 }
 

@@ -96,7 +96,7 @@ fn contents_are_told_by_what_tells_them_apart() {
 }
 
 #[test]
-fn inputs_are_told_by_where_they_come_from_and_never_by_their_values() {
+fn input_sources_are_reported_without_values() {
     let set =
         |is: &mut PlanBasis, name: &str, value: Value| is.inputs.insert(name.to_owned(), value);
     check(|is| drop(set(is, "city", json!("Oslo"))), &["state `city` has changed"]);

@@ -50,7 +50,7 @@ pub(super) struct EventBody {
 
 impl OcsfEvent {
     /// Something was done (API Activity, 6003).
-    pub(super) fn activity(activity: OcsfActivity, what: ApiActivity, told: EventBody) -> Self {
+    pub(super) fn activity(activity: OcsfActivity, what: ApiActivity, body: EventBody) -> Self {
         let (id, name) = match activity {
             OcsfActivity::Read => (2, "Read"),
             OcsfActivity::Update => (3, "Update"),
@@ -58,16 +58,16 @@ impl OcsfEvent {
             OcsfActivity::Other(name) => (OTHER, name),
         };
         let class = OcsfClass::new((6, "Application Activity"), (6003, "API Activity"), (id, name));
-        Self::new(class, OcsfContent::Activity(Box::new(what)), told)
+        Self::new(class, OcsfContent::Activity(Box::new(what)), body)
     }
 
     /// An event that needs attention (Detection Finding, 2004).
-    pub(super) fn finding(what: DetectionFinding, told: EventBody) -> Self {
+    pub(super) fn finding(what: DetectionFinding, body: EventBody) -> Self {
         let class = OcsfClass::new((2, "Findings"), (2004, "Detection Finding"), (1, "Create"));
-        Self::new(class, OcsfContent::Finding(Box::new(what)), told)
+        Self::new(class, OcsfContent::Finding(Box::new(what)), body)
     }
 
-    fn new(class: OcsfClass, content: OcsfContent, told: EventBody) -> Self {
+    fn new(class: OcsfClass, content: OcsfContent, body: EventBody) -> Self {
         let EventBody {
             severity,
             time,
@@ -78,7 +78,7 @@ impl OcsfEvent {
             status_detail,
             trace,
             aos,
-        } = told;
+        } = body;
         let (severity_id, severity) = match severity {
             OcsfSeverity::Informational => (1, "Informational"),
             OcsfSeverity::Low => (2, "Low"),

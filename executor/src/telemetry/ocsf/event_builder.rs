@@ -146,9 +146,9 @@ impl EventBuilder<'_> {
         };
         let title = format!("The guardian {did} {what} {}", about.operation).replace("  ", " ");
         let guardian = shorten_text(decision.guardian.as_deref().unwrap_or_default());
-        let mut told =
+        let mut body =
             self.event_body(moment, about, severity, vec![to_aos_decision(decision, method)]);
-        told.message.clone_from(&title);
+        body.message.clone_from(&title);
         let finding = DetectionFinding {
             finding_info: FindingInfo {
                 uid: moment.uid,
@@ -175,7 +175,7 @@ impl EventBuilder<'_> {
             disposition_id: disposition.0,
             disposition: disposition.1,
         };
-        Some(OcsfEvent::finding(finding, told))
+        Some(OcsfEvent::finding(finding, body))
     }
 
     fn api(&self, about: &EventSubject<'_>, response: Option<ApiResponse>) -> OcsfApi {

@@ -180,11 +180,11 @@ mod tests {
         // A line that is longer than a file has one of its own.
         lines.write("an event that is longer than a file").unwrap();
         let name = |n: &str| format!("events.jsonl{n}");
-        let told = |n: &str| read(folder, &name(n));
-        assert_eq!(told("").unwrap(), "an event that is longer than a file\n");
-        assert_eq!(told(".1").unwrap(), "event 7\n");
-        assert_eq!(told(".2").unwrap(), "event 5\nevent 6\n");
-        assert_eq!(told(".3"), None);
+        let content = |n: &str| read(folder, &name(n));
+        assert_eq!(content("").unwrap(), "an event that is longer than a file\n");
+        assert_eq!(content(".1").unwrap(), "event 7\n");
+        assert_eq!(content(".2").unwrap(), "event 5\nevent 6\n");
+        assert_eq!(content(".3"), None);
     }
 
     #[test]

@@ -91,7 +91,7 @@ fn summary(events: &[Value]) -> Vec<String> {
 }
 
 #[test]
-fn a_tool_step_is_an_activity_and_what_is_no_plain_yes_a_finding() {
+fn tool_step_is_ocsf_activity_and_denial_a_finding() {
     let events = told([
         started("pay"),
         decided("pay", "request", "modify", "guardian"),

@@ -13,16 +13,17 @@ use crate::gate::executor_agent;
 const MEMORY: &str = "a2s.state";
 
 /// The trace of something that was decided without a run.
-pub(crate) fn standalone_trace(aside: &StandaloneDecision<'_>) -> ExportedTrace {
-    let context = RunTrace::from_caller(aside.id, aside.caller, true);
+pub(crate) fn standalone_trace(decision: &StandaloneDecision<'_>) -> ExportedTrace {
+    let context = RunTrace::from_caller(decision.id, decision.caller, true);
     let parent = context.parent;
-    let mut span = decision_span(&context, parent, &aside.subject, aside.at, aside.decisions);
-    span.set_attribute("acs.session.id", text(aside.session));
-    span.set_principal(aside.principal);
-    if let Some(capability) = aside.capability {
+    let mut span =
+        decision_span(&context, parent, &decision.subject, decision.at, decision.decisions);
+    span.set_attribute("acs.session.id", text(decision.session));
+    span.set_principal(decision.principal);
+    if let Some(capability) = decision.capability {
         span.set_capability(capability);
     }
-    if aside.is_rejected {
+    if decision.is_rejected {
         span.set_error("refused".to_owned());
     }
     ExportedTrace { context, spans: vec![span] }

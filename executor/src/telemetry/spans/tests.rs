@@ -408,7 +408,7 @@ fn a_span_has_so_many_events_and_counts_the_others() {
 }
 
 #[test]
-fn without_a_beginning_there_is_no_trace_and_what_never_ended_is_no_span() {
+fn trace_needs_a_start_and_spans_an_end() {
     assert_eq!(trace_of(&[]), None);
     let events = journal([started("a", "task")]);
     assert_eq!(trace_of(&events[1..]), None);
@@ -416,7 +416,7 @@ fn without_a_beginning_there_is_no_trace_and_what_never_ended_is_no_span() {
 }
 
 #[test]
-fn a_caller_is_the_parent_of_the_run_and_decides_whether_it_is_recorded() {
+fn trace_of_the_caller_is_parent_and_decides_sampling() {
     for (flags, sampled) in [("01", true), ("00", false)] {
         let mut events = journal([ended()]);
         let EventKind::RunStarted(started) = &mut events[0].kind else { unreachable!() };

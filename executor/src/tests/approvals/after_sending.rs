@@ -109,7 +109,7 @@ fn places() -> Vec<Place> {
 }
 
 #[tokio::test]
-async fn an_approval_lets_the_run_go_on_at_its_place_and_nothing_is_sent_again() {
+async fn approved_run_goes_on_without_resending() {
     for durability in [crate::Durability::Full, crate::Durability::Memory] {
         for Place { step, is_meant, about, sent: (before, after), .. } in places() {
             let mut world = World::new().await;
@@ -200,7 +200,7 @@ async fn a_wait_survives_its_executor() {
 }
 
 #[tokio::test]
-async fn a_crash_after_an_approved_redirect_was_sent_repeats_the_redirect_alone() {
+async fn crash_after_approved_redirect_repeats_only_the_redirect() {
     for (call, first) in [
         ("POST /hop/303/hold/x", "POST /hop/303/hold/x"),
         ("GET /hop/302/hold/x", "GET /hop/302/hold/x"),
@@ -269,7 +269,7 @@ async fn each_redirect_of_a_chain_and_the_result_wait_in_turn() {
 }
 
 #[tokio::test]
-async fn an_approved_redirect_that_fails_is_tried_again_from_the_beginning_where_that_is_safe() {
+async fn failed_approved_redirect_is_retried_where_safe() {
     for (call, ends, first) in [
         ("GET /hop/302/script", RunStatus::Succeeded, 2),
         ("POST /hop/303/script", RunStatus::Failed, 1),

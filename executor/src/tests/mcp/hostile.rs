@@ -166,7 +166,7 @@ fn agreed(body: &Value, revision: &str) -> axum::Json<Value> {
 }
 
 #[tokio::test]
-async fn a_session_is_used_for_one_call_with_its_id_and_its_credential() {
+async fn mcp_session_serves_one_call_with_its_credential() {
     let opening =
         |body: &Value| ([("mcp-session-id", "s1")], agreed(body, "2025-06-18")).into_response();
     let (world, app, heard_) = open(|_| {}, move |body| wants_session(opening)(body)).await;

@@ -59,7 +59,7 @@ async fn a_call_in_doubt_waits_for_a_person_unless_it_only_reads() {
 }
 
 #[tokio::test]
-async fn a_denied_message_sends_nothing_and_a_denied_answer_is_not_used() {
+async fn denied_message_is_not_sent_nor_denied_answer_used() {
     for (outbound, code, sent) in [(true, "A2S340", 0), (false, "A2S341", 1)] {
         let world = World::new().await;
         publish(&world, "Note", &note(json!("x")));
@@ -97,7 +97,7 @@ async fn changed(change: fn(&mut Value)) -> (World, a2s::api::Run) {
 }
 
 #[tokio::test]
-async fn a_guardian_may_change_the_arguments_of_a_message_and_nothing_else() {
+async fn guardian_modifies_only_arguments_of_a_message() {
     let (world, run) = changed(|message| {
         if let Some(arguments) = message.pointer_mut("/params/arguments") {
             *arguments = json!({"text": "changed", "more": 1});

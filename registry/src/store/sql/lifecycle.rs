@@ -225,7 +225,7 @@ async fn find_live_version(
 pub(super) async fn insert_event(
     transaction: &mut Transaction<'static, Backend>,
     by: &AuditActor,
-    deed: AuditDetail<'_>,
+    entry: AuditDetail<'_>,
 ) -> Result<(), Error> {
     sqlx::query(
         "INSERT INTO event (at, actor, action, name, version, digest, subject, detail) \
@@ -233,12 +233,12 @@ pub(super) async fn insert_event(
     )
     .bind(by.at.as_millisecond())
     .bind(by.subject.as_str())
-    .bind(deed.action.as_str())
-    .bind(deed.name.map(CapabilityName::as_str))
-    .bind(deed.release.map(|(version, _)| version.to_string()))
-    .bind(deed.release.map(|(_, digest)| digest.to_string()))
-    .bind(deed.subject.map(TokenSubject::as_str))
-    .bind(deed.detail.map(|detail| detail.to_string()))
+    .bind(entry.action.as_str())
+    .bind(entry.name.map(CapabilityName::as_str))
+    .bind(entry.release.map(|(version, _)| version.to_string()))
+    .bind(entry.release.map(|(_, digest)| digest.to_string()))
+    .bind(entry.subject.map(TokenSubject::as_str))
+    .bind(entry.detail.map(|detail| detail.to_string()))
     .execute(&mut **transaction)
     .await?;
     Ok(())

@@ -135,7 +135,7 @@ async fn open_on(folder: &Path, disk: IndexDisk) -> EdgeIndex {
 }
 
 #[tokio::test]
-async fn below_the_reserve_nothing_is_written_and_queries_are_answered() {
+async fn low_disk_stops_index_writes_not_queries() {
     let folder = tempfile::tempdir().unwrap();
     let disk = IndexDisk::for_path(folder.path());
     let full = disk.clone().with_reserve(u64::MAX / 2);

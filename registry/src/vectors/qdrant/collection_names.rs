@@ -42,10 +42,10 @@ impl CollectionNames {
     /// The usable aliases of this store, the best first: those of the available embedders, in their order,
     /// and then the others.
     pub(super) fn order<'a>(&self, aliases: &'a [String], embedders: &[String]) -> Vec<&'a str> {
-        let at_hand: Vec<_> = embedders.iter().map(|embedder| self.alias(embedder)).collect();
+        let existing: Vec<_> = embedders.iter().map(|embedder| self.alias(embedder)).collect();
         let mut ours: Vec<_> =
             aliases.iter().map(String::as_str).filter(|alias| self.is_ours(alias)).collect();
-        let place = |alias: &str| at_hand.iter().position(|known| known == alias);
+        let place = |alias: &str| existing.iter().position(|known| known == alias);
         ours.sort_unstable_by_key(|alias| (place(alias).unwrap_or(usize::MAX), *alias));
         ours
     }
@@ -61,11 +61,11 @@ mod tests {
         let [wanted, built_in, gone] = ["wanted", "built in", "gone"].map(|e| names.alias(e));
         let foreign = CollectionNames::for_store("other").alias("wanted");
         let aliases = [foreign, gone.clone(), built_in.clone(), wanted.clone()];
-        let at_hand = ["wanted".to_owned(), "built in".to_owned()];
-        assert_eq!(names.order(&aliases, &at_hand), [&wanted, &built_in, &gone]);
-        assert_eq!(names.order(&aliases[..2], &at_hand), [&gone]);
+        let existing = ["wanted".to_owned(), "built in".to_owned()];
+        assert_eq!(names.order(&aliases, &existing), [&wanted, &built_in, &gone]);
+        assert_eq!(names.order(&aliases[..2], &existing), [&gone]);
         // A store whose name begins like another's is not that one.
-        assert_eq!(CollectionNames::for_store("sto").order(&aliases, &at_hand), [""; 0]);
+        assert_eq!(CollectionNames::for_store("sto").order(&aliases, &existing), [""; 0]);
     }
 
     #[test]

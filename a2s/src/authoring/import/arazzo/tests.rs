@@ -401,7 +401,7 @@ fn a_server_is_told_for_all_descriptions() {
 }
 
 #[test]
-fn a_member_that_the_body_does_not_take_is_dropped_with_a_remark() {
+fn unknown_body_member_is_dropped_with_warning() {
     let mut description = service();
     let body = "/paths/~1items~1{id}/post/requestBody/content/application~1json/schema";
     description.pointer_mut(body).unwrap()["additionalProperties"] = json!(false);

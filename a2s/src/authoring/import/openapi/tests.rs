@@ -86,7 +86,7 @@ fn items() -> Value {
 }
 
 #[test]
-fn an_operation_is_cut_out_with_what_it_reaches_and_nothing_else() {
+fn operation_is_extracted_with_its_references_only() {
     let description = items();
     let options = OpenApiOptions { operations: vec!["get_item".to_owned()], ..Default::default() };
     let imported = import_openapi(&description, &options).unwrap();

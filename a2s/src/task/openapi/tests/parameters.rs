@@ -78,7 +78,7 @@ fn a_mistake_in_a_parameter_is_shown_where_it_stands() {
 }
 
 #[test]
-fn a_parameter_may_say_nothing_of_its_value_or_have_a_media_type() {
+fn parameter_without_schema_or_with_media_type() {
     assert_eq!(parameter(&json!({"name": "p", "in": "query"})).schema, Value::Null);
     let schema = json!({"type": "object"});
     let content = json!({"application/json; charset=utf-8": {"schema": schema, "example": 1}});
@@ -107,7 +107,7 @@ fn headers_that_are_no_inputs_are_left_out_with_a_warning() {
 }
 
 #[test]
-fn the_operation_overrides_its_path_and_a_second_declaration_is_noticed() {
+fn operation_parameters_override_those_of_the_path() {
     let mut task = get(json!({"parameters": [
         {"name": "q", "in": "query", "description": "Of the operation"},
         {"name": "X-T", "in": "header", "description": "Of the operation"},
@@ -138,7 +138,7 @@ fn the_operation_overrides_its_path_and_a_second_declaration_is_noticed() {
 }
 
 #[test]
-fn an_idempotency_key_is_filled_in_by_the_executor_and_need_not_be_mapped() {
+fn executor_fills_in_an_idempotency_key() {
     let operation = |name: &str| {
         let key = json!({"name": name, "in": "header", "required": true,
             "schema": {"type": "string"}});

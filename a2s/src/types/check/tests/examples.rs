@@ -61,7 +61,7 @@ fn an_answer_that_is_not_as_declared_is_an_error() {
 }
 
 #[test]
-fn an_answer_without_what_the_step_takes_from_it_is_an_error_unless_the_failure_is_handled() {
+fn missing_output_fails_the_step_unless_handled() {
     let more = json!({"output_mapping": {"id": "$.id", "kind": "$.kind", "left": {"path": "x-left", "from": "header"}}});
     let told = |step: &Value, answer: &Value| of(step, &json!({"answers": {"a": answer}}));
     let lacking = told(&more, &json!({"body": {"id": 1}}));

@@ -64,7 +64,7 @@ fn what_is_far_behind_the_best_is_not_tried() {
 }
 
 #[test]
-fn hits_of_several_registries_are_merged_by_rank_and_each_is_there_once() {
+fn hits_of_registries_are_merged_by_rank_once_each() {
     let answer = |names: &[(&str, f64)]| -> BatchSearchResponse {
         let hits: Vec<_> = names.iter().map(|(name, similarity)| hit(name, *similarity)).collect();
         let metadata = json!({"total_matches": 0, "search_time_ms": 1.0, "nearest": [

@@ -20,7 +20,7 @@ fn check(wish: &str, expected: Option<&str>) {
 }
 
 #[test]
-fn the_skill_with_the_most_words_in_common_is_chosen_and_none_without_any() {
+fn skill_with_most_shared_words_is_chosen() {
     check("book a hotel in Paris", Some("BookHotels"));
     check("what's the weather like in the city", Some("GetWeather"));
     check("what can you find for the user", None);

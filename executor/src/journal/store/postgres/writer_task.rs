@@ -30,16 +30,16 @@ const INSERT: &str = "
         FOR NO KEY UPDATE OF run
     ), exchanged AS (
         INSERT INTO exchange (run, step, exchange)
-        SELECT told.run, told.step, told.exchange
-        FROM unnest($4::text[], $5::text[], $6::text[]) AS told (run, step, exchange)
-        JOIN held ON held.id = told.run
+        SELECT item.run, item.step, item.exchange
+        FROM unnest($4::text[], $5::text[], $6::text[]) AS item (run, step, exchange)
+        JOIN held ON held.id = item.run
         ON CONFLICT (run, md5(step)) DO UPDATE SET exchange = excluded.exchange
-    ), told AS (
+    ), item AS (
         INSERT INTO event (run, seq, type, event)
-        SELECT told.run, told.seq, told.type, told.event
+        SELECT item.run, item.seq, item.type, item.event
         FROM unnest($7::text[], $8::bigint[], $9::text[], $10::text[])
-            AS told (run, seq, type, event)
-        JOIN held ON held.id = told.run
+            AS item (run, seq, type, event)
+        JOIN held ON held.id = item.run
     )
     SELECT id FROM held";
 
@@ -65,15 +65,15 @@ pub(super) async fn write_items(
         Some(outcomes) => outcomes,
         None => {
             let mut outcomes = Vec::with_capacity(crowd.len());
-            for told in crowd {
-                let alone = insert_together(&mut *connection, &[told]).await?;
+            for item in crowd {
+                let alone = insert_together(&mut *connection, &[item]).await?;
                 outcomes.extend(alone.unwrap_or_else(|| vec![TaskOutcome::OutOfTurn]));
             }
             outcomes
         }
     };
-    for (told, outcome) in crowd.iter().zip(&outcomes) {
-        if let (JournalItem::Event { event, besides, .. }, TaskOutcome::Done) = (told, outcome) {
+    for (item, outcome) in crowd.iter().zip(&outcomes) {
+        if let (JournalItem::Event { event, besides, .. }, TaskOutcome::Done) = (item, outcome) {
             if let Some(sealed) = &besides.sealed {
                 add_sealed(connection, event, sealed).await?;
             }
@@ -100,8 +100,8 @@ async fn insert_together(
     let mut exchanges = BTreeMap::new();
     let (mut runs, mut numbers) = (Vec::new(), Vec::new());
     let (mut kinds, mut texts) = (Vec::new(), Vec::new());
-    for told in crowd {
-        match told {
+    for item in crowd {
+        match item {
             JournalItem::Exchange { run, epoch, step, exchange } => {
                 if claims.entry(*run).or_insert((*epoch, None, 0)).0 != *epoch {
                     return Ok(None);
@@ -146,7 +146,7 @@ async fn insert_together(
         .fetch_all(executor)
         .await?;
     let held: BTreeSet<String> = held.into_iter().collect();
-    let outcome = |told: &&JournalItem| match told {
+    let outcome = |item: &&JournalItem| match item {
         JournalItem::Event { event, .. } if !held.contains(&event.run.to_string()) => {
             TaskOutcome::OutOfTurn
         }

@@ -18,7 +18,7 @@ use crate::vault::Ciphertext;
 /// used, and its unused rows are null: so there are few statements, and each is compiled once.
 const SIZES: [usize; 4] = [8, 32, 96, MAX_BATCH];
 
-const TOO_MANY: &str = "more is told at a time than there are statements for";
+const TOO_MANY: &str = "more items at a time than there are statements for";
 /// Run, epoch, step and exchange.
 const EXCHANGE_COLUMNS: usize = 4;
 /// Run, epoch, number, text, and how many of its run come before.
@@ -46,15 +46,15 @@ static STATEMENTS: LazyLock<[InsertStatements; SIZES.len()]> = LazyLock::new(|| 
             "INSERT OR REPLACE INTO exchange (run, step, exchange)
              SELECT column1, column3, column4 FROM (VALUES {})
              WHERE EXISTS (SELECT 1 FROM run WHERE id = column1 AND epoch = column2);
-             WITH told (run, epoch, seq, event, before) AS MATERIALIZED (VALUES {}),
+             WITH item (run, epoch, seq, event, before) AS MATERIALIZED (VALUES {}),
                   late AS (
-                      SELECT 1 FROM told
+                      SELECT 1 FROM item
                       WHERE before = 0
-                        AND (seq IS NOT 1 + (SELECT MAX(seq) FROM event WHERE run = told.run)
-                             OR NOT EXISTS (SELECT 1 FROM run WHERE id = told.run AND epoch = told.epoch
+                        AND (seq IS NOT 1 + (SELECT MAX(seq) FROM event WHERE run = item.run)
+                             OR NOT EXISTS (SELECT 1 FROM run WHERE id = item.run AND epoch = item.epoch
                                             AND status IN ('running', 'waiting'))))
              INSERT INTO event (run, seq, type, event)
-             SELECT run, seq, event ->> 'type', event FROM told
+             SELECT run, seq, event ->> 'type', event FROM item
              WHERE run IS NOT NULL AND NOT EXISTS (SELECT 1 FROM late);
              SELECT changes()",
             rows(EXCHANGE_COLUMNS),
@@ -71,7 +71,7 @@ pub(super) async fn commit_items(
     connection: &mut SqliteConnection,
     crowd: &[&JournalItem],
 ) -> Result<Option<Vec<TaskOutcome>>, sqlx::Error> {
-    if !crowd.iter().all(|told| told.is_plain()) {
+    if !crowd.iter().all(|item| item.is_plain()) {
         return Ok(None);
     }
     match insert(connection, |statements| &statements.commit, crowd).await {
@@ -94,8 +94,8 @@ pub(super) async fn write_items(
         return Ok(Vec::new());
     }
     let outcomes = insert(connection, |statements| &statements.insert, crowd).await?;
-    for (told, outcome) in crowd.iter().zip(&outcomes) {
-        if let (JournalItem::Event { event, besides, .. }, TaskOutcome::Done) = (told, outcome) {
+    for (item, outcome) in crowd.iter().zip(&outcomes) {
+        if let (JournalItem::Event { event, besides, .. }, TaskOutcome::Done) = (item, outcome) {
             if let Some(sealed) = &besides.sealed {
                 add_sealed(connection, event, sealed).await?;
             }
@@ -123,8 +123,8 @@ async fn insert(
     }
     // One that is out of turn keeps the others out: alone each of them is right.
     let mut outcomes = Vec::with_capacity(crowd.len());
-    for told in crowd {
-        let done = crowd.len() > 1 && insert_together(connection, choice, &[told]).await?;
+    for item in crowd {
+        let done = crowd.len() > 1 && insert_together(connection, choice, &[item]).await?;
         outcomes.push(if done { TaskOutcome::Done } else { TaskOutcome::OutOfTurn });
     }
     Ok(outcomes)
@@ -141,8 +141,8 @@ async fn insert_together(
     let statements = statements.ok_or_else(|| sqlx::Error::Protocol(TOO_MANY.to_owned()))?;
     let mut query = sqlx::query_scalar(choice(statements).as_str());
     let mut left = statements.size;
-    for told in crowd {
-        if let JournalItem::Exchange { run, epoch: LeaseEpoch(epoch), step, exchange } = told {
+    for item in crowd {
+        if let JournalItem::Exchange { run, epoch: LeaseEpoch(epoch), step, exchange } = item {
             query =
                 query.bind(run.to_string()).bind(epoch).bind(step).bind(to_json_text(exchange)?);
             left -= 1;
@@ -153,8 +153,8 @@ async fn insert_together(
     }
     let mut events = 0;
     let mut before: BTreeMap<Uuid, (u64, LeaseEpoch, i64)> = BTreeMap::new();
-    for told in crowd {
-        let JournalItem::Event { event, epoch, .. } = told else { continue };
+    for item in crowd {
+        let JournalItem::Event { event, epoch, .. } = item else { continue };
         let (first, of_first, count) = before.entry(event.run).or_insert((event.seq, *epoch, 0));
         let follows = event.seq.checked_sub(*first) == u64::try_from(*count).ok();
         if !follows || epoch != of_first {

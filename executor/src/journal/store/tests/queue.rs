@@ -42,7 +42,7 @@ async fn end(fixture: &Fixture, run: u128) {
 }
 
 #[tokio::test]
-async fn with_one_place_every_tenant_has_its_turn_however_many_runs_another_has() {
+async fn one_slot_serves_every_tenant_in_turn() {
     for fixture in Fixture::each().await {
         let waiting = [("a", 1..=6_u128), ("b", 7..=7), ("c", 8..=9)];
         let tenant_of = |run| waiting.iter().find(|(_, runs)| runs.contains(&run)).unwrap().0;
@@ -66,7 +66,7 @@ async fn with_one_place_every_tenant_has_its_turn_however_many_runs_another_has(
 }
 
 #[tokio::test]
-async fn a_tenant_has_as_many_runs_as_it_may_and_those_beyond_wait_or_are_refused() {
+async fn runs_beyond_the_tenant_quota_wait_or_are_refused() {
     for fixture in Fixture::each().await {
         let room = TenantQuota { max_begun: NonZeroU32::new(1), max_queued: 2 };
         let create = async |run, is_placed| fixture.create_of(run, "d", is_placed, room).await;
@@ -263,7 +263,7 @@ proptest! {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn executors_that_have_room_at_once_give_no_tenant_more_than_it_may_have() {
+async fn concurrent_executors_hold_the_tenant_quota() {
     let fixture = Fixture::new().await;
     for run in 1..=20 {
         fixture.create_of(run, "d", false, cap(2)).await;

@@ -27,7 +27,7 @@ fn declared(media_type: &str, format: BodyFormat, fields: &[(&str, BodyField)]) 
 }
 
 #[test]
-fn fields_are_sent_in_the_order_that_the_task_states_and_then_by_name() {
+fn fields_are_sent_in_stated_order_then_by_name() {
     let value = json!({"z": 1, "file": 2, "b": 3, "key": 4});
     let mut body = form(&[]);
     let sent = |body: &RequestBody| send(body.clone(), value.clone()).unwrap().1;

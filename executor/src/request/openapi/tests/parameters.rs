@@ -112,7 +112,7 @@ fn several_names_share_a_segment_and_one_name_may_stand_twice() {
 }
 
 #[test]
-fn a_delimited_query_and_a_deep_one_are_written_as_the_table_has_them() {
+fn delimited_and_deep_object_styles_match_the_table() {
     let styled = |style, explode| {
         move |parameter: &mut OperationParameter| {
             parameter.style = ValueStyle { style, explode, allow_reserved: false };
