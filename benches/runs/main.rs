@@ -17,7 +17,7 @@
 #![expect(clippy::print_stdout, reason = "the table is what a bench is for")]
 
 mod chains;
-mod crowd;
+mod concurrent_runs;
 #[path = "../common/itself.rs"]
 mod itself;
 mod peers;
@@ -51,7 +51,7 @@ async fn main() {
         chains::measure(&client, rounds, &durabilities).await;
     }
     if all || has("crowd") {
-        crowd::measure(&client, runs).await;
+        concurrent_runs::measure(&client, runs).await;
     }
     if (all || has("others"))
         && let Some(peers) = peers::Peers::find()

@@ -15,12 +15,12 @@
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set up its world has to fail")]
 #![expect(clippy::print_stdout, reason = "the tables are what a bench is for")]
 
-mod bare;
+mod baseline;
 mod corpus;
+mod library;
 mod process;
 #[path = "../common/program.rs"]
 mod program;
-mod shelf;
 
 use std::time::{Duration, Instant};
 
@@ -28,10 +28,10 @@ use mimalloc::MiMalloc;
 use registry::embed::BuiltIn;
 use registry::retrieval::to_probes;
 
-use crate::bare::Bare;
+use crate::baseline::Bare;
 use crate::corpus::Corpus;
+use crate::library::Shelf;
 use crate::process::Process;
-use crate::shelf::Shelf;
 
 /// As in the command.
 #[global_allocator]

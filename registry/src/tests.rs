@@ -7,7 +7,7 @@ pub(crate) mod endpoint;
 mod filtering;
 mod graph;
 mod history;
-mod life;
+mod lifecycle;
 mod mirror;
 mod outcomes;
 mod paging;

@@ -1,12 +1,12 @@
 //! Other agents: what they ask of `a2s up`, and what it asks of them.
 
 mod approvals;
-mod asked;
-mod crowd;
-mod followed;
-mod listed;
-mod others;
+mod concurrency;
+mod inbound;
 mod peers;
+mod streaming;
+mod task_lists;
+mod third_party_clients;
 
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use self::samples::samples;
 use crate::harness::{World, a2s, assert_page, root};
-use crate::standin_of_task::Stage;
+use crate::mock_from_spec::Stage;
 
 /// Every shipped document by the name of its file.
 fn shipped() -> BTreeMap<String, Document> {

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use crate::harness::{RUNTIME, Server};
 use crate::http;
 use crate::postgres::Database;
-use crate::servers::Postgres;
+use crate::test_servers::Postgres;
 
 const TOKEN: &str = "of-the-owner";
 /// Executors show it to the registry.

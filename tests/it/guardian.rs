@@ -1,8 +1,8 @@
 //! Guardians that are not ours: what they are asked, and what becomes of what they say.
 
-mod of_a2a;
-mod of_python;
-mod several;
+mod a2a_messages;
+mod guardian_chain;
+mod python_guardian;
 
 use std::sync::{Arc, Mutex};
 

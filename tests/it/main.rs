@@ -2,23 +2,21 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its world has to fail")]
 
-mod gauges;
 mod harness;
 mod http;
-mod servers;
-mod standin_of_task;
+mod metric_samples;
+mod mock_from_spec;
+mod test_servers;
 
 mod a2a;
 mod access;
 mod agent;
-mod apart;
 mod architecture;
 mod authoring;
-mod away;
+mod backend_outages;
 mod backup;
 mod capabilities;
 mod cli;
-mod connections;
 mod contract;
 mod crash;
 mod deploy;
@@ -26,14 +24,16 @@ mod disk;
 mod doctor;
 mod documents;
 mod embedders;
+mod end_to_end;
 mod examples;
 mod executors;
 mod generated;
 mod guardian;
-mod language;
-mod life;
+mod http_connections;
+mod language_docs;
+mod lifecycle;
 mod limits;
-mod live;
+mod live_output;
 mod mcp;
 mod metrics;
 mod pages;
@@ -42,7 +42,7 @@ mod qdrant;
 mod schema;
 mod schemathesis;
 mod secrets;
+mod separate_services;
 mod shipping;
 mod state;
 mod telemetry;
-mod whole_loop;

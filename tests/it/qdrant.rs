@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use self::corpus::Corpus;
-use crate::gauges::Registry;
 use crate::harness::{RUNTIME, Ran, Server, World, a2s_in};
 use crate::http::get;
+use crate::metric_samples::Registry;
 use crate::postgres::{names, write_draft};
-use crate::servers::Qdrant;
+use crate::test_servers::Qdrant;
 
 const KEY: &str = "s3cret";
 const TOKEN: &str = "of-the-owner";

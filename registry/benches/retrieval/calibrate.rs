@@ -10,8 +10,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::misfits::pairs;
 use crate::model::Model;
+use crate::off_topic_queries::pairs;
 use crate::set::{Query, Set, Shelf};
 
 const NUMBERS: [usize; 10] = [5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];

@@ -22,8 +22,8 @@ mod calibrate;
 mod examples;
 mod figures;
 mod method;
-mod misfits;
 mod model;
+mod off_topic_queries;
 mod set;
 
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ fn main() {
         }
     };
     measure("calibrate", &|| calibrate::measure(&model, &folder, &tuning));
-    measure("misfits", &|| misfits::measure(&model, &folder, &tuning, &test));
+    measure("misfits", &|| off_topic_queries::measure(&model, &folder, &tuning, &test));
     measure("examples", &|| examples::measure(&model, &folder, &all));
     // Without a word, these.
     measure("figures", &|| figures::measure(&model, &folder, &all));

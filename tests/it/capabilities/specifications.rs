@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{hosts, refuse, shipped};
 use crate::harness::World;
-use crate::standin_of_task::Stage;
+use crate::mock_from_spec::Stage;
 
 /// A document, its step, and the operation that it cuts out of a specification.
 const CUT_FROM: [(&str, &str, &str, &str); 12] = [

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::gauges::{End, Registry, name};
 use crate::harness::{RUNTIME, World};
+use crate::metric_samples::{End, Registry, name};
 
 /// Publishers at the same time: so many requests are under way when the end comes.
 const PUBLISHERS: usize = 8;

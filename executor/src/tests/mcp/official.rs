@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{call, failure, gave, open, publish, step};
 use crate::App;
-use crate::tests::conform::mock::{Process, packages};
+use crate::tests::conformance::mock::{Process, packages};
 use crate::tests::world::{World, assert_succeeded, events, run, transcript};
 
 struct Weather {

@@ -17,9 +17,9 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use uuid::Uuid;
 
-use crate::gauges::{End, Registry, hit, name};
 use crate::harness::{RUNTIME, Server};
-use crate::servers::{Postgres, Qdrant};
+use crate::metric_samples::{End, Registry, hit, name};
+use crate::test_servers::{Postgres, Qdrant};
 
 const TOKEN: &str = "of-the-owner";
 const REPLICAS: usize = 2;

@@ -7,7 +7,7 @@ use std::path::Path;
 use a2s::api::{EventKind, Run, RunStatus};
 use serde_json::{Value, json};
 
-use super::conform::mock::{Process, packages};
+use super::conformance::mock::{Process, packages};
 use super::world::{World, events, output, run, sequence};
 use crate::App;
 
