@@ -10,11 +10,12 @@ use crate::http;
 const HEAD: &str = "\
 # Metrics
 
-`GET /metrics` of each service, in the text format 0.0.4 of Prometheus, or as OpenMetrics 1.0 for a
-client that accepts `application/openmetrics-text`. On loopback no token is needed, else any that the
-service knows. A process has those of its services. Labels never name capabilities, hosts or callers.
+`GET /metrics` of each service returns its metrics: in the text format 0.0.4 of Prometheus, or as
+OpenMetrics 1.0 for a client that accepts `application/openmetrics-text`. On loopback it needs no token;
+elsewhere it needs any token that the service knows. A process has the metrics of its services. Labels
+never name capabilities, hosts or callers.
 
-This page is made from the program.
+This page is generated: `UPDATE_DOCS=1 cargo test --test it`.
 ";
 /// The services by the beginnings of their metrics, and what they are called here.
 const SERVICES: [(&str, &str); 4] = [

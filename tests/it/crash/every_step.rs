@@ -284,16 +284,18 @@ fn page(table: &str) -> String {
     format!(
         "# Killed at every step\n\n\
          This page is generated: `UPDATE_DOCS=1 cargo test --test it`.\n\n\
-         A capability of twenty steps runs against a service that counts. The executor is killed (`kill -9`) \
-         once in every step and started again, twenty times in a run, at three places:\n\n\
-         - **before**: the guardian is being asked about the request; the step before is over.\n\
-         - **sent**: the service has the request, and has not answered.\n\
-         - **answered**: the service has answered, and the guardian is being asked about that.\n\n\
-         The table has the requests that the service counted. What is safe to repeat is sent again; \
-         a POST that is not waits until a person has asked the service (`a2s runs resume --set`).\n\n\
+         A capability of twenty steps runs against a service that counts its requests. The test kills the \
+         executor (`kill -9`) once in every step and starts it again, twenty times in a run. There are three \
+         runs, one for each point of the kill:\n\n\
+         - **before**: the executor asks the guardian about the request; the previous step is over.\n\
+         - **sent**: the service has the request, and has not responded.\n\
+         - **answered**: the service has responded, and the executor asks the guardian about the response.\n\n\
+         The table has the requests that the service counted. The executor repeats a request that is safe to \
+         repeat. A POST that is not safe waits for a person, who asks the service and decides \
+         (`a2s runs resume --set`).\n\n\
          | step | | before | sent | answered |\n\
          |---|---|---|---|---|\n\
          {table}\n\
-         Each of the 60 steps has one end on its journal, and none was sent again behind it.\n"
+         Each of the 60 steps has one end in its journal, and no request was sent again after it.\n"
     )
 }
