@@ -29,7 +29,12 @@ fn sources(folder: &str) -> Vec<PathBuf> {
     files
 }
 
-/// The lines of a file that are no test.
+/// Returns true for a file of tests beside the code.
+fn is_test(file: &Path) -> bool {
+    file.with_extension("").components().any(|part| part.as_os_str() == "tests")
+}
+
+/// The lines of a file that are not in a test.
 fn code(path: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(path).unwrap();
     text.lines().take_while(|line| *line != "#[cfg(test)]").map(str::to_owned).collect()
@@ -144,9 +149,6 @@ fn only_the_command_prints_and_reads_the_environment() {
         ["a2s/src", "agent/src", "aos/src", "registry/src", "executor/src", "guardian/src"]
     {
         // Tests find the servers of others by variables, and say so when there are none.
-        let is_test = |file: &PathBuf| {
-            file.with_extension("").components().any(|part| part.as_os_str() == "tests")
-        };
         for file in sources(folder).into_iter().filter(|file| !is_test(file)) {
             for line in code(&file).iter().filter(|line| !line.trim_start().starts_with("//")) {
                 for word in ["println!", "print!(", "env::var", "env::args"] {
@@ -270,6 +272,7 @@ fn doc_comments_open_with_what_they_describe() {
     ]
     .iter()
     .flat_map(|folder| sources(folder))
+    .filter(|file| !is_test(file))
     {
         let text = std::fs::read_to_string(&file).unwrap();
         let mut before = "";

@@ -56,7 +56,7 @@ fn yanked_version_runs_by_number_with_warning() {
 
 /// A document that uses `ListDogBreeds`, with its checksum filled in.
 fn uses_dogs(world: &World) -> String {
-    let text = std::fs::read_to_string(root().join("tests/it/life/UsesDogs.yaml")).unwrap();
+    let text = std::fs::read_to_string(root().join("tests/it/lifecycle/UsesDogs.yaml")).unwrap();
     let file = world.write("UsesDogs.yaml", &text);
     world.a2s(&["checksum", "--write", &file]).exits(0);
     file

@@ -7,6 +7,7 @@
 //! - `sh no-test`: not run.
 //! - `LANGUAGE title=NAME`: written to the file NAME before the next `sh` block.
 //! - `text` directly after a `sh` block: each line is in the output of that block; `…` stands for anything.
+//! - Every other block is for the reader alone.
 
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
