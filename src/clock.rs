@@ -11,7 +11,7 @@ pub(crate) fn now() -> Timestamp {
 /// Random bytes from the operating system.
 pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    // Without randomness there are no safe tokens and no unique ids: there is no way on.
+    // Without randomness there are no safe tokens and no unique ids: the process ends.
     #[expect(clippy::expect_used, reason = "the operating system always has randomness")]
     getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
     bytes

@@ -61,7 +61,7 @@ pub(crate) fn reject_arguments(
 ) -> ExitCode {
     let wants_json = arguments.any(|argument| argument == "--json");
     if !wants_json || !error.use_stderr() {
-        // Nobody is left to tell when that cannot be printed.
+        // A failure to print this cannot be reported.
         let _ = error.print();
         return if error.use_stderr() { CliExitCode::Usage.into() } else { ExitCode::SUCCESS };
     }

@@ -135,8 +135,8 @@ impl MockServiceBuilder {
         let log = Arc::new(Mutex::new(Vec::new()));
         let router = self.router.layer(from_fn_with_state(Arc::clone(&log), record_request));
         let server = tokio::spawn(async move {
-            // A stand-in that cannot accept any more leaves its clients without answers, which
-            // is what a test of that would want to see.
+            // A mock service that accepts no more connections leaves its clients without responses,
+            // as a test of that expects.
             let _ = axum::serve(listener, router).await;
         });
         Ok(MockService { host: self.host, url, log, server: server.abort_handle() })

@@ -229,7 +229,7 @@ async fn serve(
     let has_owner = parts.has_owner();
     let token = match has_owner {
         true => folder.token(global.token.as_deref())?,
-        // Nobody has this one.
+        // No caller has it.
         false => clock::random_token(),
     };
     let listener = TcpListener::bind(common.listen).await.map_err(|error| {

@@ -1,7 +1,7 @@
 //! Authentication and authorization of callers, for every service.
 //!
-//! A [`Door`] receives the header `Authorization` and a [`Scope`]. The owner's token grants every scope,
-//! and the service compares it locally. An [`Identify`] looks up every other token: a registry in its
+//! A [`AuthGuard`] receives the header `Authorization` and a [`TokenScope`]. The owner's token grants every scope,
+//! and the service compares it locally. An [`TokenIntrospector`] looks up every other token: a registry in its
 //! database, other services by a request to a registry.
 
 use std::collections::BTreeSet;

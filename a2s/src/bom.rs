@@ -44,7 +44,7 @@ impl Bom {
     ) -> Self {
         let documents: BTreeMap<_, _> = below.iter().map(|one| (one.digest(), one)).collect();
         let mut pins = index.closure(&root.capability().dependencies);
-        // Whoever links finds such a circle; here it is told once.
+        // Linking reports such a cycle; here it is listed once.
         pins.retain(|pin| pin.checksum != root.digest());
         let mut bill = BomBuilder::new(index);
         bill.add(root);
@@ -110,7 +110,7 @@ struct HostUsage {
 
 impl<'b> BomBuilder<'b> {
     fn new(index: &'b DependencyIndex) -> Self {
-        Self { index: index, tools: Vec::new(), services: BTreeMap::new(), uses: BTreeMap::new() }
+        Self { index, tools: Vec::new(), services: BTreeMap::new(), uses: BTreeMap::new() }
     }
 
     /// Adds the items that a document uses: other capabilities, tools, and the services of the tools.
@@ -160,7 +160,7 @@ impl HostUsage {
             description: (!titles.is_empty()).then(|| titles.join("; ")),
             endpoints: self.endpoints.into_iter().collect(),
             authenticated: self.wants_credential,
-            // Whoever runs a capability is another one than who serves the host.
+            // Different parties run the capability and serve the host.
             crosses_trust_boundary: true,
             properties: self.properties.into_iter().collect(),
         }

@@ -24,7 +24,7 @@ pub(crate) fn check_data_flow(
     mode: CompileMode,
     findings: &mut DiagnosticSink,
 ) {
-    // What is wrong elsewhere changes what is declared.
+    // Other errors change what is declared.
     let is_strict = mode != CompileMode::Final
         && !findings.has_errors()
         && !capability.parameters.is_empty()
@@ -61,7 +61,7 @@ pub(crate) fn check_data_flow(
     flow.walk(&capability.execution, &mut set);
     flow.check_reader(VariableReader::Output, &set);
     flow.check_use();
-    // What is wrong elsewhere changes what the inputs are.
+    // Other errors change what the inputs are.
     if flow.doubted.is_empty() && !flow.diagnostics.has_errors() {
         examples::check_examples(capability, root, findings);
     }
@@ -200,7 +200,7 @@ impl<'c> DataFlowChecker<'c, '_> {
         let around = self.inside.len();
         let loop_name = step.control.for_each.as_ref().map(|for_each| for_each.name.as_str());
         self.inside.extend(loop_name);
-        // Each iteration begins with what was set on entry, and gives it back as it was.
+        // Iterations start with the variables set on entry, and leave them unchanged.
         let mut own = set.clone();
         self.check_reader(VariableReader::Step(step), &own);
         self.check_absent(step, &own);
@@ -221,7 +221,7 @@ impl<'c> DataFlowChecker<'c, '_> {
         self.inside.truncate(around);
         set.extend(own);
         if loop_name.is_some() {
-            // Afterwards each name is the list of what the iterations set, null where they did not.
+            // After the loop, each name is the list of the iterations' values, null where not set.
             set.extend(writes(step).into_iter().map(|(_, output)| output.variable()));
         }
     }

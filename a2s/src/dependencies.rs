@@ -2,7 +2,7 @@
 //! dependencies, and checks that they fit.
 //!
 //! A [`DependencyIndex`] holds the known versions from any source: a registry, a folder, a lock. The caller
-//! that fills it asks [`DependencyIndex::needs`] for the missing items, adds them, and asks again.
+//! that fills it asks [`DependencyIndex::missing_dependencies`] for the missing items, adds them, and asks again.
 
 mod compatibility;
 mod dependency_interface;
@@ -326,7 +326,7 @@ pub fn add_positions(source: &[u8], mut diagnostics: Vec<Diagnostic>) -> Vec<Dia
     for diagnostic in &mut diagnostics {
         let (above, key) = diagnostic.path.rsplit_once('.').unwrap_or(("", &diagnostic.path));
         let member = root.at(above).and_then(|node| node.member(key));
-        // What is said of an input is about its name.
+        // An error about an input points at its name.
         let is_name = diagnostic.code == error_code::DEPENDENCY_INPUTS.id;
         let place = member.map(|at| if is_name { at.position } else { at.value.position });
         let place = place.or_else(|| root.at(&diagnostic.path).map(|node| node.position));

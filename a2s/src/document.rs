@@ -42,7 +42,7 @@ pub struct Capability {
     pub authors: Vec<Author>,
     /// The permissions that a caller must hold (1.1).
     pub permissions: Vec<Permission>,
-    /// The author's declarations of inputs; the whole interface is [`CapabilityInterface`].
+    /// The author's declarations of inputs; the whole interface is [`CapabilityInterface`](crate::CapabilityInterface).
     pub parameters: Vec<Parameter>,
     /// The capabilities that its steps use.
     pub dependencies: Vec<Dependency>,

@@ -26,7 +26,7 @@ pub enum EvaluationCost {
 
 impl EvaluationCost {
     pub(crate) fn from_visits(visits: f64) -> Self {
-        // What is no number is not known to be cheap.
+        // A NaN is not known to be cheap.
         if visits <= CHEAP_VISITS { Self::Cheap } else { Self::Expensive }
     }
 

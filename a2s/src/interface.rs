@@ -22,9 +22,10 @@ use crate::document::{Capability, Parameter, StepAction};
 use crate::name::{Domain, Permission};
 use crate::types::{InferredType, LoopScope, TypeEnv};
 
-/// The inputs, outputs and needs of a capability. For a capability that uses others, it contains only the
-/// facts of its own document; the planner adds the required inputs of the others that the document does not
-/// map.
+/// The inputs, outputs and needs of a capability.
+///
+/// For a capability that uses others, it contains only the facts of its own document; the planner adds the
+/// required inputs of the others that the document does not map.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Interface)]
 pub struct CapabilityInterface {
@@ -257,7 +258,7 @@ fn inputs_of(names: &TypeEnv<'_>) -> Vec<InputField> {
 }
 
 fn parameter_schema(parameter: &Parameter, uses: &VariableUses<'_, '_>) -> Value {
-    // What the services say of a value holds beside what is declared.
+    // The services' constraints add to the declared ones.
     let mut schema = uses.schema(&parameter.name);
     if !parameter.choices.is_empty() {
         schema = json!({});

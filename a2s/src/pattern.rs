@@ -85,7 +85,7 @@ pub fn extract_inputs<'s>(sentence: &'s str, fields: &[InputField]) -> Vec<Extra
         Some((pattern_match, phrase))
     });
     let mut phrases: Vec<(PatternMatch, ValueSpan)> = phrases.collect();
-    // What is said outright counts before what is quoted, and that before what is only said.
+    // Values given by name come before quoted values, and these before all other values.
     phrases.sort_by_key(|(pattern_match, phrase)| {
         (phrase.class(), pattern_match.field, pattern_match.rank, pattern_match.value_words)
     });
@@ -114,7 +114,7 @@ pub fn extract_inputs<'s>(sentence: &'s str, fields: &[InputField]) -> Vec<Extra
     found.into_iter().flatten().collect()
 }
 
-/// The inputs that a sentence gives to a capability: the values of [`find_inputs`] by name.
+/// The inputs that a sentence gives to a capability: the values of [`extract_inputs`] by name.
 #[must_use]
 pub fn extract_values(sentence: &str, fields: &[InputField]) -> Map<String, Value> {
     let found = extract_inputs(sentence, fields).into_iter();

@@ -6,7 +6,7 @@
 //! of an input is not clear, it stays an input of the chain. If a capability has no link to those before
 //! it, there is no chain.
 //!
-//! Pure, except for [`gather()`], which asks a registry.
+//! Pure, except for [`collect_candidates()`], which asks a registry.
 
 mod collect_candidates;
 mod coreference;
@@ -139,7 +139,7 @@ pub fn compose(requests: &[ChainRequest], author: &str) -> Vec<ChainProposal> {
     let mut drafts: Vec<ChainDraft<'_, '_>> =
         chains.iter().filter_map(|chain| ChainDraft::infer(chain, &references)).collect();
     drafts.sort_by(|a, b| b.score.total_cmp(&a.score));
-    drafts.into_iter().filter_map(|draft| draft.to_proposal(author)).take(MAX_PROPOSALS).collect()
+    drafts.into_iter().filter_map(|draft| draft.into_proposal(author)).take(MAX_PROPOSALS).collect()
 }
 
 fn members_of(request: &ChainRequest) -> Vec<(ChainMember<'_>, f64)> {
@@ -218,7 +218,7 @@ impl<'p, 'r> ChainDraft<'p, 'r> {
     }
 
     /// The proposal, when the compiler takes its document.
-    fn to_proposal(self, author: &str) -> Option<ChainProposal> {
+    fn into_proposal(self, author: &str) -> Option<ChainProposal> {
         let written = write_chain(&self.steps, author).ok()?;
         let capability = written.document.capability();
         let pins = self.parts.iter().map(|part| {

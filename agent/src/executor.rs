@@ -90,7 +90,7 @@ impl RunGuard {
     /// The next event; none when the run has ended or waits.
     ///
     /// # Errors
-    /// As [`Events::next`].
+    /// As [`RunEventStream::next`].
     pub async fn next(&mut self) -> Result<Option<RunEvent>, Error> {
         let event = self.events.next().await?;
         self.over |= event.is_none();
@@ -100,7 +100,7 @@ impl RunGuard {
     /// The run as it ended, or as it waits.
     ///
     /// # Errors
-    /// As [`Events::next`] and [`Executor::run`].
+    /// As [`RunEventStream::next`] and [`RemoteExecutor::run`].
     pub async fn finish(mut self) -> Result<Run, Error> {
         while self.next().await?.is_some() {}
         self.executor.run(self.id).await
@@ -112,7 +112,7 @@ impl Drop for RunGuard {
         if self.over {
             return;
         }
-        // Without a runtime the process ends, and nobody is left to say it.
+        // Without a runtime the process ends, and cannot send the request.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (executor, id) = (self.executor.clone(), self.id);
             runtime.spawn(async move { executor.cancel(id).await });
@@ -154,7 +154,7 @@ impl RunEventStream {
             };
             let block = match open.next(&self.client).await? {
                 SseItem::Event(block) => block,
-                // Behind a run that waited more may have happened: the end of the stream tells.
+                // More events may follow a run that waited: the end of the stream decides.
                 SseItem::End if self.over => return Ok(None),
                 SseItem::End | SseItem::Broken(_) => {
                     self.open = None;

@@ -135,7 +135,7 @@ impl LanguageModel {
 
     async fn complete_json(&self, system: &str, user: String) -> Result<Value, Error> {
         let text = self.complete(system, user, true).await?;
-        // Some models put a fence around it whatever they are told.
+        // Some models add a code fence despite the prompt.
         let text = text.trim().trim_start_matches("```json").trim_matches('`');
         serde_json::from_str(text).map_err(|_| self.error("gave no JSON"))
     }

@@ -99,7 +99,7 @@ impl RemoteRegistry {
     /// again, and must be the one that it names and the `wanted` one.
     ///
     /// # Errors
-    /// [`Error::BadAnswer`] when the document is not the expected one. Otherwise when the registry rejects
+    /// [`Error::BadResponse`] when the document is not the expected one. Otherwise when the registry rejects
     /// the request or does not respond.
     pub async fn document(
         &self,

@@ -73,8 +73,8 @@ impl RegistryTokenIntrospector {
             };
         let IntrospectionResponse { active, scope, sub, exp } = answer;
         let mut known = self.known();
-        // The owner of the registry is not the owner of this service, and the other reserved names
-        // stand for callers that each service knows by itself.
+        // The owner of the registry is not the owner of this service, and each service knows the
+        // callers of the other reserved names by itself.
         let is_caller = |subject: &TokenSubject| {
             !subject.is_reserved() || (self.with_owner && subject.is_owner())
         };
@@ -101,7 +101,7 @@ impl RegistryTokenIntrospector {
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<Digest, (Caller, Timestamp)>> {
-        // Nothing panics while it is held, and what is missing is asked for.
+        // Nothing panics while it is held, and a missing entry is requested.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(ask("good").await, Ok(None), "nothing is believed for longer");
         assert_eq!(times(), 1);
 
-        // What ends sooner is believed no longer, and what is not known is asked for each time.
+        // An earlier expiry ends the caching, and an unknown token is looked up each time.
         now.store(1_000, Ordering::Relaxed);
         assert!(ask("brief").await.unwrap().is_some());
         now.store(1_003, Ordering::Relaxed);
@@ -196,8 +196,8 @@ mod tests {
         }
         assert_eq!(times(), 3);
 
-        // No registry makes a caller the owner of another service; its tokens may have the scope
-        // `admin`, and stand for their own names.
+        // A registry cannot make a caller the owner of another service; its tokens may have the
+        // scope `admin`, under their own names.
         for forged in ["forged", "service"] {
             assert_eq!(ask(forged).await, Ok(None), "{forged}");
         }
@@ -211,7 +211,7 @@ mod tests {
         let root = ask("root").await.unwrap().unwrap();
         assert!(!root.subject.is_owner() && root.has_scope(TokenScope::Admin));
 
-        // A registry that fails is no registry that knows nothing.
+        // A registry error does not mean an unknown token.
         for (status, is_known) in [(401, true), (404, true), (500, false), (503, false)] {
             asked.status.store(status, Ordering::Relaxed);
             assert_eq!(ask("other").await.is_ok(), is_known, "{status}");

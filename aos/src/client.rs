@@ -23,7 +23,7 @@ pub use in_process::{InProcessGuardian, VerdictFuture};
 pub use tls::{ClientIdentity, TrustRoots};
 pub use verdict::{FailMode, GuardianError, GuardianOutcome, Verdict, VerdictSource};
 
-/// The pause before a guardian that is away is asked again. It doubles, up to [`LONGEST_PAUSE`].
+/// The pause before a guardian that is away is asked again. It doubles, up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
@@ -34,7 +34,7 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// The time limit for a whole question, with connection and response.
     pub timeout: Duration,
-    /// The time during which the client retries a guardian that is away ([`GuardianError::is_away`]),
+    /// The time during which the client retries a guardian that is away ([`GuardianError::is_unavailable`]),
     /// before the fail mode decides. With zero, it asks once.
     pub retry_for: Duration,
     /// The limits for reading a response.
@@ -175,7 +175,7 @@ impl GuardianClient {
     }
 
     /// Ask about one step. Whatever happens, there is an outcome: a guardian that does not give a
-    /// usable answer is turned into a verdict by the fail mode, and [`Outcome::origin`] says so.
+    /// usable answer is turned into a verdict by the fail mode, and [`GuardianOutcome::origin`] says so.
     pub async fn ask(&self, question: &Request) -> GuardianOutcome {
         self.ask_with(question, HeaderMap::new()).await
     }

@@ -75,7 +75,7 @@
 //! **A verdict is always one of three.** One place turns a guardian that is silent, broken or not
 //! understood into a deny, or by configuration into an allow; [`GuardianOutcome::origin`] records it. A
 //! response that cannot be followed never becomes an allow, and neither does a failure that the step itself
-//! could cause ([`GuardianError::may_fail_open`]).
+//! could cause ([`GuardianError::can_fail_open`]).
 //!
 //! **A modification cannot change the subject.** [`Verdict::Modify`] holds the question, in which only the
 //! part that the hook covers is replaced.

@@ -64,7 +64,7 @@ pub enum RequestId {
 /// A method and its params.
 ///
 /// The variants are boxed, and made with `From`: `Call::from(step)`, for A2A from the method and the
-/// step. Two hooks are about memory: [`Call::memory_store`] and [`Call::memory_context_retrieval`].
+/// step. Two hooks are about memory: [`MethodCall::memory_store`] and [`MethodCall::memory_context_retrieval`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum MethodCall {
     /// `steps/agentTrigger`: before an event starts the agent.
@@ -443,7 +443,7 @@ impl MethodCall {
                 return Ok(Self::A2a(A2aMethod::Wrapped, Box::new(step)));
             }
         };
-        // One table of the text lists payload and context beside params instead of inside.
+        // One table of the text lists payload and context next to params, not inside.
         if params.is_none() && envelope.contains_key("payload") {
             envelope.retain(|name, _| ["payload", "context", "reasoning"].contains(&name.as_str()));
             let step = A2aStep::read(Value::Object(envelope))?;

@@ -138,7 +138,7 @@ impl Drop for DatabaseLock {
     /// Removes the mark when this process is the last one that uses the database.
     fn drop(&mut self) {
         if self.is_held && self.file.unlock().is_ok() && self.file.try_lock().is_ok() {
-            // With the mark left, a database whose log is gone needs a person at the next start.
+            // If the mark stays, a database without its log needs a person at the next start.
             let _ = self.write("");
         }
     }

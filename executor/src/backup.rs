@@ -70,7 +70,7 @@ pub async fn restore_runs(path: &Path, clock: &dyn Clock) -> Result<RestoredRuns
         }
     }
     drop(store);
-    // What was written last is in the file itself afterwards.
+    // Moves the latest writes into the file itself.
     let mut connection = connect(path).await?;
     let checkpoint = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await;
     checkpoint.map_err(to_store_error(WHAT))?;

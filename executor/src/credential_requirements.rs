@@ -490,7 +490,7 @@ mod tests {
         // A credential of another kind is none.
         let wrong = held(&[("login", CredentialKind::ApiKey), ("token", CredentialKind::ApiKey)]);
         assert!(chosen(&closed, &wrong).is_err());
-        // A way that cannot be met is not what a person is sent to.
+        // The hint does not name an alternative that cannot be met.
         let digest = http("digest", HttpScheme::Other("digest".to_owned()));
         let either = access(vec![vec![digest.clone()], vec![basic]]);
         assert!(

@@ -46,7 +46,7 @@ pub(crate) fn options(path: &Path, synchronous: SqliteSynchronous) -> SqliteConn
         .foreign_keys(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(synchronous)
-        // What was removed is not left in the file, sealed as it is.
+        // Deleted data does not stay in the file, even sealed.
         .pragma("secure_delete", "ON")
         .busy_timeout(Duration::from_secs(5))
         .disable_statement_logging()

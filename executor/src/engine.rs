@@ -371,7 +371,7 @@ impl StepError {
         match self {
             Self::Broken(_) => 6,
             Self::Waiting(_) => 5,
-            // What nothing may catch must not hide behind what something may.
+            // A catchable error must not hide one that is not catchable.
             Self::Failed(error) if failed_status(error) == "cancelled" => 1,
             Self::Failed(error) if !is_catchable(error) => 4,
             Self::Failed(_) => 3,

@@ -135,7 +135,7 @@ table! {
     StepTimeout = "A2S372", 504, Service, Repeat, Failed, "step took longer than its timeout", "See which of its requests took long, or allow the step more time.";
     NotRecorded = "A2S373", 500, Executor, Nothing, Failed, "answer that was not recorded", "Answers are kept as far as `keep-answer-bytes` allows, and only for steps that were run: a replay cannot go on behind a step without one.";
     TakenOverTooOften = "A2S374", 500, Executor, AskOperator, Failed, "run that its executors do not survive", "See the log of the executors that were gone, and the memory of their machines; then let the run go on with `a2s runs resume ID --repeat`, or cancel it.";
-    // Running what was planned.
+    // Runs of plans.
     PlanNotFound = "A2S375", 404, Caller, ChangeRequest, Failed, "plan not known", "Use the token as the plan had it, or plan again.";
     PlanExpired = "A2S376", 410, Caller, ChangeRequest, Failed, "plan has ended", "A plan can be run for 15 minutes: plan again, and run that plan.";
     PlanUsed = "A2S377", 409, Caller, ChangeRequest, Failed, "plan has been run", "A plan starts one run: read that run, or plan again.";

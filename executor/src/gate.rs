@@ -166,7 +166,7 @@ impl HookPhase {
     const MCP_INBOUND: Self = Self { hook: GuardianHook::Mcp, phase: GuardianPhase::McpInbound };
 }
 
-/// The same as [`Asked`], before anything is permitted.
+/// The same as [`GateVerdict`], before anything is permitted.
 struct RawVerdict<T> {
     decisions: Vec<DecisionRecord>,
     verdict: Result<T, Error>,
@@ -302,7 +302,7 @@ impl GuardianGate {
             };
         };
         let has_secrets = inputs.masked != inputs.actual;
-        // What the guardians so far have made of the inputs, as they are sent and as they are shown.
+        // The inputs as changed by the guardians so far, as they are sent and as they are shown.
         let mut made: Option<[IndexMap<InputLocation, Value>; 2]> = None;
         let mut decisions = Vec::new();
         for is_last in [false, true] {
@@ -334,7 +334,7 @@ impl GuardianGate {
             if let Err(error) = said.1 {
                 return RawVerdict { decisions, verdict: Err(error) };
             }
-            // What goes elsewhere than what was shown is shown once more.
+            // A request to another target than shown is shown again.
             if target_of(&prepared) == target {
                 break;
             }
@@ -408,7 +408,7 @@ impl GuardianGate {
             Value::Object(outputs) => Ok(outputs),
             _ => Err(Error::new(ErrorKind::Internal, "the outputs are not an object")),
         });
-        // The run does not wait for this approval: whoever sets the outputs has to set them again.
+        // The run does not wait for this approval: the caller has to set the outputs again.
         let verdict = verdict.map_err(|error| match &error.approval {
             Some(wanted) => {
                 let id = &wanted.id;
@@ -434,7 +434,7 @@ impl GuardianGate {
         let Some(guardians) = self.guardians() else {
             return self.skip_guardians(HookPhase::RESULT, occasion, take(result));
         };
-        // What the guardians so far have made of it.
+        // The result as changed by the guardians.
         let mut changed: Option<Result<Value, Error>> = None;
         let mut shown = match &*result {
             Ok(value) => Ok(asker.secrets.mask(value)),

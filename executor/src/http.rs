@@ -1,4 +1,4 @@
-//! The routes. A handler unpacks a request, calls [`crate::run::Runs`], and wraps the answer.
+//! The routes. A handler unpacks a request, calls [`crate::run::RunService`], and wraps the answer.
 
 mod secrets;
 mod state;

@@ -194,7 +194,7 @@ impl Journal {
                     return Ok(());
                 }
             };
-            // Under the lock: a secret is sealed with the event that tells of it, or before.
+            // Under the lock: a secret is sealed with the event that mentions it, or before.
             let hidden = truth.and_then(|truth| truth.without_recorded(&kind, &self.secrets));
             let seal = |hidden: SealedValues| hidden.seal(vault, self.run, seq);
             let is_wait = waits.is_some();

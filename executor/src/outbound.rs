@@ -2,7 +2,7 @@
 //!
 //! An address is checked before a connection is made, and again where its name is resolved: a connection
 //! goes to a checked address, and the name is not resolved a second time. Proxy variables are ignored. This
-//! module does not follow redirects: [`Reply`] names the next request, which needs a verdict of its own. It
+//! module does not follow redirects: [`ServiceReply`] names the next request, which needs a verdict of its own. It
 //! sends a request once; the caller decides with [`RetrySchedule`] whether to send it again, and records
 //! that. (The connection pool may move a request of which no byte was written yet to a fresh connection.)
 //!

@@ -254,7 +254,7 @@ impl RegistryClient {
         let response = self.send(request, self.token.as_ref()).await?;
         match response.status() {
             status if status.is_success() => Ok(ReportResult::Taken),
-            // The token may be mended, and there may be room later.
+            // The token may be fixed, and there may be room later.
             StatusCode::UNAUTHORIZED
             | StatusCode::FORBIDDEN
             | StatusCode::REQUEST_TIMEOUT

@@ -208,7 +208,7 @@ mod tests {
         assert_ne!(names("other", "alice@example.com").1, session);
         assert_ne!(names("me", "bob").1, session);
         assert!(!session.unwrap().contains("alice"));
-        // The session of a run that nobody gave one is the run itself.
+        // A run without a given session is its own session.
         assert_eq!(names("me", &RUN.to_string()).1, None);
     }
 

@@ -63,7 +63,7 @@ pub(crate) struct PreparedRequest {
     url: Url,
     headers: HeaderMap,
     body: Option<Bytes>,
-    /// The body to send when the service asks for the complete request: see [`PreparedRequest::whole`].
+    /// The body to send when the service asks for the complete request: see [`PreparedRequest::with_full_body`].
     whole_body: Option<Bytes>,
     /// The body to send inside a session, if it is a call of an MCP tool.
     session_body: Option<Bytes>,
@@ -145,12 +145,12 @@ impl PreparedRequest {
     }
 
     /// Returns true when the request holds only a part that the service may know already: a persisted query
-    /// is first named by its hash. [`PreparedRequest::whole`] is the complete request.
+    /// is first named by its hash. [`PreparedRequest::with_full_body`] is the complete request.
     pub(crate) fn is_hash_only(&self) -> bool {
         self.whole_body.is_some()
     }
 
-    /// The same request with all that it means written out, when it [is a part](Self::is_part).
+    /// The same request with all that it means written out, when it [is a part](Self::is_hash_only).
     pub(crate) fn with_full_body(&self) -> Option<Self> {
         let body = self.whole_body.clone()?;
         Some(Self { body: Some(body), whole_body: None, ..self.clone() })

@@ -263,7 +263,7 @@ impl RunService {
             if !found.status.is_in_progress() || self.closing.load(Ordering::SeqCst) {
                 return Ok(found);
             }
-            // Nobody drives it now, or another executor.
+            // Another executor drives it now, or none.
             tokio::select! {
                 () = more => {}
                 _ = tokio::time::timeout(POLL, stirred) => {}
@@ -360,7 +360,7 @@ impl RunService {
 
     /// Asks the executor that drives a run to end it.
     async fn request_cancel(&self, run: Uuid) -> Result<Run, Error> {
-        // On the disk first: whoever drives the run, now or after a restart, will see it.
+        // On the disk first: the driving executor, now or after a restart, will see it.
         self.store.request_cancel(run).await?;
         let live = lock(&self.active).get(&run).cloned();
         if let Some(live) = live {

@@ -144,7 +144,7 @@ impl<'p> VariableScope<'p> {
     /// Sets here what outputs have set in a snapshot.
     pub(crate) fn merge(&mut self, other: &Self) {
         for &output in &other.written {
-            // What is gone was replaced by another output, which follows.
+            // A missing value was replaced by a later output.
             if let Some(value) = other.find(output) {
                 self.set(output, value.clone());
             }

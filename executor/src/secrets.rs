@@ -197,7 +197,7 @@ impl RunSecrets {
                 let RunStarted { inputs, session, decisions, trace, .. } = &mut **started;
                 self.mask_members(inputs);
                 decisions.iter_mut().for_each(|decision| self.mask_decision(decision));
-                // What is left of a list that is cut into is no list.
+                // A list with a masked part is not a list any more.
                 if let Some(trace) = trace {
                     trace.tracestate.take_if(|state| self.mask_text(state) != *state);
                 }
@@ -363,7 +363,7 @@ pub(crate) fn restore_masked(shown: &Value, truth: &Value, made: Value) -> Value
         (Value::Object(shown), Value::Object(truth), Value::Object(made))
             if shown.len() == truth.len() =>
         {
-            // A name that is masked itself stands at the same place in both.
+            // A masked name has the same position in both.
             let pair_of = |name: &str| {
                 let place = shown.keys().position(|known| known == name)?;
                 let (true_name, true_value) = truth.iter().nth(place)?;

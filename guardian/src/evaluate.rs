@@ -99,7 +99,7 @@ fn evaluate_message(app: &App, message: &[u8]) -> EvaluationResult {
     if let MethodCall::Ping(_) = request.call {
         let status = if app.is_ready() { PongStatus::Connected } else { PongStatus::Error };
         let mut pong = Pong::new(status, env!("CARGO_PKG_VERSION").to_owned(), app.now());
-        // So that an agent can tell whether what it was told before would be told again.
+        // Lets an agent check whether an earlier decision would be the same now.
         let policy = app.policy().digest().into();
         pong.metadata = Some(Object::from_iter([("policy".to_owned(), policy)]));
         let response = Response { id: Some(request.id), body: ResponseBody::Pong(pong) };
@@ -132,7 +132,7 @@ fn decide(app: &App, request: &Request) -> (PolicyDecision, Vec<AuditRecord>) {
     if let Some(ApprovalEffect::Asked(asked)) = &ruling.effects.approval
         && let Some(entry) = entries.last()
     {
-        // Who is asked sees what the log has, which is redacted.
+        // The approver sees the log entry, which is redacted.
         app.lock_policy_state()
             .set_approval(Approval { subject: entry.subject(), ..(**asked).clone() });
     }

@@ -1,7 +1,7 @@
 //! The reference guardian: an agent asks before and after each step, rules decide, and a log records the
 //! decisions.
 //!
-//! It speaks AOS (crate [`aos`]) at `POST /aos`, and as [`aos::InProcess`] to an agent in the same process.
+//! It speaks AOS (crate [`aos`]) at `POST /aos`, and as [`aos::InProcessGuardian`] to an agent in the same process.
 //! [`Policy`] documents how rules are written and evaluated, [`audit`] how the log is chained. It reads no
 //! environment and no clock: the caller provides its [`Config`] and the time, serves its router and decides
 //! when the policy is read again.

@@ -427,7 +427,7 @@ struct EvaluationState {
     messages: Vec<String>,
     reason_codes: Vec<String>,
     /// The limits and approvals that an execution would use up, and a preview may not: see
-    /// [`EvaluationState::go_on`].
+    /// [`EvaluationState::finish`].
     would_use: Vec<String>,
     effects: SideEffects,
 }

@@ -219,7 +219,7 @@ impl PolicyTestCase {
                 }
                 let before = differences.len();
                 step.expect.compare(place + 1, &request, &ruling, &mut differences);
-                // One of many that are alike is enough to be told.
+                // One of several equal mismatches is enough.
                 if before < differences.len() {
                     break;
                 }

@@ -219,7 +219,7 @@ impl DocumentReader {
 }
 
 fn lock<T>(remembered: &Mutex<TextCache<T>>) -> MutexGuard<'_, TextCache<T>> {
-    // What is remembered is inserted whole or not at all, so a panic elsewhere harms nothing.
+    // An entry is inserted completely or not at all, so a panic elsewhere harms nothing.
     remembered.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

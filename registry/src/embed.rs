@@ -17,7 +17,7 @@
 //! assert_eq!(embedder.embed("…"), None);
 //! ```
 //!
-//! The others are an [`Endpoint`] over HTTP and a [`Local`] model in a folder.
+//! The others are an [`EmbeddingEndpoint`] over HTTP and a [`LocalModel`] model in a folder.
 
 use std::path::Path;
 use std::time::Duration;
@@ -248,7 +248,7 @@ impl BuiltIn {
         SimilarityScale::from_vectors(&vectors, &vectors)
     }
 
-    /// The vector of a text in parts; see [`of_parts`].
+    /// The vector of a text in parts; see [`combine_parts`].
     #[must_use]
     pub fn embed_parts(&self, parts: &[(String, f32)]) -> Embedding {
         combine_parts(parts.iter().map(|(text, weight)| (self.embed(text), *weight)))

@@ -413,7 +413,7 @@ async fn readyz(State(app): App) -> Result<StatusCode, Error> {
 }
 
 fn location(name: &a2s::CapabilityName, version: &semver::Version) -> HeaderValue {
-    // Names and versions are ASCII; a `+` of build metadata may stand in a path.
+    // Names and versions are ASCII; a path may have the `+` of build metadata.
     HeaderValue::try_from(format!("/v1/capabilities/{name}/{version}"))
         .unwrap_or_else(|_| HeaderValue::from_static("/v1/capabilities"))
 }

@@ -138,7 +138,7 @@ impl IndexerHandle {
         let task = tokio::spawn(indexer.run(inbox, stop.clone()));
         Self {
             progress,
-            commands: commands,
+            commands,
             _stop_on_drop: stop.clone().drop_guard(),
             stop,
             task: tokio::sync::Mutex::new(Some(task)),
@@ -251,7 +251,7 @@ impl Indexer {
         let mut pause = RetryBackoff::default();
         let mut event = None;
         loop {
-            // Stopping does not wait: what is cut short here is repeated at the next start.
+            // Stopping does not wait: interrupted work is repeated at the next start.
             let result = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
@@ -324,7 +324,7 @@ impl Indexer {
         self.start_build().await?;
         if self.applied.is_some() {
             self.follow().await?;
-            // Behind what has changed since it was read.
+            // After the changes since it was read.
             if let Some(late) = late {
                 self.apply_late_embeddings(late).await?;
             }
@@ -353,7 +353,7 @@ impl Indexer {
             self.live_versions.invalidate_all(&distinct_capabilities(&outbox.changes));
             let (done, undone): (Vec<_>, Vec<_>) =
                 outbox.changes.iter().copied().partition(|(seq, _)| *seq <= self.settled);
-            // With their vectors: what is embedded here meanwhile is of a version that is past.
+            // With vectors: embeddings in progress here are of an older version.
             self.pending.note_indexed(&distinct_capabilities(&done), last, true);
             let capabilities = distinct_capabilities(&undone);
             if capabilities.is_empty() {
@@ -473,7 +473,7 @@ impl Indexer {
                 | vectors::Error::DiskFull(_),
             ) => self.failures,
             Error::Vectors(_) => self.failures + 1,
-            // Building anew does not help a store that does not answer.
+            // A rebuild does not help a store that does not respond.
             _ => self.failures,
         };
         if self.failures >= FAILURES_BEFORE_REBUILD && self.build.is_none() {

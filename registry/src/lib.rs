@@ -284,7 +284,7 @@ impl App {
             limits: config.limits,
             identity,
         };
-        Ok(Self { shared: Arc::new(HttpState { catalog, tokens, auth_guard: auth_guard }) })
+        Ok(Self { shared: Arc::new(HttpState { catalog, tokens, auth_guard }) })
     }
 
     /// Everything that a registry on a port of its own answers: the routes under `/v1`,

@@ -113,7 +113,7 @@ impl LiveVersionCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, CachedVersions> {
-        // Nothing panics while it is held, and what is missing is read.
+        // Nothing panics while it is held, and a missing entry is read.
         self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,8 +3,8 @@
 //! Three rules. *Time*: a run has half its weight after [`HALF_LIFE_DAYS`]. All weights fall by the same
 //! factor, so sums are stored with the time of their calculation and updated by one multiplication.
 //! *Sessions*: the runs of one session weigh at most [`SESSION_LIMIT`], and those of one executor at most
-//! [`SESSIONS`] times that; a new run then displaces older ones of the same session, so that recent runs
-//! count. *Reporters*: no executor weighs more than [`AVERAGES`] average ones.
+//! [`SESSION_SLOTS`] times that; a new run then displaces older ones of the same session, so that recent runs
+//! count. *Reporters*: no executor weighs more than [`MAX_AVERAGES`] average ones.
 //!
 //! A keyed hash with few values separates executors and sessions. So the stored data is bounded, however
 //! many names a reporter invents, and a reporter cannot choose the slot of another one.
@@ -118,7 +118,7 @@ impl ReporterWeights {
     }
 }
 
-/// The sum over all executors, each with at most the weight of [`AVERAGES`] average ones. All weights must
+/// The sum over all executors, each with at most the weight of [`MAX_AVERAGES`] average ones. All weights must
 /// be of the same time. As limits are relative, the sum falls with time as its parts do.
 pub(crate) fn sum_reporters(reporters: &[RunWeight]) -> RunWeight {
     let evidence = fair_limit(reporters.iter().map(|weight| weight.evidence()));
@@ -126,8 +126,8 @@ pub(crate) fn sum_reporters(reporters: &[RunWeight]) -> RunWeight {
     reporters.iter().fold(RunWeight::default(), |sum, one| sum.plus(one.limit(evidence, runs)))
 }
 
-/// The limit that is [`AVERAGES`] times the average of the amounts under that same limit. None needs
-/// one as long as there are no more than [`AVERAGES`] of them.
+/// The limit that is [`MAX_AVERAGES`] times the average of the amounts under that same limit. None needs
+/// one as long as there are no more than [`MAX_AVERAGES`] of them.
 fn fair_limit(amounts: impl Iterator<Item = f64>) -> f64 {
     // Those with nothing to say are no crowd.
     let mut amounts: Vec<_> = amounts.filter(|amount| 0.0 < *amount).collect();
@@ -236,10 +236,10 @@ mod tests {
         crowd.push(weight(0.0, 128.0));
         let sum = sum_reporters(&crowd);
         assert!((sum.bad / (sum.good + sum.bad) - 0.02).abs() < 1e-9, "{sum:?}");
-        // Among few there is no crowd to compare with.
+        // A few reporters are too few to compare with.
         let few = [weight(100.0, 0.0), weight(0.0, 1.0)];
         assert_eq!(sum_reporters(&few), weight(100.0, 1.0));
-        // Whoever says nothing about the capability is no part of the crowd.
+        // A reporter without an opinion of the capability is not counted.
         let mut silent = few.to_vec();
         silent.extend([RunWeight { good: 0.0, bad: 0.0, runs: 1.0 }; 50]);
         assert_eq!(sum_reporters(&silent).good, 100.0);

@@ -40,9 +40,10 @@ pub struct FusedCandidate {
     pub fits: bool,
 }
 
-/// Fuses the hits of the probes into one list, the best first. `among` is the number of searched
-/// capabilities. The first probe is the whole intent, the others are its clauses. `scale` is that of the
-/// cosines.
+/// Fuses the hits of the probes into one list, the best first.
+///
+/// The first probe is the whole intent, the others are its clauses. `among` is the number of searched
+/// capabilities, `scale` the scale of the cosines.
 ///
 /// When the best is not [near enough](near_enough), nothing fits. When it is, all candidates fit that would
 /// fit on their own.
@@ -154,7 +155,7 @@ mod tests {
     fn what_is_far_off_does_not_fit_even_as_the_best() {
         assert_eq!(fitting(&[0.15], 1), [0; 0]);
         assert_eq!(fitting(&[0.35, 0.3], 1_000), [0; 0]);
-        // Beside one that is near, others may be further off, but not far.
+        // If one is near, others may be further off, but not far.
         assert_eq!(fitting(&[0.5, 0.3, 0.1], 1_000), [1, 2]);
         // Without any meaning, words have to do.
         assert_eq!(fitting(&[0.0, 0.0], 1_000), [1, 2]);

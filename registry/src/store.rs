@@ -274,7 +274,7 @@ pub(crate) trait RegistryStore:
     /// for everything that leads to it; unless the version or the kebab-case name is taken, or the
     /// name belongs to others. A name that is free belongs to its first publisher. Of many that
     /// publish one version at once with different digests, or claim one name, exactly one gets
-    /// [`Publication::Created`].
+    /// [`PublicationResult::Created`].
     async fn publish(&self, new: &NewVersion, by: &AuditActor) -> Result<PublicationResult, Error>;
 
     /// Every version of a capability, newest first; none when the name is unknown.
@@ -296,7 +296,7 @@ pub(crate) trait RegistryStore:
     /// The capabilities with runs that other registries may have reported after the number `after`, and the
     /// last number. A report may become visible after one with a larger number.
     async fn list_reported(&self, after: i64) -> Result<(i64, Vec<CapabilityId>), Error> {
-        // Nobody else reports to a store that is not shared.
+        // Only its registry reports to an unshared store.
         Ok((after, Vec::new()))
     }
 

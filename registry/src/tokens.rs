@@ -180,7 +180,7 @@ fn to_entry(row: TokenRow, now: Timestamp) -> TokenEntry {
 /// A new random token.
 fn generate_token() -> Secret {
     let mut bytes = [0; 32];
-    // Without randomness there are no safe tokens: there is no way on.
+    // Without randomness there are no safe tokens: the process ends.
     #[expect(clippy::expect_used, reason = "the operating system always has randomness")]
     getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -68,8 +68,8 @@ pub(super) async fn back_up(
     let [documents, runs, audit] = parts;
     let made_at = clock::now();
     let making = UnfinishedFolder::create(to, &format!("{} is there already", to.display()))?;
-    // What is copied later knows of everything that is copied earlier: documents of the runs, decisions
-    // about what they have sent.
+    // A later copy has all that an earlier one refers to: documents of the runs, decisions about
+    // their requests.
     if runs.exists() {
         executor::copy_runs(&runs, &making.join(RUNS))
             .await
@@ -131,7 +131,7 @@ pub(super) async fn restore(
         let (from, to) = (from.join(name), making.join(name));
         fs::copy(&from, &to).map_err(|error| CliError::file_error(&from, &error))?;
     }
-    // What was copied is looked at, and not what it was copied from.
+    // Checks the copies, and not their originals.
     let damaged: Vec<_> = manifest
         .files
         .iter()
@@ -288,7 +288,7 @@ impl UnfinishedFolder {
         if let Some(parent) = target.parent() {
             fs::create_dir_all(parent).map_err(fail(parent))?;
         }
-        // It fails where somebody else has such a folder.
+        // It fails if another program has such a folder.
         fs::create_dir(&folder).map_err(fail(&folder))?;
         let mark = folder.join(UNFINISHED);
         File::create(&mark).map_err(fail(&mark))?;
@@ -305,7 +305,7 @@ impl UnfinishedFolder {
         for entry in fs::read_dir(&self.folder).map_err(fail)? {
             let entry = entry.map_err(fail)?;
             match File::open(entry.path()).and_then(|file| file.sync_all()) {
-                // A database that was just closed removes the files beside it.
+                // A database that was just closed removes its other files.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 synced => synced.map_err(fail)?,
             }

@@ -100,7 +100,7 @@ impl ChatSession<'_> {
                     _ => continue,
                 },
                 InputLine::Text(text) => text,
-                // Whoever does not want to answer is not asked again.
+                // A user who does not answer is not asked again.
                 InputLine::Interrupted if question.is_some() => {
                     question = None;
                     continue;
@@ -152,7 +152,7 @@ impl ChatSession<'_> {
         loop {
             let event = tokio::select! {
                 event = turn.next() => event?,
-                // When the turn is dropped, the agent stops what it runs.
+                // If the turn is dropped, the agent stops its runs.
                 interrupted = signal::ctrl_c() => {
                     interrupted.map_err(|error| CliError::invalid_argument(error.to_string()))?;
                     if !self.output.is_json() {

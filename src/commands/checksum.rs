@@ -71,7 +71,7 @@ async fn fill_pins(
 ) -> Result<Vec<u8>, CliError> {
     let content = a2s::parse_value(source).unwrap_or_default();
     let mut text = String::from_utf8_lossy(source).into_owned();
-    // From the last to the first, so that what is filled in moves none that is still to come.
+    // From the last to the first, so that an insertion moves none of the remaining ones.
     for pin in pins.iter().rev() {
         let dependency = pin
             .path
@@ -146,7 +146,7 @@ pub(super) fn update_checksum(file: &Path, source: Vec<u8>) -> Result<Vec<u8>, C
             write_checksum(file, &source, digest)?;
             document::read(file)
         }
-        // The registry says what is wrong with it.
+        // The registry reports document errors.
         Some(_) | None => Ok(source),
     }
 }

@@ -63,7 +63,7 @@ pub(super) async fn load_closure(
             output,
         ));
     }
-    // What was withdrawn after it was pinned can still be run.
+    // A version yanked after it was pinned can still be run.
     for found in &yanked {
         output.note(format_args!("{WARN}note{WARN:#}: {}", sanitize(&found.message)));
     }

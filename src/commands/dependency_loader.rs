@@ -50,7 +50,7 @@ pub(super) async fn load_dependencies(
                     .with_hint("Let capabilities use fewer others."));
             }
             let (version, digest) = (listing.version.to_string(), Some(listing.checksum));
-            // It has to be what the list of versions says.
+            // It must match the list of versions.
             let registry = RemoteRegistry::new(client.clone());
             let (document, _) = registry.document(&name, &version, digest).await?;
             index.add_interface(

@@ -33,7 +33,7 @@ pub(super) fn new(arguments: &NewArgs, output: &mut CommandOutput) -> Result<(),
         output.raw(&text);
         return Ok(());
     }
-    // Only a file that was not there is made: what somebody wrote is never lost.
+    // Creates only a file that did not exist: existing content is never lost.
     let created = std::fs::File::options().write(true).create_new(true).open(&file);
     created.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| {
         if error.kind() == std::io::ErrorKind::AlreadyExists {

@@ -96,7 +96,7 @@ struct RunTarget {
 /// Reads the capability from the arguments. A lock names one content of the capability, and of all its
 /// dependencies.
 fn parse_target(arguments: &RunArgs) -> Result<RunTarget, CliError> {
-    // The command line has seen to it that there is one, where there is no plan.
+    // The command line requires it, unless there is a plan.
     let capability = arguments.capability.as_deref().unwrap_or_default();
     let VersionSpec { name, range } = VersionSpec::parse(capability)?;
     let Some(file) = &arguments.lock else {
@@ -288,7 +288,7 @@ async fn keep_text_inputs(
         return;
     }
     let target = VersionSpec { name: name.clone(), range: version.map(str::to_owned) };
-    // The executor says what is wrong with a capability that cannot be read.
+    // The executor reports the errors of a capability that cannot be read.
     let Ok((_, document)) = super::dependency_loader::fetch_document(&target, client).await else {
         return;
     };

@@ -66,7 +66,7 @@ async fn resume_run(
         (false, _) => StepResolution::Set,
     };
     let request = ResumeRequest { step: step.clone(), decision, outputs };
-    // What happened before is not told again, but it is where the tree goes on.
+    // Earlier events are not printed again, but the tree continues from them.
     let (mut seen, mut tree) = (0, RunTree::default());
     follow_once(id, &mut seen, client, |event| tree.apply(event)).await?;
     let _: Run = client.post(&["v1", "executions", id, "resume"], &request).await?;
@@ -106,7 +106,7 @@ async fn list_runs(
         };
         let status = format!("{:?}", run.status).to_lowercase();
         let code = run.error.as_ref().map_or_else(String::new, |error| error.code.clone());
-        // Who is alone need not be told so.
+        // The owner may be the only tenant.
         let tenant = run.tenant.as_ref().filter(|tenant| !tenant.is_owner());
         let tenant = tenant.map_or_else(String::new, |tenant| format!(" for {tenant}"));
         // Programs read whole ids.

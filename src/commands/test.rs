@@ -150,7 +150,7 @@ impl TestSubject {
                 Self { origin, source: Vec::new(), document: Err(failure), is_stale: false }
             }
             Ok(source) => {
-                // Whoever edits a document tries it before the checksum is written.
+                // Authors test a document before they write its checksum.
                 let refreshed = checksum::refresh_checksum(&source);
                 let compilation = a2s::compile(refreshed.as_deref().unwrap_or(&source));
                 let document = compilation.document.map(Arc::new).ok_or_else(|| CliError {

@@ -72,7 +72,7 @@ fn read() -> LessonFile {
 
 /// Compiles the document with `mistake` in the place of `repair`.
 fn compile(document: &str, mistake: &str, repair: &str) -> Option<a2s::Compilation> {
-    // The lines stand in the document with an indentation of their own.
+    // The document indents these lines.
     let at = find_indented(document, repair)?;
     let margin = at.1;
     let indent =

@@ -116,7 +116,7 @@ impl<'t> SourceExcerpts<'t> {
                 rest = &rest[at..];
                 let inside = rest[2..].split_once('}').map(|(inside, _)| inside);
                 let found = inside.map_or("", str::trim);
-                // What is not closed has no name: the whole rest of the word is wrong.
+                // An unclosed template has no name: the rest of the word is wrong.
                 let closed = if named.is_empty() { inside.is_none() } else { found == named };
                 if closed {
                     let length = match inside {
@@ -161,7 +161,7 @@ impl<'t> SourceExcerpts<'t> {
                 let (start, window) = &starts[place.line - first];
                 let line = &source[*start..];
                 let line = line.split_once('\n').map_or(line, |(line, _)| line);
-                // The mark of what is cut off in front is a character, too.
+                // The mark of the text cut off in front is a character too.
                 let cut = usize::from(window.start > 0);
                 let byte = |column: usize| {
                     let column = column.clamp(window.start, window.end) - window.start + cut;

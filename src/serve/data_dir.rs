@@ -64,7 +64,7 @@ impl DataFolder {
         let fail = |error: io::Error| CliError::file_error(&path, &error);
         let kept = match std::fs::read_to_string(&path) {
             Ok(text) if is_complete(&text) => Some(text.trim().to_owned()),
-            // It is written anew.
+            // It is rewritten.
             Ok(_) if given.is_some() => None,
             Ok(_) => {
                 let message = format!("{}: the token is empty or incomplete", path.display());

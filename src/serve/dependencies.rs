@@ -46,7 +46,7 @@ impl RemoteDependencies {
 
     /// Returns the state of each of them.
     pub(super) async fn check_all(&self) -> Vec<DependencyFinding> {
-        // Whoever asks meanwhile waits for the same findings.
+        // Concurrent callers wait for the same findings.
         let mut last = self.0.last.lock().await;
         let now = clock::now();
         let known = last.as_ref().filter(|(at, _)| now.duration_since(*at).abs() < CACHE_TIME);

@@ -58,7 +58,7 @@ impl Drop for DrainedBody {
             return;
         }
         let rest = std::mem::take(&mut self.0);
-        // Without a runtime there is no connection any more.
+        // Without a runtime the connection is gone.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(timeout(MAX_DRAIN_TIME, discard(rest)));
         }

@@ -277,7 +277,7 @@ fn build_guardian(
     let retry_for = table.retry_for.map(retry_for).transpose()?;
     let url = match table.url {
         GuardianChoice::Url(url) => url,
-        // Nobody is not asked; the caller has looked.
+        // The caller has excluded `Off`.
         GuardianChoice::Builtin | GuardianChoice::Off => {
             let GuardianTable { name, token, token_file, certificate, key, authorities, .. } =
                 &table;

@@ -36,7 +36,7 @@ fn find_or_make(
             let bytes = Zeroizing::new(clock::random_bytes::<32>());
             let key = Zeroizing::new(STANDARD.encode(*bytes));
             set(&key).map_err(|error| unusable(&error))?;
-            // What the keyring does not give back would be lost with the next start.
+            // A key that the keyring does not return is lost at the next start.
             get().map(Secret::new).map_err(|error| unusable(&error))
         }
         Err(error) => Err(unusable(&error)),
@@ -44,7 +44,7 @@ fn find_or_make(
 }
 
 fn unusable(error: &Error) -> CliError {
-    // Some of its errors hold what was read: the key.
+    // Some of its errors contain the key.
     let reason = match error {
         Error::BadEncoding(_) | Error::BadDataFormat(..) => {
             "what it holds is not a key of this program".to_owned()

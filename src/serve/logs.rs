@@ -61,8 +61,8 @@ where
         LogFormat::Text => layer.boxed(),
         LogFormat::Json => layer.json().boxed(),
     };
-    // Filters of everything, not of the layer: one of a layer remembers what was last asked, and a
-    // library that asks whether to tell and then does not would silence the next record of others.
+    // Global filters: a layer's filter remembers its last check, and a library that checks whether
+    // to log and then does not would suppress the next record of others.
     Ok(registry().with(asked).with(filter_fn(may_be_logged)).with(layer))
 }
 

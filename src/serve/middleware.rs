@@ -129,7 +129,7 @@ async fn check_caller(
     request: Request,
     next: Next,
 ) -> Response {
-    // Also of what is refused here.
+    // Drains rejected requests too.
     let mut request = request.map(drain_on_drop);
     let headers = request.headers();
     let host = text(headers, HOST).or_else(|| request.uri().authority().map(Authority::as_str));
@@ -329,13 +329,13 @@ mod tests {
             }
             (statuses, counter.0.load(Ordering::Relaxed))
         };
-        // The agent takes no empty message. The registry looks at its own tokens all the same: one that
-        // it has revoked ends there at once.
+        // The agent rejects an empty message. The registry still checks its own tokens: a revoked
+        // one ends there at once.
         assert_eq!(ask("0.0.0.0:1", Some("guest"), false).await, (vec![200, 403, 401, 400], 4));
         assert_eq!(ask("0.0.0.0:1", Some("guest"), true).await, (vec![200, 403, 401, 400], 4));
         assert_eq!(ask("0.0.0.0:1", Some("other"), true).await, (vec![401; 4], 4));
         assert_eq!(ask("0.0.0.0:1", None, true).await, (vec![401; 4], 0));
-        // Where nobody is asked in front, each service asks.
+        // Without a check in front, each service checks.
         assert_eq!(ask("127.0.0.1:1", Some("guest"), true).await, (vec![401; 4], 0));
         assert_eq!(ask("127.0.0.1:1", None, true).await, (vec![401; 4], 0));
         assert_eq!(ask("127.0.0.1:1", Some("owner"), false).await, (vec![200, 200, 200, 400], 0));
@@ -387,7 +387,7 @@ mod tests {
         let response = app.oneshot(request.body(axum::body::Body::empty()).unwrap()).await;
         let page = axum::body::to_bytes(response.unwrap().into_body(), 1 << 20).await.unwrap();
         let page = String::from_utf8(page.to_vec()).unwrap();
-        // Every script is a file of this service, and none stands in the page.
+        // Every script is a file of this service; none is inline.
         let scripts: Vec<&str> = page.split("<script").skip(1).collect();
         assert!(!scripts.is_empty());
         for script in scripts {

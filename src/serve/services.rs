@@ -356,7 +356,7 @@ impl RunningServices {
         };
         let guardian = match own_guardian {
             Some(rules) => {
-                // Beside an executor it is as careful as that is asked to be.
+                // With an executor, it uses the durability of the executor.
                 let journal = parts.executor.as_ref().map(|part| part.journal.durability);
                 let sync = journal.unwrap_or_default() == executor::Durability::Full;
                 let watched = rules.has_files();
@@ -415,7 +415,7 @@ impl RunningServices {
         let server = HttpServer::new(router, limits, connections, stop.clone());
         let server = tokio::spawn(server.serve(listener));
         if let Some(mut shipping) = shipping {
-            // After a failure it goes on beside the services.
+            // After a failure it continues in the background.
             let _ = shipping.wait_for(|shipping| *shipping != ShippingProgress::UnderWay).await;
         }
         Ok(Self { url, services, stop, server, _folder: folder })
@@ -431,7 +431,7 @@ impl RunningServices {
         &self.url
     }
 
-    /// Stops everything: runs get [`GRACE`] to end, then their streams and the listener close.
+    /// Stops everything: runs get [`SHUTDOWN_GRACE`] to end, then their streams and the listener close.
     pub(crate) async fn stop(self) {
         // Runs may need the guardian and the registry of this process until they have left.
         if let Some(executor) = &self.services.executor {
@@ -474,7 +474,7 @@ pub(super) async fn reindex(
     part: RegistrySettings,
 ) -> Result<usize, CliError> {
     let app = open_registry(folder, part, "", &mut Registry::default()).await?;
-    // It hides itself where nobody watches.
+    // The bar is hidden without a terminal.
     let bar = ProgressBar::new(0);
     let bar = match ProgressStyle::with_template("{bar:40} {pos}/{len} {eta}") {
         Ok(style) => bar.with_style(style),

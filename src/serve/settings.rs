@@ -273,7 +273,7 @@ impl SettingsFile {
         let upstreams =
             self.upstreams.clone().into_iter().chain(arguments.upstreams.iter().cloned());
         let shared = merged(&self.host_limits, pairs(&arguments.host_limits));
-        // What a host has no limit of its own for, it has in common with all others.
+        // A limit that a host does not set itself is the same as for all others.
         let own = self.hosts.iter().map(|(domain, limits)| {
             let limits = merged(&shared, limits);
             Ok((domain.clone(), read_limits(&format!("hosts.\"{domain}\""), limits)?))
@@ -386,7 +386,7 @@ fn merged<'l>(
 /// Reads limits by name; errors say that they stand in `section`.
 fn read_limits<T: DeserializeOwned>(section: &str, table: toml::Table) -> Result<T, CliError> {
     table.try_into().map_err(|error: toml::de::Error| {
-        // What is wrong, then which key it is, each on a line.
+        // The problem, then its key, each on a line.
         let message = format!("`{section}`: {}", error.to_string().trim().replace('\n', " "));
         CliError::new(CliExitCode::Usage, CANNOT_SERVE, message)
             .with_hint("`docs/limits.md` lists the limits with their defaults.")

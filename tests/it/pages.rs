@@ -79,24 +79,27 @@ fn parse_page(page: &str) -> Vec<ShellBlock> {
 /// block has done what it should.
 fn write_script(blocks: &[ShellBlock], out: &Path) -> String {
     let out = out.display();
-    let mut script = String::new();
+    let mut script = Vec::new();
     for (index, block) in blocks.iter().enumerate() {
-        script += &format!("exec >'{out}/{index}' 2>&1\n");
+        script.push(format!("exec >'{out}/{index}' 2>&1"));
         for (name, text) in &block.files {
-            script += &format!("mkdir -p \"$(dirname '{name}')\"\ncat >'{name}' <<'END_OF_FILE'\n");
-            script += &format!("{text}END_OF_FILE\n");
+            script.push(format!("mkdir -p \"$(dirname '{name}')\""));
+            script.push(format!(
+                "cat >'{name}' <<'END_OF_FILE'
+{text}END_OF_FILE"
+            ));
         }
         if block.must_fail {
             for command in block.source.replace("\\\n", " ").lines().filter(|line| !line.is_empty())
             {
-                script += &format!("if {command}\nthen echo 'it ended with 0'; exit 99; fi\n");
+                script.push(format!("if {command}\nthen echo 'it ended with 0'; exit 99; fi"));
             }
         } else {
-            script += &block.source;
+            script.push(block.source.clone());
         }
-        script += &format!("touch '{out}/{index}.ok'\n");
+        script.push(format!("touch '{out}/{index}.ok'"));
     }
-    script
+    script.join("\n")
 }
 
 /// Returns true when a line of the output contains the parts of `expected` in order.

@@ -3,7 +3,7 @@
 /// One line of `text` with at most `most` characters. Control characters and those that reorder or
 /// hide text are dropped, runs of white space become one space, and HTML tags go.
 pub(crate) fn clean_line(text: &str, most: usize) -> String {
-    // What is cut off need not be looked at; tags and spaces may take a part of it.
+    // Text beyond this is cut off anyway; tags and spaces may use up a part of it.
     let shown = text.chars().take(most.saturating_mul(8).max(4_096));
     let visible: String = without_tags(&shown.collect::<String>())
         .chars()

@@ -31,8 +31,8 @@ pub fn write_yaml(value: &Value) -> String {
 /// Writes `value` as JSON, one member a line.
 #[must_use]
 pub fn write_json(value: &Value) -> String {
-    // `{:#}` of a `Value` is indented JSON and cannot fail. Such characters stand in strings alone;
-    // YAML, which also reads JSON, refuses them bare.
+    // `{:#}` of a `Value` is indented JSON and cannot fail. Such characters occur only in strings;
+    // YAML, which also reads JSON, rejects them raw.
     let unprintable =
         |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{feff}' | '\u{fffe}'..='\u{ffff}');
     let mut text = String::new();
@@ -57,7 +57,7 @@ fn block_style(value: &Value) -> Option<String> {
     };
     let mut text = String::new();
     serde_saphyr::to_fmt_writer_with_options(&mut text, value, options).ok()?;
-    // Blank lines of a text are indented like it, where nobody sees that.
+    // Blank lines of a text get its indentation, which is invisible.
     let is_blank = |line: &str| line.ends_with(' ') && line.trim().is_empty();
     if text.lines().any(is_blank) {
         let bare = |line| if is_blank(line) { "" } else { line };

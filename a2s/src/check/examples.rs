@@ -48,7 +48,7 @@ fn check_inputs(
     report: &mut impl FnMut(String, String, Option<String>),
 ) {
     let inputs = member_path(path, "inputs");
-    // A capability that it uses may have needs that only its own document tells.
+    // A used capability may need inputs that only its own document states.
     let is_whole = capability.dependencies.is_empty();
     for (name, value) in &example.inputs {
         if let Some(parameter) = capability.parameter(name) {

@@ -74,7 +74,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
                     self.findings.unknown_word(kind, "type of execution", other, &known);
                 }
                 let block = self.decode_unknown_block(&mut fields, 0);
-                // What is left over depends on what was meant, but for a `type` that is misspelt.
+                // The remaining fields depend on the intended type, except for a misspelt `type`.
                 if kind.is_some() {
                     return Some((variables, block));
                 }
@@ -234,7 +234,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
                 if let (Some(kind), Some(word)) = (&kind, word) {
                     self.wrong_step_type(kind, word);
                 }
-                // What is left over depends on what was meant.
+                // The remaining fields depend on the type.
                 let action = if fields.has("steps") {
                     StepAction::Block(self.decode_unknown_block(&mut fields, depth))
                 } else if fields.has("use") {

@@ -186,7 +186,7 @@ impl<'n> DocumentField<'n> {
             findings.wrong_type(self, ExpectedType::Integer, "a whole number belongs here");
             return None;
         };
-        // `3.0` is the same number as `3`: a document that is written anew may have either.
+        // `3.0` is the same number as `3`: a rewritten document may have either.
         let whole = number.as_u64().or_else(|| {
             let number = number.as_f64().filter(|number| number.fract() == 0.0)?;
             format!("{number:.0}").parse().ok()

@@ -197,7 +197,7 @@ impl<'s> SchemaWriter<'s> {
         if members.contains_key("$ref") {
             let target = self.write_target(part, &hidden, depth);
             if self.direction == SchemaDirection::In && is_openapi_3_0 {
-                // OpenAPI 3.0 ignores what stands beside a `$ref`; people read it all the same.
+                // OpenAPI 3.0 ignores keywords next to a `$ref`, but people still read them.
                 schema.retain(|key, _| ANNOTATIONS.contains(&key.as_str()));
             }
             let says_more = schema.keys().any(|key| !ANNOTATIONS.contains(&key.as_str()));
@@ -286,7 +286,7 @@ impl<'s> SchemaWriter<'s> {
         // Drafts before 2020-12 write a tuple as `items`.
         let tuple = ["prefixItems", "items"].iter().find_map(|key| members.get(*key)?.as_array());
         let list = |key: &str| members.get(key).and_then(Value::as_array);
-        // A discriminator tells which one is meant, whatever else would fit.
+        // A discriminator selects the alternative, even if others fit too.
         let is_any = !is_sent
             || members.contains_key("discriminator")
             || members.get("oneOf").is_some_and(|alternatives| {

@@ -211,7 +211,7 @@ impl<'u, 'n> VariableUses<'u, 'n> {
     fn add(&mut self, name: &'n str, mut schema: Value) {
         let uses = self.by_name.entry(name).or_default();
         if let Value::Object(members) = &mut schema {
-            // What a service assumes when nothing is sent is no default of the capability.
+            // The default of a service is not a default of the capability.
             members.shift_remove("default");
         }
         if uses.len() < MAX_USES && !uses.contains(&schema) {

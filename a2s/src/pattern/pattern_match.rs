@@ -171,7 +171,7 @@ pub(super) fn find_matches(
         } else if let Some(after) = (star + 1..=end).find(|at| meets(&pattern.after, *at)) {
             see(star, (after, false));
         }
-        // "Post the following: …": the text stands behind the colon.
+        // "Post the following: …": the text follows the colon.
         if lead == CueWord::Speech
             && words.get(end).is_some_and(|w| w.kind == TokenKind::Break(':'))
         {

@@ -128,7 +128,7 @@ fn of_words<'s>(
             })
         });
     }
-    // Before "days" stands "the next 3", behind "at most" stands "5 books".
+    // "the next 3" comes before "days"; "5 books" follows "at most".
     [bare.first(), own.last()].into_iter().flatten().find_map(|word| {
         let text = word.text;
         let value = number_of(&word.norm)

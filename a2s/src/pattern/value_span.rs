@@ -230,7 +230,7 @@ impl ValueSpan {
             let quote = end.checked_sub(1)?;
             let between = words.get(start..quote)?;
             let is_filler = |word: &TextToken<'_>| BEFORE_QUOTE.contains(&word.norm.as_str());
-            // Behind a verb such as "check", words before a quoted text say what the text is.
+            // After a verb such as "check", words before a quoted text say what the text is.
             if lead == CueWord::Speech || between.iter().all(is_filler) {
                 return Some(Self {
                     words: (quote, end),

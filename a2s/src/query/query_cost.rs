@@ -147,7 +147,7 @@ impl SelectionState {
     }
 
     fn enter_segment(&mut self, descends: bool, answer: &ResponseSize) {
-        // Values that stand inside one another meet again below.
+        // A second descent reaches nested values again.
         if descends && self.descended {
             self.times *= answer.depth();
         }

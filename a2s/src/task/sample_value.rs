@@ -17,7 +17,7 @@ const MAX_SCHEMAS: usize = 20_000;
 /// The most items of a list.
 const MAX_ITEMS: u64 = 1_000;
 
-/// Values for a schema of an answer: see [`Schemas::samples`].
+/// Values for a schema of an answer: see [`SchemaResolver::samples`].
 pub(super) fn samples<'t>(
     schemas: SchemaResolver<'t>,
     schema: &'t Value,

@@ -213,7 +213,7 @@ fn meets(value: &SchemaAlternative<'_>, kinds: JsonTypes, form: WireForm) -> boo
 
 /// Returns true when the text of a value may be one of these kinds.
 fn reads_as(value: &SchemaAlternative<'_>, kinds: JsonTypes) -> bool {
-    // What is null or empty is not sent, and text may be a list or an object that is written out.
+    // Null and empty values are not sent, and a text may be a list or an object in text form.
     let written_out = kinds.overlaps(JsonTypes::ARRAY.or(JsonTypes::OBJECT));
     if let Some(choices) = &value.choices {
         return choices.iter().any(|choice| match choice {

@@ -151,7 +151,7 @@ fn input_node<'n>(
         if let Some(group) = group {
             (mapping, path) = (mapping.get(group)?, member_path(&path, group));
         }
-        // Header names do not tell case apart.
+        // Header names are case-insensitive.
         let is_named = |key: &str| match group {
             None | Some("headerParameters") => key.eq_ignore_ascii_case(name),
             Some(_) => key == name,

@@ -1,4 +1,4 @@
-//! The type of a value by its schemas: its alternatives, each a [`Shape`].
+//! The type of a value by its schemas: its alternatives, each a [`SchemaAlternative`](super::schema_alternative::SchemaAlternative).
 //!
 //! The dialects of OpenAPI 3.0 and 3.1 are read together: `nullable` and lists of types both count.
 //! A keyword that is not understood allows everything, and so does a schema that nothing can fit:
@@ -135,8 +135,8 @@ impl<'s> SchemaReader<'s> {
                 .collect();
             shapes = self.intersect(&shapes, &variants);
         }
-        // Beside a reference or `allOf`, `nullable` has no meaning in OpenAPI 3.0, but a clear one
-        // to those who write it.
+        // Next to a reference or `allOf`, `nullable` has no meaning in OpenAPI 3.0, but authors use
+        // it to allow null.
         if part.is_set("nullable") && part.get("type").is_none() {
             shapes.push(SchemaAlternative::from_kinds(JsonTypes::NULL, false));
         }
@@ -209,7 +209,7 @@ fn opens(part: SchemaRef<'_>) -> bool {
         && part.get("discriminator").is_some()
         && part.get("oneOf").is_none()
         && part.get("anyOf").is_none();
-    // Beside others in `allOf`, an object without properties was meant to bring some.
+    // An object without properties in an `allOf` was meant to have some.
     let free = !part.is_whole
         && part.get("type").is_some_and(|kind| kind == "object")
         && ["properties", "allOf", "oneOf", "anyOf", "$ref"]

@@ -186,7 +186,7 @@ impl<'n> TypeEnv<'n> {
             }
         }
         if !members.members.is_empty() {
-            // What is set as a whole may bring other members.
+            // A value set as a whole may have other members.
             members.open = whole.len() > usize::from(shared.is_some());
             whole.push(InferredType::Object(members));
         }
@@ -272,7 +272,7 @@ impl<'n> TypeEnv<'n> {
             Template::Text(_) => InferredType::Kinds(JsonTypes::STRING),
             Template::Reference(reference) => self.reference(reference, scope),
             Template::Array(items) => {
-                // An item that may be left out moves those behind it.
+                // An item that may be left out shifts the later ones.
                 if items.iter().any(|item| self.may_be_left_out(item)) {
                     let items = items.iter().map(|item| self.template(item, scope));
                     return InferredType::any_of(items).list();

@@ -41,7 +41,7 @@ impl<'s> InferredType<'s> {
                 break;
             }
             let next = match segment {
-                // What stands further below may be anything.
+                // Nested values may have any type.
                 Segment::Descendant(_) => Ok(Self::Unknown),
                 Segment::Selector(selector) => reached.select_one(selector),
                 Segment::Selectors(selectors) => {

@@ -15,7 +15,7 @@ pub(crate) fn variable_type<'s>(declared: &str) -> InferredType<'s> {
 
 fn present_type<'s>(declared: &str) -> InferredType<'s> {
     if let Some(item) = item_of(declared) {
-        // A value that is no list becomes one of one item (GraphQL, "Input Coercion" of lists).
+        // A single value becomes a list of one item (GraphQL, "Input Coercion" of lists).
         return variable_type(item).list().or(present_type(item.trim_end_matches('!')));
     }
     InferredType::Kinds(match declared {

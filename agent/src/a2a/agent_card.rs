@@ -161,7 +161,7 @@ fn find_endpoint(members: &Map<String, Value>, origin: &Url) -> Result<(Url, A2a
             at(interface, "protocolVersion").and_then(|text| A2aVersion::from_text(&text));
         offered.push((at(interface, "url"), at(interface, "protocolBinding"), version));
     }
-    // 0.3 has one address with a version for all of the card, and others beside it.
+    // 0.3 has one address with a version for the whole card, and additional ones.
     let whole = Value::Object(members.clone());
     let version = at(&whole, "protocolVersion").unwrap_or_else(|| "0.3".to_owned());
     let version = A2aVersion::from_text(&version);

@@ -137,7 +137,7 @@ fn task_state(answer: &AgentResponse) -> TaskState {
         AgentStatus::Completed => TaskState::Completed,
         AgentStatus::InputRequired => TaskState::InputRequired,
         AgentStatus::Cancelled => TaskState::Canceled,
-        // What was begun was not refused.
+        // A begun turn was not rejected.
         AgentStatus::Denied if answer.runs.is_empty() => TaskState::Rejected,
         // The run goes on once a person has authorized that.
         AgentStatus::Waiting => TaskState::AuthRequired,

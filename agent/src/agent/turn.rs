@@ -197,7 +197,7 @@ impl AgentTurn<'_> {
         while let Some((first, rest)) = prepared.next() {
             match self.run_task(first, rest, &intent).await {
                 Ok(()) => {}
-                // The answer to a question begins the turn anew, with all that it is for.
+                // The answer to a question starts the turn again, with all of its tasks.
                 Err(TurnStop::Over(ending)) if ending.question.is_none() => {
                     self.not_started = prepared.map(|(ready, _)| ready.pin().clone()).collect();
                     let message =
@@ -298,8 +298,8 @@ impl AgentTurn<'_> {
                 AttemptResult::Skipped => {}
             }
             ready = self.next_candidate(&mut rest, intent).await?;
-            // What was not meant at first may do more than was wanted. But a yes begins the turn
-            // anew, and would repeat what was done.
+            // A fallback candidate may do more than was wanted. But a consent would start the turn
+            // again, and repeat earlier runs.
             let is_unasked = ready.action.is_some() && self.consent.is_none();
             if is_unasked || ready.effects.exceeds(&reach) {
                 let nothing_ran = self.runs.is_empty();
@@ -418,7 +418,7 @@ impl AgentTurn<'_> {
         let message = guarded.outcome.unwrap_or_else(|denial| {
             status = AgentStatus::Denied;
             question = None;
-            // What is withheld in words is not told by another name.
+            // A withheld message must not leave by another field.
             runs.iter_mut().for_each(|run| run.output = None);
             delegated = None;
             format!("My answer is withheld: {denial}")

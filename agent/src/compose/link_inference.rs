@@ -341,7 +341,7 @@ impl LinkInference<'_, '_> {
             .collect();
         let is_text =
             !parts.is_empty() && kinds(&field.schema).is_compatible_with(JsonTypes::STRING);
-        // Several outputs are less surely what is meant than one that is a text.
+        // Several outputs are less surely meant than one text output.
         let sure = (sure - 0.1).max(MIN_CONFIDENCE);
         is_text.then_some(LinkHypothesis {
             feed: InputBinding::Text { own, parts },

@@ -143,7 +143,7 @@ async fn call_a2a(
         let text = format!("the request did not come whole, or has more than {MAX_BODY} bytes");
         return Json(RpcError::new(Kind::Request, text).to_response(&Value::Null)).into_response();
     };
-    // A header that is no text names no version.
+    // A header that is not text has no version.
     let version = headers.get(VERSION).map(|version| version.to_str().unwrap_or("?"));
     match app.a2a_server().acting_for(&requester).handle_request(&body, version).await {
         RpcResponse::Single(answer) => Json(answer).into_response(),

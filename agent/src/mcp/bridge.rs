@@ -108,7 +108,7 @@ async fn join(
             message = far.receive() => match message {
                 Some(message) => message,
                 None => {
-                    // What failed is told first.
+                    // Reports failures first.
                     while let Some(Some(delivered)) = under_way.next().now_or_never() {
                         if let Some(answer) = delivery_error(delivered) {
                             let _ = near.send(answer).await;
@@ -127,8 +127,8 @@ async fn join(
             break Err(BridgeError::Output(error.to_string()));
         }
     };
-    // The server learns that the session is over, and stops what runs for it. A conversation that
-    // has hardly begun cannot be closed, so nobody waits for that.
+    // The server learns that the session is over, and stops what runs for it. A session that has
+    // just begun cannot be closed, so this wait is short.
     let _ = tokio::time::timeout(CLOSE_TIMEOUT, far.close()).await;
     ended
 }
@@ -146,7 +146,7 @@ fn delivery_error<E: Display>(
 ) -> Option<ServerJsonRpcMessage> {
     let error = sent?.err()?;
     tracing::warn!(%error, "a message did not reach the server");
-    // Nobody waits for the answer to a notification.
+    // A notification expects no response.
     let id = id?;
     let words = format!("the A2S server cannot be reached: {error}");
     let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, words, None);

@@ -194,7 +194,7 @@ impl ToolListing {
                     Some(&version),
                     Some(release.checksum),
                 );
-                // A document that cannot be read is no tool; the others are.
+                // An unreadable document is not a tool; the others are.
                 let Ok(capability) = find.await else { continue };
                 if wanted.matches(&capability) {
                     found.push(Arc::new(ListedTool {
@@ -269,7 +269,7 @@ fn build_tool(capability: &CapabilityInfo, release: &CapabilitySummary) -> Tool 
     }
     let read_only = capability.interface.read_only;
     let idempotent = capability.own_idempotent && !capability.interface.uses_others;
-    // Whoever changes something may destroy something: no document says that it does not.
+    // A capability that changes something may destroy something: no document excludes it.
     let mut annotations = ToolAnnotations::new()
         .read_only(read_only)
         .destructive(!read_only)

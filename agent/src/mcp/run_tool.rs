@@ -125,7 +125,7 @@ async fn prepare(
     let asks = can_be_asked || turn.shared.asks_consent;
     let needs_approval = asks && !is_harmless;
     if !can_be_asked && !needs_approval && wanted.plan.is_none() {
-        // The executor says what is missing.
+        // The executor lists missing inputs.
         return Ok(RunPreparation::Start(Box::new(to_execution_request(wanted))));
     }
     for _ in 0..MAX_ROUNDS {
@@ -350,8 +350,8 @@ fn collect_requests(steps: &[PlannedStep], requests: &mut Vec<String>) {
 async fn run(turn: &ToolCallContext<'_>, request: ExecutionRequest) -> Result<Run, ToolError> {
     let executor = turn.executor.clone();
     let (sender, receiver) = oneshot::channel();
-    // A task of its own: when nobody waits for the beginning any more, what has begun is dropped,
-    // and that cancels it.
+    // A separate task: when the caller stops waiting for the start, the started run is dropped, and
+    // that cancels it.
     tokio::spawn(async move {
         let _ = sender.send(executor.start_guarded(&request).await);
     });

@@ -199,7 +199,7 @@ impl Drop for SessionConnection {
     }
 }
 
-/// Counts sessions and connections. Calls find their [`Session`] among the extensions of a request.
+/// Counts sessions and connections. Calls find their [`LiveSession`] among the extensions of a request.
 pub(super) async fn track_session(
     State(liveness): State<SessionLiveness>,
     mut request: Request,
@@ -222,7 +222,7 @@ pub(super) async fn track_session(
         };
     };
     if !liveness.is_owned_by(&id, &owner).await {
-        // The transport says that there is no such session, whether there is one or not.
+        // The transport reports an unknown session, whether it exists or not.
         request.headers_mut().insert(SESSION, HeaderValue::from_static(NO_SUCH));
         return next.run(request).await;
     }

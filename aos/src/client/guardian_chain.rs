@@ -65,7 +65,7 @@ impl GuardianChain {
         self
     }
 
-    /// The same with connections of their own: see [`GuardianClient::apart`].
+    /// The same with connections of their own: see [`GuardianClient::with_own_pool`].
     ///
     /// # Errors
     /// The HTTP client of one cannot be made.
@@ -147,7 +147,7 @@ impl ChainVerdict {
             |outcome: &GuardianOutcome| has_failed(outcome) || outcome.verdict != Verdict::Allow;
         let relevant: Vec<_> =
             outcomes.iter().filter(|(_, outcome)| is_relevant(outcome)).collect();
-        // Where nobody has anything to tell, the last has allowed what all have.
+        // If none is relevant, all have allowed: the last one represents them.
         let relevant =
             if relevant.is_empty() { outcomes.last().into_iter().collect() } else { relevant };
         let messages: Vec<_> =

@@ -11,7 +11,7 @@ pub struct GuardianOutcome {
     pub message: String,
     /// The guardian's reasoning.
     pub reasoning: Option<String>,
-    /// The reasons for machines; for a failure its [`Failure::reason_code`].
+    /// The reasons for machines; for a failure its [`GuardianError::reason_code`].
     pub reason_codes: Vec<String>,
     /// Anything else the guardian said.
     pub data: Option<Object>,
@@ -59,7 +59,7 @@ pub enum FailMode {
     /// The step is denied.
     #[default]
     Closed,
-    /// The step goes on if the guardian was silent or broken; see [`Failure::may_fail_open`].
+    /// The step goes on if the guardian was silent or broken; see [`GuardianError::can_fail_open`].
     Open,
 }
 

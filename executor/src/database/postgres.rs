@@ -113,7 +113,7 @@ impl PostgresServer {
             }
             Err(other) => Err(unusable(&other)),
         };
-        // It has done its work; what the server says to its end changes nothing.
+        // The work is done; an error of the server on closing changes nothing.
         let _ = connection.close().await;
         result
     }

@@ -130,7 +130,7 @@ impl<'r> Engine<'r> {
         width: usize,
         halt: &CancelToken,
     ) -> Result<Vec<T>, StepError> {
-        // Answers at hand all come at once: what was there before a failure would depend on chance.
+        // Recorded responses come all at once: cancelling siblings would give random results.
         let heeds = matches!(self.transport, ServiceTransport::Live(_));
         let mut walks = stream::iter(walks).buffer_unordered(width.max(1));
         let mut done = Vec::new();

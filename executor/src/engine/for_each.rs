@@ -67,8 +67,8 @@ impl<'r> Engine<'r> {
             let (entry, halt, waits) = (&entry, &halt, &waits);
             let walk: BoxFuture<'_, _> = Box::pin(async move {
                 let path = format!("{path}[{index}]");
-                // One that began is looked at whatever happens beside it: it may be in doubt. The
-                // others are simply not begun, neither when one before them waits for a person.
+                // An iteration that began is always visited: its outcome may be in doubt. The
+                // others do not start, not even when an earlier one waits for a person.
                 let why = match waits.load(Ordering::Relaxed) {
                     true => Some(CancelReason::SiblingFailed),
                     false => halt.reason_if_cancelled(),

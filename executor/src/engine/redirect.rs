@@ -144,7 +144,7 @@ impl<'r> Engine<'r> {
         let RedirectPoint { attempt, number, repeat_safe, .. } = *point;
         let recall = |sealed| Permitted::from_sealed(asker, question.contract, sealed);
         let first = recall(&point.first);
-        // A step whose address holds a secret follows no redirect, so it waits at none.
+        // A step with a secret address follows no redirect, so it waits at none.
         let chain = RedirectChain {
             transport: way,
             asker,

@@ -83,7 +83,7 @@ impl<'r> Engine<'r> {
         if let Some(outputs) = self.recorded_outputs(path)? {
             scope.restore(step.action.outputs(), outputs);
             return match &step.action {
-                // What the steps of a block set is recorded with them.
+                // Outputs of a block's steps are recorded with them.
                 StepAction::Block(block) => {
                     Box::pin(self.run_child_block(unit, path, step, block, scope, halt)).await
                 }

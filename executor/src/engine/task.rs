@@ -373,12 +373,12 @@ impl<'r> Engine<'r> {
         let mut attempt = self.progress.steps.get(path).map_or(0, |recorded| recorded.attempts);
         let mut renewed = false;
         let mut verdicts = Vec::new();
-        // What a server of MCP has said to a call outside of a session.
+        // An MCP server's rejection of a call outside of a session.
         let mut refusal: Option<RawResponse> = None;
         loop {
             let request = whole.as_ref().unwrap_or(request);
             attempt += 1;
-            // Anew for each attempt: what was taken away during a pause is not sent any more.
+            // Again for each attempt: a credential removed during a pause is no longer sent.
             let authorized = Box::pin(outbound.authorize(request, self.secrets)).await;
             let mut authorization = match authorized {
                 Ok(authorization) => authorization,
@@ -422,7 +422,7 @@ impl<'r> Engine<'r> {
                 match opened {
                     Ok(opened) => session = Some(opened),
                     Err(SessionError { failure, status }) => {
-                        // The refusal meant what it said.
+                        // The first rejection was final.
                         if let (Some(refusal), Some(_)) = (refusal.take(), status) {
                             return Ok((Ok(refusal), attempt));
                         }
@@ -443,7 +443,7 @@ impl<'r> Engine<'r> {
             let request = inside.as_ref().unwrap_or(request);
             let on_wait = |wait: Throttle| self.note_wait(path, wait);
             let turn = tokio::select! {
-                // A halt goes first: nothing is begun behind it.
+                // Cancellation first: nothing starts after it.
                 biased;
                 why = halt.wait_for_cancel() => return Err(StepError::Cancelled(why)),
                 turn = outbound.acquire_permit(request.url(), halt.remaining_time(), &on_wait) => turn,

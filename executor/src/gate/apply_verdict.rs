@@ -78,7 +78,7 @@ pub(super) fn restore_inputs(
             (Some(shown), Some(truth)) => restore_masked(shown, truth, made),
             _ => made,
         };
-        // Sending the placeholder itself would be neither what was meant nor what was allowed.
+        // Sending the placeholder itself would be neither intended nor allowed.
         if has_secrets && has_placeholder(&value) && !truth.is_some_and(has_placeholder) {
             return Err(format!("`{place}` has a secret at another place than before"));
         }

@@ -195,7 +195,7 @@ impl GuardianGate {
             {
                 self.metrics.guardian_failed(asking.hook, name, failure.reason_code());
             }
-            // What is only planned is neither stopped nor let pass.
+            // A planned step is neither stopped nor permitted.
             if occasion == AskReason::Send {
                 self.metrics.decided(asking.hook, &decision);
             }

@@ -23,8 +23,8 @@ pub(super) fn describe_request(
     redirect: Option<u32>,
     secrets: &RunSecrets,
 ) -> Map<String, Value> {
-    // A secret of a few characters cannot be found in a text, so the request is made anew of what
-    // guardians may see.
+    // A secret of a few characters cannot be found in a text, so the request is built again from
+    // the masked inputs.
     let remade =
         (inputs.masked != inputs.actual).then(|| request::prepare_masked(contract, inputs.masked));
     let remade = match (remade, redirect) {

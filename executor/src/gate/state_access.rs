@@ -65,7 +65,7 @@ impl GuardianGate {
         let step = memory_step(context, &values, reasoning.to_owned());
         let call = (MethodCall::MemoryStore(Box::new(step)), &HeaderMap::new());
         let follow = |made: &Map<String, Value>| {
-            // To remember nothing is what a denial is for.
+            // To store nothing, a guardian denies.
             value = made.get(name).ok_or("it leaves nothing to be remembered")?.clone();
             Ok(())
         };

@@ -213,7 +213,7 @@ impl RunState {
                 self.run.error = Some(error.clone());
             }
             EventKind::RunFinished { status, output, error, .. } => {
-                // What was still under way will never tell how it ended.
+                // Steps that are still open will never report an end.
                 for step in self.steps.iter_mut().flatten() {
                     if matches!(step.status.as_str(), "running" | "waiting") {
                         "cancelled".clone_into(&mut step.status);
@@ -442,8 +442,8 @@ impl RunProgress {
             } => {
                 let step = self.step(path);
                 step.attempts = *attempt;
-                // What a redirect asks for is safe to repeat by itself, or it is not followed: the step goes
-                // on at the place where it has waited, and the requests before that are not repeated.
+                // A redirect is followed only if its request is safe to repeat: the step continues
+                // at the redirect where it has waited, and the earlier requests are not repeated.
                 let repeat_safe = *repeat_safe || (step.waits_after_sending && redirect.is_some());
                 if redirect.is_none() {
                     step.leave_wait_point();

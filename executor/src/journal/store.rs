@@ -404,7 +404,7 @@ impl RunStore {
         let StoreBackend::Sql { reads: DatabasePool::Postgres(pool), .. } = &self.backend else {
             return;
         };
-        // Behind whatever is prolonged just now.
+        // After renewals that are under way.
         self.renew(LeaseTerms { owner, length: Duration::ZERO }, Vec::new()).await.unwrap();
         // One of the pool may have been opened by a thread that has ended, and its runtime with it.
         let mut own = sqlx::ConnectOptions::connect(&*pool.connect_options()).await.unwrap();
@@ -451,7 +451,7 @@ impl RunStore {
     /// The same, without waiting for the result.
     fn submit_later(&self, task: WriterTask) {
         match &self.backend {
-            // Out of turn: the next event that is waited for tells that.
+            // Out of turn: the next awaited event reports that.
             StoreBackend::Memory(memory) => drop(memory.perform(task)),
             // Without a writer the next one that is waited for reports it.
             StoreBackend::Sql { jobs, .. } => drop(jobs.send(task, None)),

@@ -59,7 +59,7 @@ pub(super) fn check_headers(
     let encodings = headers.get_all(CONTENT_ENCODING).iter();
     match encodings.into_iter().find(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
         Some(encoding) => {
-            // Another word may be what was sent there: half of it could not be found again.
+            // Another word may be a sent secret: a shortened one would escape masking.
             let known = ["br", "compress", "deflate", "gzip", "x-gzip", "zstd"];
             let known = known
                 .into_iter()

@@ -114,7 +114,7 @@ impl OutboundClient {
             if wanted.scheme != Some(SecurityScheme::MutualTls) {
                 self.check_target(request.url())?;
                 let opened = self.vault.open_credential(access.host(), &wanted.name).await?;
-                // Somebody may have removed it just now.
+                // It may have been removed just now.
                 let opened = opened.ok_or_else(|| credential_gone(access.host(), wanted))?;
                 authorization.add_credential(access, wanted, opened)?;
             }
@@ -226,7 +226,7 @@ impl RequestAuthorization<'_> {
                         add_once(query, "query parameter", name, Zeroizing::new(value))
                     }
                     ApiKeyLocation::Cookie => {
-                        // What a cookie may hold (RFC 6265, section 4.1.1).
+                        // Cookie characters (RFC 6265, section 4.1.1).
                         let fits = |byte: u8| byte.is_ascii_graphic() && !b"\",;\\".contains(&byte);
                         if !value.bytes().all(fits) {
                             return Err(unfit("cookie"));

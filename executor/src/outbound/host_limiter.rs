@@ -297,7 +297,7 @@ impl HostLimiter {
         let free = u32::try_from(self.slots.available_permits()).unwrap_or(u32::MAX);
         let quiet = self.remaining_quiet_time();
         let shared = lock(&self.state);
-        // Of several tenants the one is shown for whom the host does worst.
+        // Of several tenants, shows the one with the worst breaker state.
         let severity = |state: &BreakerState| match state {
             BreakerState::Closed => 0,
             BreakerState::Trial => 1,
@@ -427,7 +427,7 @@ mod tests {
         }
         let (fourth, waits) = turn(&limiters).await;
         assert_eq!((fourth.unwrap_err(), waits), (ErrorKind::Timeout, vec![WaitReason::Rate]));
-        // What the operator leads elsewhere is the operator's.
+        // An upstream is the operator's: no default rate.
         for _ in 0..200 {
             let (turn, waits) = turn_at(&limiters, "https://led.example/", true).await;
             assert!(turn.is_ok() && waits.is_empty());
@@ -515,7 +515,7 @@ mod tests {
             ("open", 3)
         );
         assert_eq!(limiters.recent_health()[0].health, 1.0);
-        // However many tenants there are, what is known of them is bounded. Alice, who had no failure, is
+        // The state is bounded, however many tenants there are. Alice, who had no failure, is
         // forgotten; the tenants beyond the bound share one count, which three of them use up.
         let mut refused = Vec::new();
         for n in 0..2 * MAX_TENANTS {
@@ -544,7 +544,7 @@ mod tests {
                 .collect()
         };
         let host = "api.example".to_owned();
-        // One that was given up tells nothing.
+        // A dropped permit reports nothing.
         drop(turn(&limiters).await.0.unwrap());
         assert_eq!(health(), []);
         turn(&limiters).await.0.unwrap().settle(HostSignal::Good, None);

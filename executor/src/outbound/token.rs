@@ -148,7 +148,7 @@ impl OutboundClient {
         if before != slot.fetches.load(Ordering::Acquire)
             && let Some(failure) = &state.failure
         {
-            // Somebody has tried just now, while this request was waiting.
+            // Another request has tried just now, while this one waited.
             return Err(failure.clone());
         }
         // A refresh token is good for one use with some servers, whatever it is used for: one after

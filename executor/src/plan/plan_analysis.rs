@@ -177,7 +177,7 @@ impl<'s> PlanAnalysis<'s> {
     fn mark_secret(&mut self, variable: &str, reference: Option<&VariableReference>, depth: usize) {
         let local = self.enclosing[..depth].iter().rposition(|(local, _)| *local == variable);
         if let Some(place) = local {
-            // What a `catch` is told of an error is masked already.
+            // The error in a `catch` is masked already.
             if let (_, Some(for_each)) = self.enclosing[place] {
                 self.sensitive.names.insert(variable.to_owned());
                 for reference in for_each.items.references() {

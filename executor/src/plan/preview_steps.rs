@@ -82,7 +82,7 @@ fn visit_unit<'p>(
     let inputs = unit.with_defaults(given);
     unit.sensitive.secret_values(&inputs).into_iter().try_for_each(|value| secrets.learn(value))?;
     let mut unknown = unknown;
-    // What a step sets is known when it has run, whatever stands there before.
+    // A step's output is unknown until it has run, whatever its value before.
     capability.for_each_step(|step| {
         unknown.extend(step.action.outputs().iter().map(|output| output.variable()));
     });

@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn xml_says_its_encoding_itself() {
-        // What it would be taken for without that is Windows-1252.
+        // Otherwise, it would be read as Windows-1252.
         let body = b"<?xml version='1.0' encoding='ISO-8859-2'?><a>\xf5</a>";
         let text = "<?xml version='1.0' encoding='ISO-8859-2'?><a>ő</a>";
         check("application/xml", body, text);

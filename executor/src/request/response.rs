@@ -202,7 +202,7 @@ fn read_body(task: &OpenApiTask, response: &RawResponse) -> Result<Value, Respon
     }
     let declared = media_type.as_ref();
     let declared = declared.and_then(|came| find_declaration(task, response.status, came));
-    // Behind a login or a broken address stands a page: it is no text that a step could mean.
+    // A login or a wrong address returns a page: no step can have such a text as its result.
     if is(is_html) && declared.is_none() {
         let content_type = media_type.as_ref().map_or("", MediaType::as_str);
         return Err(ResponseError::NotJson {
@@ -210,8 +210,8 @@ fn read_body(task: &OpenApiTask, response: &RawResponse) -> Result<Value, Respon
             excerpt: excerpt_start(&response.body, EXCERPT_CHARS),
         });
     }
-    // JSON is often served under a name that says nothing. Where the name is declared, the schema
-    // tells; where it is not, a lone number or word is not taken for JSON.
+    // JSON is often served under a vague media type. If it is declared, the schema decides; if not,
+    // a lone number or word is not read as JSON.
     if media_type.as_ref().is_none_or(MediaType::is_vague)
         && declared.is_none_or(|one| is_structure(one.schema))
         && let Ok(value @ (Value::Array(_) | Value::Object(_))) =
@@ -338,7 +338,7 @@ fn describe_errors(value: &Value) -> Vec<String> {
     let errors = match value.get("errors") {
         None | Some(Value::Null) => return Vec::new(),
         Some(Value::Array(errors)) => errors.as_slice(),
-        // Not what the specification says, but surely not success either.
+        // Not as the specification says, but surely not a success either.
         Some(other) => std::slice::from_ref(other),
     };
     let mut described: Vec<String> = errors.iter().take(SHOWN_ERRORS).map(describe_error).collect();

@@ -29,7 +29,7 @@ const MAX_VIOLATIONS: usize = 4;
 const MAX_ERRORS: usize = 100;
 /// The largest value, in values within one another, of which more than one error is looked for.
 const MAX_LISTED: u64 = 50_000;
-/// Stack that a check may use, in bytes: [`effort::MAX_DEPTH`] bounds how much it needs.
+/// Stack that a check may use, in bytes: [`check_cost::MAX_DEPTH`] bounds how much it needs.
 const STACK: usize = 16 << 20;
 /// The most stack that each level of nested schemas may need, in bytes.
 const STACK_PER_SCHEMA: usize = STACK / 2 / check_cost::MAX_DEPTH;

@@ -35,7 +35,7 @@ pub(crate) fn token_request(url: &Url, grant: GrantType, scopes: &[String]) -> P
         body: Some(Bytes::from(form.finish())),
         whole_body: None,
         session_body: None,
-        // What a server does with a refresh token that it sees twice is its own business.
+        // The server decides about a refresh token that it sees twice.
         repeat_safe: false,
         own_trace: false,
         shown: None,

@@ -82,7 +82,7 @@ impl TaskContract {
     /// Holds the inputs of a request to their schemas.
     ///
     /// # Errors
-    /// [`Error::Misfit`] for the first one that does not fit.
+    /// [`PrepareError::Violation`] for the first one that does not fit.
     pub(super) fn check_inputs(
         &self,
         inputs: &IndexMap<InputLocation, Value>,
@@ -201,7 +201,7 @@ impl TaskContract {
         }
     }
 
-    /// The cost of [`check_answer`](Self::check_answer).
+    /// The cost of [`check_answer`](Self::check_response).
     pub(crate) fn response_cost(&self, response: &RawResponse, value: &Value) -> EvaluationCost {
         let check = self.find_response_check(response).ok().flatten();
         check.map_or(EvaluationCost::Cheap, |check| check.evaluation_cost(value))

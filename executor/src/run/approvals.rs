@@ -230,7 +230,7 @@ impl RunService {
             match (standing, known) {
                 (PollResult::Silent, _) => is_silent = true,
                 (PollResult::Pending(Some(id)), Some(same)) if id == same.id => {}
-                // What is asked for anew has taken the place of one whose time is over.
+                // A new approval request has replaced one that has expired.
                 (PollResult::Pending(Some(_)), Some(_)) if is_over(CLOCK_SKEW) => {
                     self.expire_approval(state, row.epoch, &events, &step).await?;
                     return Ok(RunWait::Ended);

@@ -77,7 +77,7 @@ impl EventFollower {
                 return Ok(None);
             }
             let more = self.run_watch.changed();
-            // All before the events are read: what is committed in between is seen next time.
+            // The watches start before the read: a commit in between is seen next time.
             if self.watch.is_none() {
                 let live = lock(&self.runs.active);
                 self.watch = live.get(&self.run).map(|live| live.journal.watch());

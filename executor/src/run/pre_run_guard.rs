@@ -64,7 +64,7 @@ impl<'r> PreRunGuard<'r> {
         let secrets = RunSecrets::default();
         let shown = plan.root.masked_inputs(&asked.inputs, &secrets)?;
         let session = self.session_name(asked.session.as_deref());
-        // What the guardians so far have made of the inputs: as they are, and as they are shown.
+        // The inputs as changed by the guardians so far: as they are, and as they are shown.
         let mut truths = asked.inputs.clone();
         let mut seen = shown.clone();
         let follow = |made: &Map<String, Value>| {
@@ -168,7 +168,7 @@ fn restore_inputs(
             (Some(shown), Some(truth)) => restore_masked(shown, truth, made.clone()),
             _ => made.clone(),
         };
-        // The placeholder itself would be neither what was meant nor what was allowed.
+        // The placeholder itself would be neither intended nor allowed.
         if has_placeholder(&value) && !truth.is_some_and(has_placeholder) {
             return Err(format!("it puts a secret into `{name}`, where none was"));
         }

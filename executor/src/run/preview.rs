@@ -140,7 +140,7 @@ fn attach_previews(steps: &mut [PlannedStep], previews: &mut BTreeMap<String, Ve
     for step in steps {
         match &mut step.kind {
             PlannedStepKind::Task { .. } => {
-                // Without any it stands in a list that is empty.
+                // A step without previews gets an empty list.
                 let mut items = previews.remove(&step.step).unwrap_or_default();
                 step.preview = match items.as_slice() {
                     [item] if item.step == step.step => items.pop().map(|item| item.preview),

@@ -53,7 +53,7 @@ impl RunService {
         let recorded = RunProgress::from_events(&events);
         let recording = RunRecording { exchanges, steps: &recorded, asked: Mutex::default() };
 
-        // What the version takes now. What it takes no more is a difference of its own.
+        // The inputs that the version takes now. Others are differences of their own.
         let taken = |name: &String| plan.root.inputs.contains_key(name);
         let (inputs, refused): (Map<_, _>, Map<_, _>) =
             start.inputs.clone().into_iter().partition(|(name, _)| taken(name));

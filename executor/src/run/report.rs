@@ -26,7 +26,7 @@ impl RunService {
     pub(super) async fn report_outcome(&self, run: Uuid) -> Result<(), Error> {
         let events = self.store.read_outline(run).await?;
         let Some(mut outcome) = self.reporter.build_report(&events) else { return Ok(()) };
-        // What is true now, whenever the run was.
+        // Current health, whenever the run was.
         outcome.hosts = health_of_used_hosts(&events, self.outbound.recent_health());
         let reported = self.registry.send_report(&outcome).await;
         self.metrics.reported(matches!(reported, Ok(ReportResult::Taken)));

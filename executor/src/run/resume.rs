@@ -132,7 +132,7 @@ impl RunService {
         decisions.iter_mut().for_each(|decision| secrets.mask_decision(decision));
         let verdict = verdict.map_err(|error| secrets.mask_error(error));
         if verdict.is_err() {
-            // The journal of the run stays as it is; security events tell of the denial.
+            // The journal of the run stays as it is; security events report the denial.
             self.sinks.export_decision(&StandaloneDecision {
                 principal: by,
                 id: run,

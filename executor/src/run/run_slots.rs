@@ -134,7 +134,7 @@ impl SlotBatch<'_> {
     /// Places for the runs that came of it. `left` says whether any still wait.
     pub(super) fn into_slots(mut self, runs: usize, left: bool) -> Vec<RunSlot> {
         let mut known = self.slots.lock_hint();
-        // What was heard meanwhile is newer.
+        // A later notification is newer.
         if known.version == self.hint_version {
             known.has_queued = left;
             // With a place to spare, those that are left are of tenants that have as many as they may.
@@ -169,10 +169,10 @@ mod tests {
     async fn new_run_starts_after_waiting_ones() {
         let places = RunSlots::new(3);
         let one = places.try_acquire(true).await.unwrap();
-        // Nobody waits, so nobody is told of a place that is given up.
+        // No run waits, so a released slot wakes no look-up.
         drop(one);
         assert!(!is_stirred(&places));
-        // There is a place for whoever that may be.
+        // There is a slot for a waiting run.
         places.notify();
         assert!(is_stirred(&places));
         let all = [

@@ -89,7 +89,7 @@ impl RunService {
         if needs_approval && rest.is_some() {
             self.approval_schedule.add(run);
         }
-        // Whoever waits for the run learns of its end when its journal goes.
+        // Dropping the journal notifies the requests that wait for the run.
         drop(live);
         match rest {
             Some(status) if status.is_final() => self.announce_end(run).await,
@@ -224,7 +224,7 @@ impl RunService {
                         live.cancel.cancel(CancelReason::Cancelled);
                     }
                 }
-                // It has just ended, or belongs to somebody else.
+                // It has just ended, or another executor has it.
                 None => live.cancel.cancel(CancelReason::LeaseLost),
             }
         }
@@ -244,7 +244,7 @@ impl RunService {
 
     async fn handle_notifications(&self) -> Result<(), Error> {
         let Some(mut listener) = self.store.listen().await? else { return Ok(()) };
-        // What was told before is not told again.
+        // Missed notifications are not repeated.
         let mut word = Notification::Missed;
         loop {
             match word {
@@ -405,7 +405,7 @@ impl RunService {
         live.journal.adopt_wait_points(progress.wait_point_events());
         let row = async {
             live.journal.commit(EventKind::RunResumed {}).await?;
-            // Whoever wants it to end from now on finds it among those that are driven here.
+            // A later cancel request finds the run among those that are driven here.
             self.store.read_run(run).await?.ok_or_else(|| not_found(run))
         };
         let row = match row.await {

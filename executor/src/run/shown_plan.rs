@@ -208,7 +208,7 @@ fn differences_of_inputs(was: &PlanBasis, is: &PlanBasis) -> Vec<String> {
                 format!("state `{name}` is taken from {after} state now, and was from {before}")
             }
             (Some(_), Some(_)) if !same => format!("state `{name}` has changed"),
-            // What was given is given again.
+            // The given inputs are the same.
             (None, None) if !same => format!("input `{name}` has another default"),
             _ => return None,
         })

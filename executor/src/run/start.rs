@@ -142,7 +142,7 @@ impl RunService {
                 return self.find_existing(run, digest, &request).await;
             }
             CreateResult::PlanGone => {
-                // Why is told as to anybody who comes later.
+                // Returns the error of any later caller.
                 self.redeem_plan(request.plan.as_deref().unwrap_or_default(), &caller).await?;
                 return Err(Error::new(ErrorKind::PlanUsed, "this plan has just been run"));
             }
@@ -158,7 +158,7 @@ impl RunService {
         let events = [first];
         let state = RunState::from_events(&events).ok_or_else(no_beginning)?;
         let start = RunHeader::from_events(&events).ok_or_else(no_beginning)?;
-        // What events tell has lost its secrets.
+        // The events have masked inputs.
         let start = RunHeader { inputs, session: session.unwrap_or(start.session), ..start };
         let answer = state.to_run();
         let live = self.activate_run(

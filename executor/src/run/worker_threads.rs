@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(runs.len(), drivers.0.len());
         assert!(runs.values().all(|count| *count == 3), "{runs:?}");
         drivers.shut_down().await;
-        // What was under way is gone, and the place of what has ended is free again.
+        // Running tasks are gone, and the slots of ended ones are free again.
         assert!(receiver.recv().await.is_none());
         while tasks.join_next().await.is_some() {}
         assert!(drivers.0.iter().all(|driver| Arc::strong_count(&driver.runs) == 1));

@@ -105,8 +105,8 @@ impl SecretIndex {
 /// JSON are read where it is looked for; base64 and hexadecimal digits are looked for as such.
 fn encoded_forms(text: &str) -> BTreeSet<String> {
     let mut texts = BTreeSet::from([text.to_owned()]);
-    // What is UTF-8 is often said to be something else; what says nothing is read so when one byte
-    // of it is no UTF-8.
+    // UTF-8 is often declared as another charset. Without one, a single invalid byte makes the text
+    // Windows-1252.
     let (misread, _) = WINDOWS_1252.decode_without_bom_handling(text.as_bytes());
     texts.insert(misread.into_owned());
     if text.len() <= MAX_ENCODED_LENGTH {
@@ -133,7 +133,7 @@ fn base64_forms(bytes: &[u8]) -> Vec<String> {
     for offset in 0..3 {
         let mut padded = vec![0; offset];
         padded.extend_from_slice(bytes);
-        // Each character stands for six bits.
+        // Each character encodes six bits.
         let (first, end) = ((offset * 8).div_ceil(6), padded.len() * 8 / 6);
         for text in [STANDARD_NO_PAD.encode(&padded), URL_SAFE_NO_PAD.encode(&padded)] {
             texts.extend(text.get(first..end).map(str::to_owned));
@@ -217,7 +217,7 @@ mod tests {
             ("text/plain; charset=iso-8859-1", b"\xdf p\xe9+canary", "ß (secret)"),
             ("text/plain", b"\xdf p\xe9+canary", "ß (secret)"),
             ("text/plain; charset=iso-8859-1", "ß pé+canary".as_bytes(), "Ã\u{178} (secret)"),
-            // One byte that is no text does not make the rest unreadable.
+            // A byte that is not text does not make the rest unreadable.
             ("text/plain", b"\xdf p%C3%A9%2Bcanary", "ß (secret)"),
             ("application/octet-stream", b"\xff\x00\xc3 p\xc3\xa9+canary", "ÿ\0Ã (secret)"),
         ] {
@@ -226,7 +226,7 @@ mod tests {
         let json = utf16(r#"{"a": "pé+canary", "n": 1}"#);
         let scrubbed = scrub_as(key, "application/json; charset=utf-16le", &json);
         assert_eq!(scrubbed, r#"{"a":"(secret)","n":1}"#);
-        // In ISO-2022-JP a letter may stand behind any number of signs that mean nothing.
+        // In ISO-2022-JP a letter may follow any number of meaningless sequences.
         let body = b"c\x1b(Banary";
         assert_eq!(scrub_as("canary", "text/plain; charset=iso-2022-jp", body), "(secret)");
         // What has no credential in it stays as it is, to the byte.

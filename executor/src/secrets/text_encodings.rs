@@ -73,7 +73,7 @@ pub(super) fn misread_forms(text: &str) -> Vec<String> {
     let (once, once_windows) = (latin(text), windows(text));
     let (twice, twice_windows) = (latin(&once), windows(&once_windows));
     let mut all = vec![once, once_windows, twice, twice_windows];
-    // What is quoted of a response has no control characters any more.
+    // Quoted parts of a response have no control characters.
     let shown = |text: &String| text.chars().filter(|c| !c.is_control()).collect::<String>();
     let stripped: Vec<String> = all.iter().map(shown).collect();
     all.extend(stripped.into_iter().filter(|text| MIN_CHARS <= text.chars().count()));

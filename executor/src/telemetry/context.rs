@@ -91,7 +91,7 @@ impl RunTrace {
         let mut headers = HeaderMap::new();
         let state = self.state.clone().map(|state| (TRACESTATE, state));
         for (name, text) in [(TRACEPARENT, parent)].into_iter().chain(state) {
-            // What was read from a header fits into one.
+            // Text read from a header fits into one.
             if let Ok(value) = HeaderValue::try_from(text) {
                 headers.insert(name, value);
             }
@@ -208,7 +208,7 @@ mod tests {
     fn a_caller_is_in_the_trace_that_it_names() {
         let parent = |text: &str| Some((text.to_owned(), None));
         assert_eq!(read(&[("traceparent", PARENT)]), parent(PARENT));
-        // Flags that nobody knows are not passed on, nor is what a later version adds.
+        // Unknown flags are not passed on, nor are the additions of later versions.
         let unknown = PARENT.replace("-01", "-fe");
         assert_eq!(read(&[("traceparent", &unknown)]), parent(&PARENT.replace("-01", "-00")));
         let later = format!("{}-more-to-come", PARENT.replacen("00-", "cc-", 1));

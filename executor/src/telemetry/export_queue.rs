@@ -78,7 +78,7 @@ impl<T: ExportSink> ExportQueue<T> {
         match &*queue {
             Some(queue) if self.shared.waiting.load(Ordering::Relaxed) < T::MAX_WAITING => {
                 self.shared.waiting.fetch_add(count, Ordering::Relaxed);
-                // Somebody listens as long as the queue is there.
+                // The receiver exists as long as the queue.
                 let _ = queue.send(items);
             }
             Some(_) => self.shared.drop_items(count, "too many wait"),

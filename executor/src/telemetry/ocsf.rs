@@ -103,7 +103,7 @@ pub(crate) fn standalone_events(
         step: method,
         tool: None,
         execution_id: None,
-        // There may be no span of it: what is allowed belongs to the run that comes of it.
+        // There may be no span for it: an allowed request belongs to the run that follows.
         span: None,
         destination: None,
     };

@@ -90,7 +90,7 @@ impl TelemetrySinks {
         if decision.decisions.iter().all(|said| said.source == DecisionSource::Unguarded) {
             return;
         }
-        // What a run comes of, the run's trace tells.
+        // A run's trace has the decisions before it.
         let is_alone =
             decision.is_rejected || matches!(decision.subject, DecisionSubject::Remembered);
         if let Some(spans) = self.spans.as_ref().filter(|_| is_alone) {

@@ -227,7 +227,7 @@ impl<'e> TraceBuilder<'e> {
             } => {
                 let next = self.spans.len();
                 let Some(open) = self.steps.get_mut(step) else { return };
-                // Attempts are numbered on behind a restart: one number is one request.
+                // Attempt numbers continue after a restart: one number is one request.
                 if (*attempt, redirect.unwrap_or(0)) <= open.sent {
                     return;
                 }
@@ -319,7 +319,7 @@ impl<'e> TraceBuilder<'e> {
                 if let Some(error) = error {
                     root.set_error(error.code.clone());
                 }
-                // What was still under way will never tell how it ended.
+                // Spans that are still open will never report an end.
                 self.spans.iter_mut().for_each(|span| span.finish(at));
             }
         }

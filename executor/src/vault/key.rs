@@ -148,7 +148,7 @@ impl KeyLoader {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Arc<SealingKey>>> {
-        // What it guards is put there as a whole.
+        // The guarded value is always complete.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -207,7 +207,7 @@ fn write_private(path: &Path, text: &str) -> io::Result<bool> {
         Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
         Err(refused) => return Err(refused.error),
     }
-    // What is sealed with it may be on the disk before its name is.
+    // Values sealed with it may be on the disk before its name is.
     #[cfg(unix)]
     File::open(folder)?.sync_all()?;
     Ok(true)

@@ -205,7 +205,7 @@ impl HashChain {
     fn begin_segment(&mut self) -> io::Result<()> {
         let file = open_private(self.segments.active_path())?;
         file.try_lock()?;
-        // What a failed start of this segment has left is no record yet.
+        // Remains of a failed start of this segment are not records.
         file.set_len(0)?;
         self.segments.sync_folder()?;
         self.file = file;

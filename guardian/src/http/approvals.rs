@@ -251,7 +251,7 @@ fn has_token(headers: &HeaderMap, token: Option<&TokenDigest>) -> bool {
 /// Problem details (RFC 9457).
 fn problem(code: RejectionCode) -> Response {
     let row = code.mapping();
-    // To an agent this is told as a denial; here nobody would learn of it.
+    // An agent gets a denial for this; here only the status reports it.
     let status = if code == RejectionCode::AuditUnavailable { 503 } else { row.status };
     let body = json!({
         "type": "about:blank", "title": row.text, "status": status, "code": row.name, "detail": row.text,

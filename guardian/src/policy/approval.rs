@@ -169,7 +169,7 @@ fn execution_of(call: &MethodCall) -> Option<&str> {
 impl Approval {
     pub(super) fn from_request(wanted: ApprovalRequest<'_>, now: Timestamp, number: u64) -> Self {
         let id = super::digest_of(&format!("{number} {now} {} {}", wanted.rule, wanted.binding));
-        // Twelve digits are enough to tell a thousand apart, and few enough to be read out.
+        // Twelve digits are enough to distinguish a thousand, and few enough to read out.
         let id = id.trim_start_matches("sha256:").chars().take(12).collect();
         Self {
             id,

@@ -170,7 +170,7 @@ impl PolicyState {
         for charge in &traces.charges {
             let place = (charge.rule.clone(), charge.key.clone());
             let Some(charges) = self.spent.get_mut(&place) else { continue };
-            // The newest of this amount is this one, or one that stands for the same.
+            // The newest of this amount is this one, or an equal one.
             match charges.iter().rposition(|(_, amount)| *amount == charge.amount) {
                 Some(at) => drop(charges.remove(at)),
                 None => continue,

@@ -16,7 +16,7 @@ const MAX_KEY: usize = 128;
 #[derive(Debug)]
 pub(super) struct RateLimit {
     pub(super) cost: MessageCost,
-    /// The most in [`Limit::within`], in millionths.
+    /// The most in [`RateLimit::within`], in millionths.
     pub(super) most: u64,
     pub(super) per: LimitScope,
     pub(super) within: SignedDuration,

@@ -44,7 +44,7 @@ pub(super) fn build_message(text: &RequestText) -> Result<Request, String> {
     let context = context(text);
     match is_a2a {
         false => drop(params.insert("context".to_owned(), context)),
-        // An A2A message is between agents; it says for whom beside them.
+        // An A2A message is between agents; only its context names users.
         true => {
             let who = ["user", "caller"].into_iter();
             let who = who.filter_map(|name| Some((name.to_owned(), context.get(name)?.clone())));
@@ -102,7 +102,7 @@ fn params(text: &RequestText, method: Method) -> Map<String, Value> {
             json!({"toolCallRequest": {"executionId": EXECUTION, "toolId": tool, "inputs": inputs}})
         }
         Method::ToolCallResult => {
-            // What is no text is the JSON text of it, as agents send it.
+            // Other values are sent as their JSON text, as agents do.
             let text_of =
                 |output: &Value| output.as_str().map_or_else(|| output.to_string(), str::to_owned);
             let outputs =

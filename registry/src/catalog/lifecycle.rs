@@ -26,7 +26,7 @@ impl Catalog {
         mirror: Option<&MirrorSource>,
     ) -> Result<LifecycleResponse, Error> {
         let impact = match yanked {
-            // Even of what is damaged or hangs together with too much to be followed.
+            // A damaged version, or one with too large a graph, can be yanked too.
             true => self.graph(name, selector, 0, true).await.ok().and_then(|graph| graph.impact),
             false => None,
         };

@@ -91,7 +91,7 @@ impl Catalog {
             && let Err(error @ (vectors::Error::Unavailable(_) | vectors::Error::Unusable(_))) =
                 self.vectors.current_reader()
         {
-            // Nobody knows when it is back.
+            // Its recovery time is unknown.
             return Err(error.into());
         }
         if !self.index.wait_until_ready(self.limits.index_wait).await {
@@ -158,8 +158,8 @@ impl Catalog {
             if !is_short || breadth == MAX_WALK_HITS {
                 return Ok(answers);
             }
-            // So many of the nearest dropped out that there is less than a page of them, and more
-            // fits behind them.
+            // So many of the nearest hits dropped out that they are less than a page, and more hits
+            // fit after them.
             breadth = MAX_WALK_HITS;
         }
     }

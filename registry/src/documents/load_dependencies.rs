@@ -34,7 +34,7 @@ impl DocumentReader {
     /// most `most` documents in total.
     ///
     /// # Errors
-    /// As [`Self::shelve`] does.
+    /// As [`Self::load_dependencies`] does.
     pub(crate) async fn load_missing(
         &self,
         index: &mut DependencyIndex,

@@ -291,7 +291,7 @@ impl EndpointClient {
             dimensions: self.config.dimensions,
         };
         let later = |error: reqwest::Error| {
-            // Its sources tell more, and none of them repeats a header.
+            // Its sources say more, and none of them repeats a header.
             let error = error.without_url();
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             EmbedRequestError::Retryable(format!("{error}: {}", cause.unwrap_or_default()), None)
@@ -301,7 +301,7 @@ impl EndpointClient {
         let mut response = request.json(&body).send().await.map_err(later)?;
         let status = response.status();
         if status != StatusCode::OK {
-            // What it says may repeat a text or a key: the status has to do.
+            // The body may repeat a text or a key: only the status is safe.
             let why = format!("it answered {status}");
             return Err(match status.as_u16() {
                 408 | 425 | 429 | 500..=599 => {

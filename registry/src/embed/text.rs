@@ -29,7 +29,7 @@ pub struct EmbeddingSource<'a> {
     pub parameters: &'a [(&'a str, &'a str)],
     /// Hostnames of its services, with or without a port.
     pub domains: &'a [&'a str],
-    /// Example requests of users; the first [`MOST_INTENTS`] count.
+    /// Example requests of users; the first [`MAX_INTENTS`] count.
     pub intents: &'a [&'a str],
 }
 

@@ -47,8 +47,8 @@ impl<N: RequiredScope> FromRequestParts<Arc<HttpState>> for AuthorizedCaller<N> 
         let headers = &parts.headers;
         let shown =
             CallerHeaders::from_headers(|name| headers.get(name).map(HeaderValue::as_bytes));
-        // Whoever stands in front may believe for a while what a token opened. Here it is known, so what
-        // was revoked ends at once.
+        // The middleware in front may cache the access of a token. The registry knows its tokens,
+        // so a revoked one ends at once.
         Ok(Self(app.auth_guard.authorize(None, shown, N::SCOPE).await?, PhantomData))
     }
 }
@@ -128,7 +128,7 @@ impl FromRequestParts<Arc<HttpState>> for HostParam {
         let Path(host) = Path::<String>::from_request_parts(parts, app)
             .await
             .map_err(|error| Error::MalformedParameter(error.body_text()))?;
-        // A text that is no host is the host of nothing.
+        // A text that is not a host has no service.
         let missing = || Error::ServiceMissing(host.chars().take(80).collect());
         Domain::new(&host).map(Self).map_err(|_| missing())
     }
@@ -162,7 +162,7 @@ impl FromRequest<Arc<HttpState>> for DocumentBody {
     type Rejection = Error;
 
     async fn from_request(request: Request, app: &Arc<HttpState>) -> Result<Self, Error> {
-        // Every JSON document is YAML, and the compiler sees what it is.
+        // Every JSON document is YAML; the compiler detects the kind.
         check_media_type(request.headers(), |subtype| {
             matches!(subtype, "yaml" | "x-yaml" | "json") || subtype.ends_with("+json")
         })?;

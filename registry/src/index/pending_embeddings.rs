@@ -45,7 +45,7 @@ impl PendingEmbeddings {
         is_whole: bool,
     ) {
         for capability in capabilities {
-            // What is under way is of a version that is past.
+            // The running embedding is of an older version.
             self.in_progress.remove(capability);
             match is_whole {
                 true => drop(self.since.remove(capability)),

@@ -54,7 +54,7 @@ impl IndexRebuild {
         let mut task = JoinSet::new();
         let reader = RebuildWorker { points, embedder: Arc::clone(&embedder), steps: sender };
         task.spawn(async move {
-            // Nobody listens any more when the build was dropped.
+            // There is no receiver if the build was dropped.
             let _ = reader.read_all().await;
         });
         Self { embedder, id: None, from, waiters: Vec::new(), steps, _task: task }

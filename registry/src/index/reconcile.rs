@@ -25,7 +25,7 @@ impl Indexer {
             None => None,
         };
         let status = self.vectors.status().await?;
-        // Read last: when others publish meanwhile, the index looks behind, and not wrong.
+        // Read last: if others publish meanwhile, the index looks outdated, and not wrong.
         let outbox = self.points.store.read_outbox(ChangeSeq::default(), 0).await?;
         if let Some(known) = status.as_of.filter(|as_of| *as_of > outbox.latest) {
             tracing::error!(
@@ -35,12 +35,12 @@ impl Indexer {
                  lost, or it was restored from a backup; the index is made anew from what there is"
             );
         }
-        // A damaged document has no point, so a store with one always looks incomplete: then
-        // every start builds the index anew until it is mended.
+        // A damaged document has no point, so a store with one always looks incomplete: then every
+        // start builds the index again until it is fixed.
         let is_whole = |indexed: &ChangeSeq| {
             let is_level = *indexed == outbox.latest;
             *indexed <= outbox.latest
-                // What knows of more than there is would never give way to what is written from now on.
+                // An index that is ahead would never accept the changes written from now on.
                 && status.as_of.is_none_or(|as_of| as_of <= outbox.latest)
                 && status.points.is_some_and(|points| !is_level || points as u64 == outbox.live_count)
         };

@@ -23,7 +23,7 @@ pub(crate) struct RelationRows {
     pub(crate) services: BTreeSet<ServiceUse>,
     /// The permissions that its callers must hold.
     pub(crate) permissions: BTreeSet<Permission>,
-    /// The names of its inputs and outputs, normalised by [`port_name`].
+    /// The names of its inputs and outputs, normalised by [`normalize_port_name`].
     pub(crate) ports: BTreeSet<(PortDirection, String)>,
 }
 

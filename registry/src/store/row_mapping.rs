@@ -21,7 +21,7 @@ use crate::outcome_weighting::{ReporterWeights, RunWeight, sum_reporters};
 const MAX_TITLES: usize = 5;
 const MAX_PERMISSIONS: usize = 50;
 
-/// The columns of an [`Entry`]; the text of a query must be constant.
+/// The columns of an [`VersionEntry`]; the text of a query must be constant.
 macro_rules! concat_entry {
     ($($rest:expr),+ $(,)?) => {
         concat!(

@@ -128,7 +128,7 @@ impl SqliteStore {
         first.close().await.map_err(Error::unusable)?;
         let readers = SqlitePoolOptions::new()
             .max_connections(MAX_READERS)
-            // While one is open, SQLite keeps the log beside the file.
+            // While one is open, SQLite keeps its log file.
             .min_connections(1)
             // A database in this process does not hang up.
             .test_before_acquire(false)

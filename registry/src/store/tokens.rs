@@ -44,7 +44,7 @@ pub(crate) enum TokenResult {
     Created,
     /// There is one of this name; nothing changed.
     NameTaken,
-    /// There are [`MOST_TOKENS`]; nothing changed.
+    /// There are [`MAX_TOKENS`]; nothing changed.
     TooMany,
 }
 

@@ -117,7 +117,7 @@ impl VectorIndex for EdgeIndex {
     }
 
     async fn refresh(&self) -> Result<(), Error> {
-        // The folder is locked: nobody else puts anything into it.
+        // The folder is locked: no other process writes to it.
         Ok(())
     }
 
@@ -236,7 +236,7 @@ impl EdgeReader {
         let (reply, answer) = oneshot::channel();
         let generation = Arc::clone(&self.generation);
         self.readers.spawn(move || {
-            // Nobody waits for an answer whose asker was cancelled.
+            // A cancelled caller does not wait for a response.
             if !reply.is_closed() {
                 let _ = reply.send(job(&generation.shard));
             }

@@ -333,7 +333,7 @@ impl super::VectorIndex for QdrantIndex {
             LiveCollection { alias: alias.clone(), collection: collection.clone(), identity };
         self.set_live(Ok(live));
         if let Err(error) = self.remove_others(&alias, &collection).await {
-            // They are in nobody's way, and the next new index tries again.
+            // They do no harm, and the next new index tries again.
             tracing::warn!(%error, "old search indexes could not be removed");
         }
         Ok(())

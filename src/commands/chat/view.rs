@@ -212,7 +212,7 @@ impl ChatView {
         match &event.kind {
             EventKind::Decided { step, decision, .. } => {
                 let DecisionRecord { guardian, decision: word, message, .. } = decision;
-                // A plain yes behind a step adds nothing to the one before it.
+                // A plain allow after a step adds nothing to the last one.
                 if word != "allow" || decision.phase == a2s::api::GuardianPhase::Request {
                     let why = if word == "allow" { String::new() } else { format_reason(message) };
                     self.add_step_line(

@@ -181,7 +181,7 @@ mod tests {
         let joined = address.resolve("api.json").unwrap();
         assert_eq!(joined.to_string(), "https://x.example/specs/api.json");
         assert!(address.resolve("file:///etc/passwd").is_err());
-        // A path of an address is no path of this machine.
+        // A URL path is not a path of this machine.
         assert!(matches!(address.resolve("/etc/passwd"), Ok(SpecLocation::Address(_))));
     }
 }

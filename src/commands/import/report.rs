@@ -169,7 +169,7 @@ fn print_end(
     counts: &[(&str, usize)],
     output: &mut CommandOutput,
 ) {
-    // What is wrong with the whole description stands in the way of every operation: told once.
+    // A problem of the whole description rejects every operation: it is reported once.
     let mut groups: Vec<(&ImportRejection, Vec<&str>)> = Vec::new();
     for refusal in &imported.refused {
         match groups.iter_mut().find(|(known, _)| known.reason == refusal.reason) {

@@ -31,7 +31,7 @@ pub(super) struct MirrorReport<'o> {
 
 impl<'o> MirrorReport<'o> {
     pub(super) fn new(is_brief: bool, output: &'o mut CommandOutput) -> Self {
-        // It hides itself where nobody watches.
+        // The bar is hidden without a terminal.
         let bar =
             if output.is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
         let bar = match ProgressStyle::with_template("{spinner} {pos} changes, {per_sec}  {msg}") {

@@ -49,7 +49,7 @@ struct LiveView<'o> {
 
 impl LiveView<'_> {
     fn take(&mut self, event: &RunEvent) {
-        // What is about the run as a whole stands above the tree, as it does without one.
+        // Events about the whole run are printed above the tree, as without one.
         if matches!(
             event.kind,
             EventKind::RunStarted(_) | EventKind::RunQueued {} | EventKind::RunResumed {}

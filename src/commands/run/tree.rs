@@ -170,7 +170,7 @@ impl RunTree {
                 }
             }
             EventKind::RunFinished { .. } => {
-                // What was still under way will never tell how it ended.
+                // Steps that are still open will never report an end.
                 let open = |step: &&mut TreeStep| {
                     matches!(step.state, TreeStepState::Running | TreeStepState::Waiting)
                 };
@@ -318,7 +318,7 @@ impl TreeStep {
         let passed = now.as_millisecond() - self.started.as_millisecond();
         match (self.took_ms, u64::try_from(passed).unwrap_or(0)) {
             (Some(took), _) => dim(duration(took)),
-            // Shorter times are read by nobody.
+            // Shorter times are not useful.
             (None, passed) if self.state == TreeStepState::Running && passed >= 1_000 => {
                 dim(format!("{} s", passed / 1_000));
             }

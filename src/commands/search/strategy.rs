@@ -22,7 +22,7 @@ pub(in crate::commands) fn parse(texts: &[String]) -> Result<Option<SelectionStr
 }
 
 fn parse_one(text: &str) -> Result<SelectionStrategy, CliError> {
-    // What is a preset is for the registry to say.
+    // The registry defines the presets.
     if !text.contains('=') {
         return Ok(SelectionStrategy::Preset(text.to_owned()));
     }

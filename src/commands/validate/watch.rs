@@ -114,7 +114,7 @@ impl WatchedFolders {
         })?;
         let mut wanted = BTreeMap::new();
         for path in paths {
-            // A file is often replaced by another one, which its folder tells. So is a folder.
+            // Files and folders are often replaced by others, which only the parent reports.
             match path.parent() {
                 Some(parent) if parent.as_os_str().is_empty() => {
                     wanted.entry(PathBuf::from(".")).or_insert(RecursiveMode::NonRecursive);

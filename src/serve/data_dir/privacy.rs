@@ -68,7 +68,7 @@ fn protect_entry(path: &Path, depth: usize, tightened: &mut usize) -> Result<(),
     use crate::cli_error::{CANNOT_SERVE, CliExitCode};
 
     let fail = |error: io::Error| CliError::file_error(path, &error);
-    // The data folder itself may be a link; what is in it may not lead elsewhere.
+    // The data folder itself may be a link; links inside it are not followed.
     let found = if depth == MAX_DEPTH { fs::metadata(path) } else { fs::symlink_metadata(path) };
     let metadata = match found {
         Ok(metadata) => metadata,

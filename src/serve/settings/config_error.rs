@@ -26,7 +26,7 @@ fn format_position(text: &str, at: usize) -> String {
 /// A message without the value that it is about, which stands in `fault`.
 fn without_values(message: &str, fault: &str) -> String {
     let message = message.trim().replace('\n', " ");
-    // What stands there is told in front of what is expected, and names of keys are no values.
+    // The value comes before the expected one, and names of keys are not values.
     for kind in ["invalid type", "invalid value", "invalid length", "unknown variant"] {
         if message.starts_with(kind) {
             let expected = message.rfind(", expected ").and_then(|at| message.get(at..));

@@ -144,7 +144,7 @@ fn order_mapping(mapping: &TreeNode, order: &[&str], lines: &mut [String]) {
             lines: own,
         });
     }
-    // The dash of an item, or nothing: it stays first, whoever follows it.
+    // The dash of an item, if any, stays first, whichever field follows.
     if let Some(first) = chunks.first_mut().and_then(|chunk| chunk.lines.first_mut()) {
         first.replace_range(..opening.len(), &" ".repeat(opening.len()));
     }
@@ -163,7 +163,7 @@ fn order_mapping(mapping: &TreeNode, order: &[&str], lines: &mut [String]) {
     }
     moved[first].replace_range(..opening.len(), &opening);
     for line in &mut moved[..first] {
-        // A comment before the first field stands before its item.
+        // A comment before the first field goes before its item.
         let indent = opening.len() - opening.trim_start().len();
         *line = format!("{}{}", " ".repeat(indent), line.trim_start());
     }
@@ -192,7 +192,7 @@ fn end_of_mapping(members: &[NodeMember], column: usize, lines: &[String]) -> Op
     let rest = lines.get(last..)?;
     let outside = |line: &String| !line.trim().is_empty() && indent_of(line) < column;
     let mut end = last + rest.iter().position(outside).unwrap_or(rest.len());
-    // What stands behind the last field at its own indentation, or is blank, stays behind.
+    // Blank lines and comments at the fields' indentation after the last field stay there.
     while end > last && (lines[end - 1].trim().is_empty() || is_comment_at(&lines[end - 1], column))
     {
         end -= 1;

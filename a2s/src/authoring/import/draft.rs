@@ -156,7 +156,7 @@ fn with_example(
         return None;
     }
     let schema = document.interface().to_json_schema("", "").get("input")?.clone();
-    // What is required, with the examples and defaults of the description.
+    // Required inputs, with the examples and defaults of the description.
     let inputs = SchemaResolver::sent_samples(&schema).into_iter().nth(REQUIRED_ONLY_SAMPLE)?;
     let mut inputs = inputs.as_object().cloned().unwrap_or_default();
     inputs.retain(|name, _| {

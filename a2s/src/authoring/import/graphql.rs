@@ -232,7 +232,7 @@ impl GraphqlImporter<'_> {
         });
         let outputs = outputs(operation, &mut taken);
         let newer = outputs.values().any(Value::is_object);
-        // Where an error takes away what the capability is for, all of the data goes.
+        // If an error removes what the capability is for, all of the data is dropped.
         let mut fields = operation.selection_set.fields();
         let several = operation.selection_set.selections.len() > 1;
         let sure =

@@ -267,7 +267,7 @@ impl OperationMapping {
         let (mut variables, mut inputs) = (Vec::new(), Map::new());
         let mut remarks = Vec::new();
         for parameter in cut.parameters() {
-            // The executor fills it in, anew for each step of each run.
+            // The executor creates a new one for each step of each run.
             if parameter.is_idempotency_key() {
                 continue;
             }

@@ -303,7 +303,7 @@ impl<'a, 'r> SchemaImporter<'a, 'r> {
             },
             "allOf" | "anyOf" | "oneOf" | "prefixItems" => {
                 let schemas = value.as_array().filter(|schemas| !schemas.is_empty())?;
-                // A part of a combination is no deeper than the whole.
+                // Part of a combination is not deeper than the whole.
                 let level = if key == "prefixItems" { level + 1 } else { level };
                 let place = below();
                 let carried = schemas.iter().map(|schema| self.schema(schema, level, &place));

@@ -67,7 +67,7 @@ impl<'n> StepDecoder<'n, '_> {
                         ),
                         "Write the values below `variables`.",
                     );
-                    // Which of them are missing is only known once they stand there.
+                    // Missing ones are known only after the values are moved there.
                     inputs.misplaced.extend(required_places(task));
                 }
                 (Task::Mcp(_), "arguments") => {

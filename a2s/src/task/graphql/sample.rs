@@ -37,7 +37,7 @@ fn lists_of(segments: &[Segment]) -> BTreeSet<Spot> {
             Segment::Selector(_) => {
                 lists.insert(spot.clone());
             }
-            // What these select may stand anywhere.
+            // The selected values may be anywhere.
             Segment::Selectors(_) | Segment::Descendant(_) => break,
         }
     }

@@ -144,7 +144,7 @@ impl TypeSchemaWriter<'_> {
                 }
                 json!({ "$ref": format!("#/$defs/{name}") })
             }
-            // Scalars of the service take what the service says.
+            // The service defines the values of its scalars.
             _ => json!(true),
         }
     }

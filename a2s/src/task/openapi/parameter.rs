@@ -169,7 +169,7 @@ impl OperationParameter {
         }
     }
 
-    /// Returns true when a location is [its own](Self::input_place). Header names are case-insensitive (RFC
+    /// Returns true when a location is [its own](Self::input_location). Header names are case-insensitive (RFC
     /// 9110, 5.1).
     #[must_use]
     pub fn is_at(&self, place: &InputLocation) -> bool {

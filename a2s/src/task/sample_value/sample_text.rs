@@ -55,7 +55,7 @@ fn of_pattern(pattern: &str) -> Option<String> {
     if pattern.len() > MAX_PATTERN {
         return None;
     }
-    // `\d` and its like are ASCII in JSON Schema, and what is made up of it in any case.
+    // `\d` and its like are ASCII in JSON Schema; the generated text is so in any case.
     let mut parser = ParserBuilder::new().nest_limit(MAX_NESTING).build();
     let pattern = parser.parse(&pattern.replace("\\/", "/")).ok()?;
     let mut text = String::new();

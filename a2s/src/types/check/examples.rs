@@ -25,7 +25,7 @@ impl<'n> TypeChecker<'n, '_> {
     /// operations, or that lack the values that the step takes, and outputs that the capability never
     /// gives.
     pub(super) fn check_examples(&mut self) {
-        // What is wrong elsewhere changes what all of it means.
+        // Other errors change the meaning of all examples.
         if self.diagnostics.has_errors() {
             return;
         }
@@ -75,7 +75,7 @@ impl<'n> TypeChecker<'n, '_> {
                 }
             }
         }
-        // What fails may be what the example is to show; bytes are read as more than is written.
+        // The example may be meant to show a failure; bytes get more members than are written.
         if let Task::Mcp(_) = &**task {
             if answer.body.get("isError") == Some(&Value::Bool(true)) {
                 // The result of a tool that failed, which the example may mean to show.
@@ -146,7 +146,7 @@ fn find_missing_value(output: &OutputMapping, answer: &ExampleResponse) -> Optio
         OutputSource::Body(query) => query.evaluate(&answer.body).err()?.to_string(),
         OutputSource::Header(name) => {
             let is_given = answer.headers.keys().any(|known| known.eq_ignore_ascii_case(name));
-            // What the body is goes without saying.
+            // The content type is always implied.
             if is_given || name.eq_ignore_ascii_case("content-type") {
                 return None;
             }

@@ -57,7 +57,7 @@ pub(super) fn describe_mismatch<'t>(
     };
     let (message, hint) = match &mismatch.reason {
         MismatchReason::Kind { found, wanted } => {
-            // That nothing may stand there is of no help.
+            // That null is accepted is of no help.
             let present = wanted.without(JsonTypes::NULL);
             let wanted = if present.is_empty() { *wanted } else { present };
             let message = format!("`{at}` takes {wanted}{}", found_kind(&part, *found));

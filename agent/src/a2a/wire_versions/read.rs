@@ -85,7 +85,7 @@ impl A2aVersion {
                 .iter()
                 .map(|artifact| self.read_artifact(artifact))
                 .collect::<Result<_, _>>()?,
-            // What was said before is known to whoever said it.
+            // The sender knows the earlier messages.
             history: Vec::new(),
             metadata: Map::new(),
         })

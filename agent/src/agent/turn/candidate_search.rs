@@ -212,7 +212,7 @@ fn split_tasks(
     };
     let all: RankedHits = whole.iter().filter(|(_, hit)| fits_all(hit)).cloned().collect();
     if !all.is_empty() {
-        // What does a part alone is no way to do all of it.
+        // A capability for one part cannot do the whole.
         return vec![to_choices((intent, all))];
     }
     let parts: Vec<_> = parts.into_iter().filter(|(_, part)| !part.is_empty()).collect();

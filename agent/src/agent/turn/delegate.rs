@@ -173,7 +173,7 @@ impl Drop for DelegatedTask {
         let Some(task) = self.task.take().filter(|task| !task.status.state.is_final()) else {
             return;
         };
-        // Without a runtime the process ends, and nobody is left to say it.
+        // Without a runtime the process ends, and cannot send the request.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let mut client = self.client.clone();
             runtime.spawn(async move { client.cancel(&task.id).await });

@@ -167,7 +167,7 @@ impl AgentTurn<'_> {
             return Ok(PrepareResult::Ready(Box::new(prepared)));
         }
         if !self.runs.is_empty() {
-            // An answer would begin the turn anew, and what was done would be done twice.
+            // An answer would start the turn again, and earlier runs would be repeated.
             let names: Vec<_> = missing.iter().map(|field| format!("`{}`", field.name)).collect();
             let message = format!("it lacks {}", names.join(", "));
             self.record_skipped(SkippedCandidate {

@@ -33,7 +33,7 @@ impl UserIntent {
         let mut confirmed = None;
         let (query, preferred, reply) = match request.pending {
             None => (heard, None, None),
-            // Whoever was asked for a yes and says something else wants something else.
+            // A user who was asked for consent and answers otherwise has a new request.
             Some(pending) if pending.missing.is_empty() && !parse_reply::is_consent(&heard) => {
                 (heard, None, None)
             }

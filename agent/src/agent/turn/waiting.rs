@@ -36,7 +36,7 @@ impl OpenApprovals {
     /// Takes the next event of the run.
     pub(super) fn apply_event(&mut self, event: &EventKind) {
         match event {
-            // Steps that still need an approval ask for it anew.
+            // Steps that need an approval will request it again.
             EventKind::RunResumed {} => self.0.clear(),
             EventKind::ApprovalRequested { step, about, guardian, id, expires_at, .. }
                 if self.0.len() < MAX_APPROVALS =>

@@ -126,8 +126,8 @@ async fn run_writer(
 ) {
     let mut batch = Vec::with_capacity(MAX_BATCH);
     while jobs.recv_many(&mut batch, MAX_BATCH).await > 0 {
-        // Events that nobody waits for take the next commit that somebody does wait for, when it
-        // comes soon: that saves most of the writes to the disk. They do not even wake the writer.
+        // Events without a waiter join the next commit that has one, if it comes soon: that saves
+        // most of the writes to the disk. They do not even wake the writer.
         if batch.len() < MAX_BATCH && batch.iter().all(|job| job.reply.is_none()) {
             tokio::select! {
                 () = urgent.notified() => {}
@@ -154,7 +154,7 @@ async fn run_writer(
                         notify_followers(committed, event.seq);
                     }
                     if let Some(reply) = job.reply {
-                        // Nobody waits any more; the commit holds all the same.
+                        // The waiter may be gone; the commit remains valid.
                         let _ = reply.send(Ok(outcome));
                     }
                 }

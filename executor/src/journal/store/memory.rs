@@ -389,7 +389,7 @@ impl MemoryTables {
         TaskOutcome::Claimed(claimed, left)
     }
 
-    /// The run that begins next: see [`super::queue`].
+    /// The run that begins next: see [`super::run_queue`].
     fn next_turn(&self, caps: &TenantCaps) -> Option<Uuid> {
         let mut tenants: BTreeMap<&Principal, (u32, Option<Uuid>)> = BTreeMap::new();
         for (run, row) in self.rows_under_way() {

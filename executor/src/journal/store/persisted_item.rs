@@ -54,7 +54,7 @@ pub(super) fn status_after(event: &RunEvent) -> Option<RunStatus> {
     match &event.kind {
         EventKind::RunFinished { status, .. } => Some(*status),
         EventKind::RunWaiting { .. } => Some(RunStatus::Waiting),
-        // For whoever claims it first.
+        // The first claimant runs it.
         EventKind::StepResolved { .. } => Some(RunStatus::Running),
         EventKind::RunQueued {} => Some(RunStatus::Queued),
         _ => None,

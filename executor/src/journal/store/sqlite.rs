@@ -93,7 +93,7 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<OpenedSt
     let writer = WriterConnection::new(writer, options.clone());
     let reads = SqlitePoolOptions::new()
         .max_connections(READERS)
-        // While one is open, SQLite keeps the log beside the file.
+        // While one is open, SQLite keeps its log file.
         .min_connections(1)
         .connect_with(options.read_only(true))
         .await
@@ -228,7 +228,7 @@ async fn create(
     connection: &mut SqliteConnection,
     run: &NewRun,
 ) -> Result<TaskOutcome, sqlx::Error> {
-    // Nobody writes meanwhile, so what is looked at first is so until the end.
+    // Others cannot write meanwhile: the first read stays valid to the end.
     let existing: Option<(String, String)> =
         sqlx::query_as("SELECT id, request_digest FROM run WHERE idempotency_key = ?1")
             .bind(&run.key)
@@ -462,7 +462,10 @@ mod tests {
     }
 
     async fn open_and_close(path: &Path) {
-        close(open(path, Durability::Full).await.unwrap()).await;
+        match open(path, Durability::Full).await {
+            Ok(opened) => close(opened).await,
+            Err(error) => panic!("{error}"),
+        }
     }
 
     #[tokio::test]
@@ -479,7 +482,7 @@ mod tests {
             assert!(refused.message.contains("executor.sqlite.lock"), "{}", refused.message);
             assert!(!path.exists());
         }
-        // Whoever begins anew says so.
+        // A deliberate new start.
         std::fs::remove_file(format!("{}.lock", path.display())).unwrap();
         open_and_close(&path).await;
     }

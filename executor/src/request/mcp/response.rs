@@ -34,7 +34,7 @@ pub(crate) fn read_mcp(response: &RawResponse) -> Result<Value, ResponseError> {
         };
         return Err(ResponseError::NotMcp { reason, excerpt: excerpt(response) });
     };
-    // What says nothing of MCP beside an error's status comes from somebody in front of the server.
+    // An error status without an MCP message comes from a proxy in front of the server.
     if !response.is_success() && !message.contains_key("error") {
         return Err(status_error(response));
     }
@@ -67,7 +67,7 @@ pub(super) fn read_result(message: &McpMessage, id: u64) -> Result<&McpMessage, 
         let wants = format!("asks for `{method}` itself");
         return Err(ResponseError::McpUnfinished { wants });
     }
-    // Of a request that could not be read nobody knows the id.
+    // The id is unknown when the request could not be read.
     let is_unknown = |id: &Value| id.is_null() && message.contains_key("error");
     match message.get("id") {
         Some(found) if *found == json!(id) || is_unknown(found) => {}

@@ -143,7 +143,7 @@ fn write_part(name: &str, value: &Value, field: &BodyField) -> Result<MultipartP
     let declared = json.or_else(|| declared.next());
     let (content_type, bytes) = match (declared, value) {
         (Some(media), value) if media.is_json() => (Some(media.as_str()), value.to_string()),
-        // Text is what a part is when nothing else is said.
+        // A part without a declared type is text.
         (None, Value::String(_) | Value::Number(_) | Value::Bool(_)) => (None, plain_text(value)),
         (None, value) => (Some("application/json"), value.to_string()),
         (Some(_), Value::Array(_) | Value::Object(_)) => {

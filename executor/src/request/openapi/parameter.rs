@@ -111,7 +111,7 @@ fn ascii_json(json: &str) -> String {
         if (' '..='~').contains(&c) {
             text.push(c);
         } else {
-            // Beyond ASCII, a character can only stand inside a string.
+            // A character beyond ASCII can only be inside a string.
             let mut units = [0; 2];
             text.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
         }

@@ -92,7 +92,7 @@ impl<'s> CostSum<'s> {
         for (key, below) in members {
             let more = match key.as_str() {
                 "$ref" => self.follow(below.as_str()?, value, depth)?,
-                // Alternatives are tried, and gone through again for what is wrong with them.
+                // Alternatives are checked, and then checked again to describe their errors.
                 "anyOf" | "oneOf" => self.all(below, value, depth)?.saturating_mul(2),
                 "allOf" => self.all(below, value, depth)?,
                 "not" | "if" | "then" | "else" => self.add(below, value, depth + 1)?,

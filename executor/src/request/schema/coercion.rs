@@ -83,7 +83,7 @@ impl SchemaCheck {
 
 fn with_changes(value: &Value, changes: &CoercedValues) -> Value {
     let mut reading = value.clone();
-    // A place stands before those in it.
+    // A location precedes its children.
     for (at, other) in changes {
         if let Some(place) = reading.pointer_mut(at) {
             *place = other.clone();

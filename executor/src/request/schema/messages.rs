@@ -189,7 +189,7 @@ fn rule_location(path: &str, origins: &[String]) -> String {
                 None => ("#", rest),
             }
         }
-        // The whole is wrapped, so that a `$ref` in it stands alone.
+        // The schema is wrapped, so that its `$ref` has no siblings.
         None => ("", path.strip_prefix("/allOf/0/").unwrap_or(path)),
     };
     let rest = to_single_line(rest, MAX_STATED);

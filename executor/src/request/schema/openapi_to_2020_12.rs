@@ -132,7 +132,7 @@ impl<'t> SchemaTranslator<'t> {
         }
         if let Some(reference) = members.get("$ref") {
             let target = self.reference(reference, hidden);
-            // OpenAPI 3.0 ignores what stands beside a `$ref`.
+            // OpenAPI 3.0 ignores keywords next to a `$ref`.
             if self.schemas.are_of_openapi_3_0() {
                 return target;
             }
@@ -229,7 +229,7 @@ impl<'t> SchemaTranslator<'t> {
                 "allOf" | "anyOf" => self.list(value, &hidden, depth),
                 "oneOf" => {
                     let list = self.list(value, &hidden, depth);
-                    // A discriminator tells which one is meant, whatever else would fit.
+                    // A discriminator selects the alternative, even if others fit too.
                     let is_any = !self.is_strict
                         || members.contains_key("discriminator")
                         || self.is_unchecked(Some(value));
@@ -304,8 +304,8 @@ impl<'t> SchemaTranslator<'t> {
         let members = value.as_object()?;
         let mut written = Map::new();
         for (name, schema) in members {
-            // What the service sets is not the caller's to send; what an answer should not have
-            // told is no reason to refuse it.
+            // A caller must not send what the service sets; a response with an unexpected value is
+            // still accepted.
             let refused = self.direction == ValueDirection::Request && self.is_unsent(schema, true);
             let schema = match refused {
                 true => no_value_schema(),

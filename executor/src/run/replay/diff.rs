@@ -154,7 +154,7 @@ fn compare_questions(
     is: Option<&ExchangeRequest>,
     found: &mut DiffCollector,
 ) {
-    // A step that is no task asks nothing, and one that runs only once is told of as a whole.
+    // A step that is not a task has no request; one in one run only is reported as a whole.
     let (Some(was), Some(is)) = (was, is) else { return };
     if was.operation != is.operation {
         let text = |asked: &ExchangeRequest| Value::from(asked.operation.clone());
@@ -178,7 +178,7 @@ fn compare_step_ends(was: &StepEnd<'_>, is: &StepEnd<'_>, found: &mut DiffCollec
     if !is_same_failure && (error(was).is_some() || error(is).is_some()) {
         found.add("error".to_owned(), error(was).as_ref(), error(is).as_ref());
     }
-    // What a step that failed would have set is no news.
+    // Missing outputs of a failed step add nothing.
     if matches!((was, is), (StepEnd::Finished(_), StepEnd::Finished(_))) {
         compare_members("outputs", &outputs(was), &outputs(is), found);
     }

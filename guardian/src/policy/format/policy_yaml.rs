@@ -342,7 +342,7 @@ fn read_limit(
     let mut text = |name| members.get(name).and_then(|node| faults.read_text(node));
     let (spend, within) = (text("spend"), text("within"));
     let (spend, within) = (spend.map(|text| text.value), within.map(|text| text.value));
-    // What was left out would be missed next.
+    // Invalid members would seem missing too.
     let value = LimitText { calls, spend, most, per, within };
     (faults.0.len() == before).then_some(PositionedValue { value, place: node.place })
 }

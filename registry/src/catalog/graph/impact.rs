@@ -29,7 +29,7 @@ impl Catalog {
         let (version, checksum) = (root.entry.version.clone(), root.entry.digest);
         let yanked = VersionInfo { version, checksum, yanked: true, deprecated: None };
         then.add_versions(&root.entry.name, [yanked]);
-        // What is fallen back to was not looked at yet.
+        // The fallback versions are not loaded yet.
         self.documents.load_missing(&mut then, dependencies, MAX_DOCUMENTS).await?;
         let (today, then) = (Arc::new(today.clone()), Arc::new(then));
         let mut impact = YankImpact::default();

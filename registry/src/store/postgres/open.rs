@@ -108,7 +108,7 @@ async fn migrate(options: &PgConnectOptions) -> Result<(), Error> {
         }
         Err(other) => Err(Error::unusable(other)),
     };
-    // It has done its work; what the server says to its end changes nothing.
+    // The work is done; an error of the server on closing changes nothing.
     let _ = connection.close().await;
     result
 }

@@ -15,7 +15,7 @@ use crate::store::{
 
 impl PostgresStore {
     pub(super) async fn record_outcome(&self, outcome: &RunOutcome) -> Result<RecordResult, Error> {
-        // Those who report of one version wait for each other, and for nobody else.
+        // Reports on one version wait for each other, and for no other writer.
         let mut transaction = self.begin_unlocked().await?;
         let row = sqlx::query(
             "SELECT version.id, digest FROM version JOIN capability ON capability.id = capability \

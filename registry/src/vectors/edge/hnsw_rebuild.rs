@@ -93,7 +93,7 @@ impl HnswGraph {
             .map(|(_, fresh)| *fresh)
     }
 
-    /// After so long, [`Self::tend`] wants to be called, even when nothing happens.
+    /// The interval after which the writer calls [`Self::rebuild_if_due`], also when nothing happens.
     pub(super) fn check_interval(&self) -> Duration {
         self.policy.idle_time
     }
@@ -146,8 +146,8 @@ impl HnswGraph {
 
 /// Lets the engine rebuild the graph with `fresh` points that are not in it.
 fn optimize(generation: &IndexGeneration, fresh: usize) -> Result<(), Error> {
-    // It goes on until less than this is left. What comes meanwhile has to be less, or it would not
-    // end while somebody publishes.
+    // It goes on until less than this is left. Changes that arrive meanwhile must be fewer, or
+    // publishing would keep it running.
     let left = fresh / 2 * generation.identity.dimensions * size_of::<f32>() / 1024;
     let optimizers = EdgeOptimizersConfig {
         indexing_threshold: Some(left.max(1)),

@@ -42,7 +42,7 @@ impl IndexDisk {
     /// Checks that an index in `folder` can be loaded, and allocates it in full.
     ///
     /// # Errors
-    /// [`Error::Full`] when there is too little space.
+    /// [`Error::DiskFull`] when there is too little space.
     pub(super) fn prepare(&self, folder: &Path) -> Result<(), Error> {
         self.allocate(folder)?;
         self.require_space(LOADING)
@@ -51,7 +51,7 @@ impl IndexDisk {
     /// Checks that the disk takes so many bytes and keeps the reserve.
     ///
     /// # Errors
-    /// [`Error::Full`] when it does not.
+    /// [`Error::DiskFull`] when it does not.
     pub(super) fn check(&self, wanted: u64) -> Result<(), Error> {
         self.require_space(self.reserve.saturating_add(wanted))
     }
@@ -70,7 +70,7 @@ impl IndexDisk {
     /// Allocates everything in a folder that is sparse, so that no write into a mapping needs space.
     ///
     /// # Errors
-    /// [`Error::Full`] when there is too little.
+    /// [`Error::DiskFull`] when there is too little.
     pub(super) fn allocate(&self, folder: &Path) -> Result<(), Error> {
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
@@ -110,7 +110,7 @@ impl IndexDisk {
         Ok(())
     }
 
-    /// The same error, or [`Error::Full`] when the disk is the likely cause.
+    /// The same error, or [`Error::DiskFull`] when the disk is the likely cause.
     pub(super) fn classify_error(&self, error: Error) -> Error {
         match error {
             Error::Failed(_) | Error::Folder { .. } => self.check(0).err().unwrap_or(error),

@@ -140,7 +140,7 @@ impl WriterState {
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            // Nobody waits for an answer whose asker was cancelled.
+            // A cancelled caller does not wait for a response.
             match order {
                 WriterCommand::Apply(changes, as_of, reply) => {
                     drop(reply.send(self.apply(changes, as_of)));
@@ -175,7 +175,7 @@ impl WriterState {
     fn load(&mut self) {
         let Some((number, identity)) = self.folder.current.clone() else { return };
         let path = self.folder.generation(number);
-        // What a crash has left of a graph in the making.
+        // An unfinished graph that a crash has left.
         if let Err(error) = fs::remove_dir_all(path.join(UNFINISHED_DIR))
             && error.kind() != ErrorKind::NotFound
         {
@@ -217,7 +217,7 @@ impl WriterState {
 
     fn flush(&self) -> Result<bool, Error> {
         match self.current.get() {
-            // The engine's graph is being made, and what is flushed meanwhile may be lost.
+            // The engine is building its graph, and flushed data may be lost meanwhile.
             Some(_) if self.graph.is_rebuilding() => Ok(false),
             Some(generation) => flush(&generation.shard)
                 .and_then(|()| self.folder.note_as_of(self.as_of))

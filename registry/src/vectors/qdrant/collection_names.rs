@@ -64,7 +64,7 @@ mod tests {
         let existing = ["wanted".to_owned(), "built in".to_owned()];
         assert_eq!(names.order(&aliases, &existing), [&wanted, &built_in, &gone]);
         assert_eq!(names.order(&aliases[..2], &existing), [&gone]);
-        // A store whose name begins like another's is not that one.
+        // A store does not own aliases with a longer store name.
         assert_eq!(CollectionNames::for_store("sto").order(&aliases, &existing), [""; 0]);
     }
 

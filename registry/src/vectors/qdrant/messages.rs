@@ -39,7 +39,7 @@ pub(super) fn to_collection(
         size: identity.dimensions as u64,
         // Of vectors of length one it is the cosine.
         distance: Distance::Dot.into(),
-        // What is compared first has one byte a number.
+        // The first comparison uses one byte a number.
         quantization_config: Some(QuantizationConfig {
             quantization: Some(Quantization::Scalar(ScalarQuantization {
                 r#type: QuantizationType::Int8.into(),

@@ -9,7 +9,7 @@ use crate::authoring::import::ref_resolver::{RefResolver, quote_for_message};
 
 /// The most attempts of a request.
 const MAX_ATTEMPTS: u64 = 10;
-/// More statuses than these are cut down to [`USUAL`].
+/// More statuses than these are cut down to [`DEFAULT_RETRY_STATUSES`].
 const MAX_STATUSES: usize = 12;
 /// The statuses after which another attempt is likely to succeed.
 const DEFAULT_RETRY_STATUSES: [u16; 7] = [408, 425, 429, 500, 502, 503, 504];

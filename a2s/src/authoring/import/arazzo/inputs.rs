@@ -128,7 +128,7 @@ fn body_input<'a>(
         );
         return Some(json!(format!("${{{name}}}")));
     };
-    // A text that is JSON as a whole stands for its value.
+    // A text that is entirely JSON means its value.
     let parsed = payload.as_str().filter(|text| text.trim_start().starts_with(['{', '[']));
     let parsed: Option<Value> = parsed.and_then(|text| serde_json::from_str(text).ok());
     let mut payload = parsed.unwrap_or_else(|| payload.clone());

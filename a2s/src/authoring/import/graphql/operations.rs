@@ -71,7 +71,7 @@ fn select<'s>(schema: &'s Schema, name: &'s Name, path: &mut Vec<&'s Name>) -> S
     let fields = match schema.types.get(name) {
         Some(ExtendedType::Object(object)) => &object.fields,
         Some(ExtendedType::Interface(interface)) => &interface.fields,
-        // What a union has depends on its type.
+        // A union's fields depend on its type.
         Some(ExtendedType::Union(_)) => return " { __typename }".to_owned(),
         _ => return String::new(),
     };

@@ -185,7 +185,7 @@ impl<'a> TaskParameter<'a> {
             (Some(schema), _) => ParameterContent::Schema(schema),
             (None, Some((media, body))) => ParameterContent::Content(media, body.get("schema")),
             (None, None) => {
-                // Older descriptions write the type beside the name.
+                // Older descriptions have the type next to the name.
                 let named = raw.get("type").and_then(Value::as_str);
                 let kind = ValueType::NAMES.iter().find(|(name, _)| Some(*name) == named);
                 let kind = kind.map_or(ValueType::String, |(_, kind)| *kind);

@@ -222,7 +222,7 @@ async fn set_status(
             .await?;
     }
     let word = match status {
-        // Whoever has decided so takes it over, or leaves it to be found.
+        // The resolving executor takes it over, or leaves it to be found.
         RunStatus::Running => return Ok(()),
         RunStatus::Queued => NOTIFY_FREE,
         _ => NOTIFY_REST,

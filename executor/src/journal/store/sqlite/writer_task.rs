@@ -169,8 +169,8 @@ async fn insert_together(
         *count += 1;
         events += 1;
     }
-    // What is not bound is null. All rows, of which there is one: whoever takes the first only
-    // leaves out what comes behind it.
+    // Unbound parameters are null. Fetches all rows (there is one): taking only the first skips the
+    // statements after it.
     let inserted: Vec<i64> = query.fetch_all(connection).await?;
     Ok(inserted == [events])
 }

@@ -19,7 +19,7 @@ pub(super) fn types(value: &Value) -> Option<Value> {
         Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
         _ => return None,
     };
-    // A word that is no type may stand for any.
+    // A word that is not a type may mean any.
     if named.is_empty() || named.iter().any(|name| !KNOWN.contains(name)) {
         return None;
     }
