@@ -50,7 +50,7 @@ pub struct ExtractedInput<'s> {
 /// the inputs count, and a pattern has at most 16 words on a side.
 ///
 /// ```
-/// # use a2s::{InputField, find_inputs};
+/// # use a2s::{InputField, extract_inputs};
 /// let field = |name, patterns: &[&str]| -> InputField {
 ///     serde_json::from_value(serde_json::json!({
 ///         "name": name, "required": true, "patterns": patterns, "schema": {"type": "string"}
@@ -61,12 +61,12 @@ pub struct ExtractedInput<'s> {
 ///     field("message", &["say *", "tweet *", "post *"]),
 /// ];
 /// let sentence = "What's the weather like in Paris, and can you tweet it saying 'Weather update:'?";
-/// let found = find_inputs(sentence, &fields);
+/// let found = extract_inputs(sentence, &fields);
 /// assert_eq!(found[0].value, Some("Paris".into()));
 /// assert_eq!(found[1].value, Some("Weather update:".into()));
 ///
 /// // `it` refers to something else: there is no message.
-/// let found = find_inputs("get the weather in Oslo and tweet it", &fields);
+/// let found = extract_inputs("get the weather in Oslo and tweet it", &fields);
 /// assert_eq!(found[0].text, "Oslo");
 /// assert_eq!((found[1].text, &found[1].value), ("it", &None));
 /// ```

@@ -43,11 +43,11 @@ pub struct Backend {
 ///
 /// ```no_run
 /// use a2s::api::AgentRequest;
-/// use agent::{Agent, Client, EmptyState, ClockAndIds, Backend};
+/// use agent::{Agent, ServiceClient, EmptyState, ClockAndIds, Backend};
 ///
 /// # async fn example(outside: ClockAndIds) -> Result<(), agent::Error> {
-/// let registry = Client::new(&"https://registry.example.com".parse().unwrap(), None)?;
-/// let agent = Agent::new(outside).use_registries([Backend::at(registry)]);
+/// let registry = ServiceClient::new(&"https://registry.example.com".parse().unwrap(), None)?;
+/// let agent = Agent::new(outside).with_backends([Backend::from_client(registry)]);
 /// let query = "What's the weather like in Paris, and can you tweet it saying 'Weather update:'?";
 /// let request = AgentRequest { message: query.to_owned(), ..AgentRequest::default() };
 /// let answer = agent.handle(request, &EmptyState, &mut |event| println!("{event:?}")).await?;

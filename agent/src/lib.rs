@@ -5,11 +5,11 @@
 //!
 //! ```no_run
 //! use a2s::api::{ExecutionRequest, SearchRequest};
-//! use agent::{Client, Executor, Registry};
+//! use agent::{ServiceClient, RemoteExecutor, RemoteRegistry};
 //!
 //! # async fn example() -> Result<(), agent::ClientError> {
-//! let client = Client::new(&"http://127.0.0.1:8740".parse().unwrap(), None)?;
-//! let (registry, executor) = (Registry::new(client.clone()), Executor::new(client));
+//! let client = ServiceClient::new(&"http://127.0.0.1:8740".parse().unwrap(), None)?;
+//! let (registry, executor) = (RemoteRegistry::new(client.clone()), RemoteExecutor::new(client));
 //! let intent = "list dog breeds".to_owned();
 //! let found = registry.search(&SearchRequest { intent, ..SearchRequest::default() }).await?;
 //! if let Some(hit) = found.capabilities.first() {

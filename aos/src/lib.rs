@@ -45,19 +45,19 @@
 //! # Example: respond as a guardian
 //!
 //! ```
-//! use aos::message::{Answer, Body, Call, Decision, Limits, Request, Response};
+//! use aos::message::{DecisionResponse, ResponseBody, MethodCall, Decision, Limits, Request, Response};
 //!
 //! fn judge(bytes: &[u8]) -> Vec<u8> {
 //!     let response = match Request::from_slice(bytes, Limits::default()) {
 //!         Err(rejection) => rejection.to_response(),
 //!         Ok(request) => {
 //!             let answer = match &request.call {
-//!                 Call::ToolCallRequest(step) if step.tool_call_request.tool_id == "shell" => {
-//!                     Answer::new(Decision::Deny, "The shell is not allowed.")
+//!                 MethodCall::ToolCallRequest(step) if step.tool_call_request.tool_id == "shell" => {
+//!                     DecisionResponse::new(Decision::Deny, "The shell is not allowed.")
 //!                 }
-//!                 _ => Answer::new(Decision::Allow, "No rule is against it."),
+//!                 _ => DecisionResponse::new(Decision::Allow, "No rule is against it."),
 //!             };
-//!             Response { id: Some(request.id), body: Body::Decision(answer) }
+//!             Response { id: Some(request.id), body: ResponseBody::Decision(answer) }
 //!         }
 //!     };
 //!     response.to_vec()

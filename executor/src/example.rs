@@ -66,14 +66,14 @@ const SESSION: &str = "example";
 /// # #[derive(Debug)]
 /// # struct System;
 /// # impl executor::Clock for System { fn now(&self) -> jiff::Timestamp { jiff::Timestamp::UNIX_EPOCH } }
-/// # impl executor::Ids for System { fn random(&self) -> [u8; 16] { [7; 16] } }
+/// # impl executor::RandomSource for System { fn random_bytes(&self) -> [u8; 16] { [7; 16] } }
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
 /// let document = Arc::new(a2s::compile(source).document.expect("a good document"));
 /// let trial = executor::ExampleRunner::new(&document, &BTreeMap::new(), |_| None).expect("it uses nothing");
 ///
 /// let example = &document.capability().examples[0];
 /// let outcome = trial.run(example, Arc::new(System), Arc::new(System)).await;
-/// assert!(!outcome.passed());
+/// assert!(!outcome.is_success());
 /// # });
 /// ```
 #[derive(Debug)]

@@ -8,7 +8,7 @@
 //! ```no_run
 //! use std::sync::Arc;
 //!
-//! use executor::{App, Clock, Config, Guardian, GuardianConfig, Ids};
+//! use executor::{App, Clock, Config, GuardianSettings, GuardianConfig, RandomSource};
 //!
 //! /// Real time and randomness come from the program, never from this crate.
 //! #[derive(Debug)]
@@ -20,15 +20,15 @@
 //!     }
 //! }
 //!
-//! impl Ids for System {
-//!     fn random(&self) -> [u8; 16] {
+//! impl RandomSource for System {
+//!     fn random_bytes(&self) -> [u8; 16] {
 //!         *uuid::Uuid::new_v4().as_bytes()
 //!     }
 //! }
 //!
 //! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
 //! let guardian = GuardianConfig::new("http://127.0.0.1:8743/aos".parse()?);
-//! let guardian = Guardian::At(vec![guardian]);
+//! let guardian = GuardianSettings::Chain(vec![guardian]);
 //! let config =
 //!     Config::new("data/executor.sqlite".into(), "http://127.0.0.1:8740".parse()?, guardian);
 //! let mut metrics = prometheus_client::registry::Registry::default();

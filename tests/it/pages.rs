@@ -131,13 +131,15 @@ fn check_page(name: &str) {
     assert!(!blocks.is_empty(), "{name} has no commands");
     let script = path_of("script");
     std::fs::write(&script, write_script(&blocks, &path_of("out"))).unwrap();
-    let search_path = std::env::var("PATH").unwrap();
+    let mut search_path = path_of("bin").into_os_string();
+    search_path.push(":");
+    search_path.push(std::env::var_os("PATH").unwrap());
     let mut shell = Command::new("timeout")
         .args([TIMEOUT, "bash", "-eo", "pipefail"])
         .arg(&script)
         .current_dir(path_of("work"))
         .env_clear()
-        .env("PATH", format!("{}:{search_path}", path_of("bin").display()))
+        .env("PATH", search_path)
         .env("HOME", path_of("home"))
         .envs([("USER", "tester"), ("LANG", "C.UTF-8")])
         .env("A2S_DATA_DIR", path_of("data"))

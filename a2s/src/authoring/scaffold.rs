@@ -19,7 +19,7 @@ pub enum StarterTemplate {
 ///
 /// ```
 /// let name = "GetWeather".parse().expect("a name");
-/// let text = a2s::authoring::starter_document(&name, a2s::authoring::Starter::OpenApi);
+/// let text = a2s::authoring::starter_document(&name, a2s::authoring::StarterTemplate::OpenApi);
 /// assert!(a2s::compile(text.as_bytes()).document.is_some());
 /// ```
 #[must_use]

@@ -15,25 +15,25 @@ pub type VerdictFuture<'a> = Pin<Box<dyn Future<Output = Vec<u8>> + Send + 'a>>;
 /// ```
 /// use std::sync::Arc;
 ///
-/// use aos::message::{Answer, Body, Decision, Limits, Ping, PongStatus, Request, Response};
-/// use aos::message::{Call, Pong};
-/// use aos::{VerdictFuture, GuardianClient, InProcess, Options};
+/// use aos::message::{DecisionResponse, ResponseBody, Decision, Limits, Ping, PongStatus, Request, Response};
+/// use aos::message::{MethodCall, Pong};
+/// use aos::{VerdictFuture, GuardianClient, InProcessGuardian, Options};
 ///
 /// #[derive(Debug)]
 /// struct NeverMind;
 ///
-/// impl InProcess for NeverMind {
-///     fn answer(&self, message: Vec<u8>) -> VerdictFuture<'_> {
+/// impl InProcessGuardian for NeverMind {
+///     fn respond(&self, message: Vec<u8>) -> VerdictFuture<'_> {
 ///         let response = match Request::from_slice(&message, Limits::default()) {
 ///             Err(rejection) => rejection.to_response(),
-///             Ok(Request { id, call: Call::Ping(_) }) => {
+///             Ok(Request { id, call: MethodCall::Ping(_) }) => {
 ///                 let now = "2026-01-02T03:04:05Z".parse().unwrap();
 ///                 let pong = Pong::new(PongStatus::Connected, "1.0.0".into(), now);
-///                 Response { id: Some(id), body: Body::Pong(pong) }
+///                 Response { id: Some(id), body: ResponseBody::Pong(pong) }
 ///             }
 ///             Ok(Request { id, .. }) => {
-///                 let answer = Answer::new(Decision::Allow, "Never mind.");
-///                 Response { id: Some(id), body: Body::Decision(answer) }
+///                 let answer = DecisionResponse::new(Decision::Allow, "Never mind.");
+///                 Response { id: Some(id), body: ResponseBody::Decision(answer) }
 ///             }
 ///         };
 ///         Box::pin(async move { response.to_vec() })

@@ -17,10 +17,10 @@ objects! {
     ///
     /// ```
     #[doc = include_str!("example_context.md")]
-    /// use aos::message::{AgentTrigger, AgentTriggerEvent, AgentTriggerStep, Part, Request, TextPart, TriggerKind};
+    /// use aos::message::{AgentTrigger, AgentTriggerEvent, AgentTriggerStep, ContentPart, Request, TextPart, TriggerKind};
     ///
     /// let event = AgentTriggerEvent::new("email".into(), "mail-7".into());
-    /// let content = vec![Part::Text(TextPart::new("Your flight was cancelled."))];
+    /// let content = vec![ContentPart::Text(TextPart::new("Your flight was cancelled."))];
     /// let trigger = AgentTrigger::new(TriggerKind::Autonomous, event, content);
     /// let question = Request::new("question-1", AgentTriggerStep::new(context, trigger));
     ///
@@ -68,12 +68,12 @@ objects! {
     ///
     /// ```
     #[doc = include_str!("example_context.md")]
-    /// use aos::message::{Message, MessageStep, Part, Request, Role, SiteSource, Source, TextPart};
+    /// use aos::message::{Message, MessageStep, ContentPart, Request, Role, SiteSource, CitationSource, TextPart};
     ///
-    /// let text = vec![Part::Text(TextPart::new("The next train leaves at nine."))];
+    /// let text = vec![ContentPart::Text(TextPart::new("The next train leaves at nine."))];
     /// let answer = Message::new("message-2".into(), Role::Agent, text);
     /// let mut step = MessageStep::new(context, answer);
-    /// step.citations = Some(vec![Source::Site(SiteSource::new("https://trains.example".into()))]);
+    /// step.citations = Some(vec![CitationSource::Site(SiteSource::new("https://trains.example".into()))]);
     /// let question = Request::new("question-1", step);
     ///
     /// let sent = serde_json::to_value(&question)?;
@@ -241,11 +241,11 @@ objects! {
     ///
     /// ```
     #[doc = include_str!("example_context.md")]
-    /// use aos::message::{Call, MemoryStep, Request};
+    /// use aos::message::{MethodCall, MemoryStep, Request};
     ///
     /// let step = MemoryStep::new(context, vec!["prefers trains".into()]);
-    /// let write = Request::new("question-1", Call::memory_store(step.clone()));
-    /// let read = Request::new("question-2", Call::memory_context_retrieval(step));
+    /// let write = Request::new("question-1", MethodCall::memory_store(step.clone()));
+    /// let read = Request::new("question-2", MethodCall::memory_context_retrieval(step));
     ///
     /// let sent = serde_json::to_value(&write)?;
     /// assert_eq!((&sent["method"], &sent["params"]["memory"][0]), (&"steps/memoryStore".into(), &"prefers trains".into()));
