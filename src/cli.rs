@@ -50,9 +50,9 @@ pub(crate) use trust::TrustCommand;
 
 const AFTER_HELP: &str = "\
 Exit codes:
-  0  good
-  1  what was checked is bad, or the run failed
-  2  the command was not understood
+  0  success
+  1  the checked item is invalid, or the run failed
+  2  usage error
   3  a guardian denied a step
   4  registry, executor or guardian not reachable
 
@@ -73,7 +73,7 @@ Hidden files and folders are left out, and so are links to folders.
 Exit codes:
   0  every file is valid; there may be warnings (with --watch: ended by Ctrl-C)
   1  a file has errors or cannot be read
-  2  the command was not understood
+  2  usage error
   4  with --registry: it does not answer";
 
 const AFTER_SCHEMA: &str = "\
@@ -93,7 +93,7 @@ Exit codes:
   1  the document has errors, something it uses is missing; with --check: not current
   4  the registry does not answer";
 
-/// Publish capabilities, find them by intent, run them under a guardian's eyes.
+/// Publish capabilities, find them by intent, and run them with a guardian around every step.
 #[derive(Debug, Parser)]
 #[command(name = "a2s", version, after_help = AFTER_HELP, max_term_width = 100)]
 pub(crate) struct CliArguments {
@@ -136,7 +136,7 @@ pub(crate) enum ColorMode {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
-    /// See the whole loop at work, on this machine alone
+    /// Run the whole loop on this machine: publish, search, verify, run
     Demo(DemoArgs),
     /// Start registry, executor and guardian on one port
     Up(Box<UpArgs>),
@@ -145,27 +145,27 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         service: ServeCommand,
     },
-    /// Ask whether the services can work, as supervisors do
+    /// Check that the services can work, for supervisors
     #[command(after_help = AFTER_READY)]
     Ready(ReadyArgs),
-    /// Write a document to begin with
+    /// Write a starter document
     New(NewArgs),
-    /// Make documents out of a description of a service
+    /// Generate documents from an API specification
     #[command(after_help = authoring::AFTER_IMPORT)]
     Import {
         #[command(subcommand)]
         command: ImportCommand,
     },
-    /// Bring documents into one layout
+    /// Format documents
     #[command(after_help = authoring::AFTER_FMT)]
     Fmt(FmtArgs),
-    /// Find every mistake in documents
+    /// Validate documents and report every mistake
     #[command(after_help = AFTER_VALIDATE)]
     Validate(ValidateArgs),
-    /// Try documents with their own examples; nothing is sent
+    /// Run the examples of documents; nothing is sent
     #[command(after_help = test::AFTER_TEST)]
     Test(TestArgs),
-    /// Print the JSON Schema of documents, by which editors complete and check
+    /// Print the JSON Schema of documents, for editors
     #[command(after_help = AFTER_SCHEMA)]
     Schema,
     /// Explain an error code: its meaning, the mistake and its fix
@@ -194,7 +194,7 @@ pub(crate) enum CliCommand {
         #[arg(help = "NAME@VERSION")]
         target: String,
     },
-    /// Bring a withdrawn version back
+    /// Restore a yanked version
     Unyank {
         #[arg(help = "NAME@VERSION")]
         target: String,
@@ -203,10 +203,10 @@ pub(crate) enum CliCommand {
     Deprecate(DeprecateArgs),
     /// Show or change who may publish under a name
     Owners(OwnersArgs),
-    /// Say what you want done, and let an agent find and run what fits
+    /// Describe a task in a sentence; an agent finds and runs what fits
     #[command(after_help = agent::AFTER_CHAT)]
     Chat(Box<ChatArgs>),
-    /// Make a chain of capabilities for what none does alone
+    /// Build a chain of capabilities for a task that none does alone
     #[command(after_help = agent::AFTER_COMPOSE)]
     Compose(ComposeArgs),
     /// Find capabilities by intent
@@ -224,7 +224,7 @@ pub(crate) enum CliCommand {
     },
     /// Show the inputs, outputs and requirements of a capability
     Show(ShowArgs),
-    /// Write down the exact content of everything that a capability uses
+    /// Write a lock file: versions and checksums of all that a capability uses
     #[command(after_help = AFTER_LOCK)]
     Lock(LockArgs),
     /// Print the bill of materials of a capability (CycloneDX)
@@ -232,19 +232,19 @@ pub(crate) enum CliCommand {
     Bom(BomArgs),
     /// Run a capability
     Run(RunArgs),
-    /// Show runs, or all about one; go on with one that waits
+    /// List runs, show one, resume one that waits
     Runs(RunsArgs),
     /// Cancel a run
     Cancel {
         /// The run
         id: String,
     },
-    /// Store values for inputs that runs need and no caller gives
+    /// Store values for inputs that runs need and callers do not give
     State {
         #[command(subcommand)]
         command: StateCommand,
     },
-    /// Show, accept or forget the checksums that the executor remembers of versions
+    /// Show, accept or forget the checksums that the executor remembers
     #[command(after_help = trust::AFTER_TRUST)]
     Trust {
         #[command(subcommand)]
@@ -256,35 +256,35 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         command: SecretsCommand,
     },
-    /// Hold policies to cases, approve what waits for a person, read the audit log
+    /// Test policies, approve steps, read the audit log
     #[command(after_help = guardian::AFTER_GUARDIAN)]
     Guardian {
         #[command(subcommand)]
         command: GuardianCommand,
     },
-    /// Make, list and revoke tokens for others
+    /// Create, list and revoke tokens
     #[command(after_help = lifecycle_args::AFTER_TOKENS)]
     Tokens {
         #[command(subcommand)]
         command: TokensCommand,
     },
-    /// Show who changed what in the registry
+    /// Show the changes in the registry, and who made them
     Audit(AuditArgs),
     /// Copy another registry into this one, and follow it
     #[command(after_help = lifecycle_args::AFTER_MIRROR)]
     Mirror(MirrorArgs),
-    /// Let an MCP client use capabilities, over standard input and output
+    /// Offer capabilities to an MCP client over standard input and output
     #[command(after_help = agent::AFTER_MCP)]
     Mcp,
     /// Rebuild the search index of a data folder from its documents
     Reindex(ReindexArgs),
-    /// Find what on this machine keeps services from working
+    /// Diagnose what keeps services from working on this machine
     #[command(after_help = doctor::AFTER_DOCTOR)]
     Doctor(DoctorArgs),
-    /// Copy the data folder while services use it
+    /// Copy the data folder while services run
     #[command(after_help = backup::AFTER_BACKUP)]
     Backup(BackupArgs),
-    /// Put a copy of `a2s backup` back, and check all of it
+    /// Restore a copy of `a2s backup`, and check it
     #[command(after_help = backup::AFTER_RESTORE)]
     Restore(BackupArgs),
 }
@@ -389,9 +389,9 @@ pub(crate) struct RunArgs {
     /// Inputs from a JSON or YAML file, or - for standard input
     #[arg(long = "inputs", value_name = "FILE")]
     pub(crate) inputs_file: Option<PathBuf>,
-    /// Refuse to run anything but this digest
-    #[arg(long)]
-    pub(crate) digest: Option<a2s::Digest>,
+    /// Run only the version with this checksum
+    #[arg(long, alias = "digest", value_name = "CHECKSUM")]
+    pub(crate) checksum: Option<a2s::Digest>,
     /// Run exactly the content that a lock names, whatever was published since
     #[arg(long, value_name = "FILE")]
     pub(crate) lock: Option<PathBuf>,
@@ -408,7 +408,7 @@ pub(crate) struct RunArgs {
     #[arg(
         long,
         value_name = "TOKEN",
-        conflicts_with_all = ["capability", "inputs", "inputs_file", "digest", "lock", "session", "dry_run"]
+        conflicts_with_all = ["capability", "inputs", "inputs_file", "checksum", "lock", "session", "dry_run"]
     )]
     pub(crate) plan: Option<String>,
 }

@@ -11,7 +11,7 @@ tools, and the services behind them. The same capabilities give the same bytes.
 Exit codes:
   0  made
   1  the document has errors, or something that it leads to is missing
-  2  the command was not understood
+  2  usage error
   4  the registry was needed, and does not answer";
 
 #[derive(Debug, Args)]

@@ -19,7 +19,7 @@ A file of cases:
 Exit codes:
   0  every case passed
   1  one failed, or a file has faults
-  2  the command was not understood";
+  2  usage error";
 
 const AFTER_AUDIT: &str = "\
 The log is in segments: audit.jsonl, and the closed ones beside it (audit.000001.jsonl). All are

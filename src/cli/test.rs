@@ -10,7 +10,7 @@ what is not among them the registry is asked.
 Exit codes:
   0  every example passed
   1  one failed, or a document has errors; with --require-examples: one has none
-  2  the command was not understood
+  2  usage error
   4  the registry was needed, and does not answer";
 
 #[derive(Debug, Args)]

@@ -100,7 +100,7 @@ fn parse_target(arguments: &RunArgs) -> Result<RunTarget, CliError> {
     let capability = arguments.capability.as_deref().unwrap_or_default();
     let VersionSpec { name, range } = VersionSpec::parse(capability)?;
     let Some(file) = &arguments.lock else {
-        return Ok(RunTarget { name, version: range, digest: arguments.digest, lock: None });
+        return Ok(RunTarget { name, version: range, digest: arguments.checksum, lock: None });
     };
     let lock = lock::read(file)?;
     let CapabilityRef { name: locked, version, checksum } = lock.capability();
@@ -110,7 +110,7 @@ fn parse_target(arguments: &RunArgs) -> Result<RunTarget, CliError> {
     } else if fits.is_some_and(|range| !range.matches(version)) {
         Some(format!("`{capability}`"))
     } else {
-        arguments.digest.filter(|digest| digest != checksum).map(|digest| digest.to_string())
+        arguments.checksum.filter(|digest| digest != checksum).map(|digest| digest.to_string())
     };
     if let Some(other) = other {
         let message = format!("{} locks `{locked}` {version}, not {other}", file.display());

@@ -1,4 +1,4 @@
-//! The type of a value by its schemas: its alternatives, each a [`SchemaAlternative`](super::schema_alternative::SchemaAlternative).
+//! The type of a value by its schemas: its alternatives, each a [`SchemaAlternative`].
 //!
 //! The dialects of OpenAPI 3.0 and 3.1 are read together: `nullable` and lists of types both count.
 //! A keyword that is not understood allows everything, and so does a schema that nothing can fit:
