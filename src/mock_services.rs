@@ -44,7 +44,7 @@ pub use encyclopedia::encyclopedia;
 pub use forecast::{forecast, geocoding};
 pub use holidays::holidays;
 pub use jokes::jokes;
-pub use push::push;
+pub use push::push_notifications;
 pub use rivers::rivers;
 pub use social::social;
 pub use weather::weather;
@@ -97,7 +97,7 @@ pub fn all() -> Vec<MockServiceBuilder> {
         geocoding(),
         holidays(),
         jokes(),
-        push(),
+        push_notifications(),
         rivers(),
         social(),
         weather(),

@@ -24,12 +24,12 @@ use crate::tree;
 
 pub use dependency_interface::DependencyInterface;
 
-/// The longest chain of capabilities.
+/// The maximum length of a chain of capabilities that use each other.
 pub const MAX_DEPENDENCY_DEPTH: usize = 8;
 /// The longest chain that is followed; shorter ones are refused already.
 const MAX_WALK_DEPTH: usize = 2 * MAX_DEPENDENCY_DEPTH;
 
-/// A version of a capability, as far as choosing one of them goes.
+/// A version of a capability, with the facts that the selection of a version needs.
 pub trait CandidateVersion {
     /// Its number.
     fn version(&self) -> &Version;
@@ -67,8 +67,8 @@ impl<R: CandidateVersion> CandidateVersion for &R {
     }
 }
 
-/// The release that a range selects: the newest stable one in it that is not yanked, else the newest
-/// pre-release in it that is not yanked.
+/// Selects a release from a range: the newest stable one that is not yanked, else the newest pre-release
+/// that is not yanked.
 #[must_use]
 pub fn select_version<'r, R: CandidateVersion>(
     range: &VersionReq,
@@ -86,7 +86,8 @@ fn rank<R: CandidateVersion>(release: &R) -> (bool, &Version) {
 }
 
 impl Dependency {
-    /// The release that this dependency means: the pinned one, else the one that its range means.
+    /// Selects the release for this dependency: the pinned one, else the one that [`select_version`]
+    /// selects from its range.
     #[must_use]
     pub fn select_version<'r, R: CandidateVersion>(&self, releases: &'r [R]) -> Option<&'r R> {
         match self.checksum {
@@ -150,8 +151,8 @@ impl MissingDependency {
 }
 
 impl DependencyIndex {
-    /// Says which versions there are of a capability, in addition to those known before; none
-    /// says that it is known to have no more.
+    /// Adds versions of a capability to the known ones. An empty list records that the capability has no
+    /// further versions.
     pub fn add_versions(
         &mut self,
         name: &CapabilityName,
@@ -174,7 +175,7 @@ impl DependencyIndex {
         self.interfaces.insert(checksum, unit);
     }
 
-    /// Puts a document up: its version is one more that there is.
+    /// Adds the version and the interface of a document.
     pub fn add_document(&mut self, document: &Document) {
         let capability = document.capability();
         let checksum = document.digest();
@@ -184,7 +185,7 @@ impl DependencyIndex {
         self.add_interface(checksum, Arc::new(DependencyInterface::from_capability(capability)));
     }
 
-    /// Forgets every version but these, which count as not withdrawn.
+    /// Removes all versions except the pinned ones, and marks these as not yanked.
     pub fn retain_pinned(&mut self, pins: &[CapabilityRef]) {
         for (name, versions) in &mut self.capabilities {
             versions.retain_mut(|listing| {
@@ -200,19 +201,19 @@ impl DependencyIndex {
         self.capabilities.get(name).map(Vec::as_slice)
     }
 
-    /// The interface of the document with a checksum, when it is open.
+    /// The interface of the document with a checksum, if the index contains it.
     #[must_use]
     pub fn interface(&self, checksum: Digest) -> Option<&DependencyInterface> {
         self.interfaces.get(&checksum).map(Arc::as_ref)
     }
 
-    /// The number of open documents.
+    /// The number of interfaces in the index.
     #[must_use]
     pub fn len(&self) -> usize {
         self.interfaces.len()
     }
 
-    /// Returns true when no document is open.
+    /// Returns true when the index has no interfaces.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.interfaces.is_empty()

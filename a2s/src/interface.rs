@@ -38,7 +38,7 @@ pub struct CapabilityInterface {
     /// The permissions that a caller must hold, including those of the capabilities that it uses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub permissions: Vec<Permission>,
-    /// By number of steps.
+    /// The size of the capability, by number of steps.
     pub complexity: Complexity,
     /// True when none of its own steps changes anything; false when it uses other capabilities.
     pub read_only: bool,
@@ -60,8 +60,8 @@ pub struct InputField {
     /// Patterns that extract it from a query.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patterns: Vec<String>,
-    /// JSON Schema of its values: as declared, or as the tasks say in which it ends up; `{}` when
-    /// nothing is known, and then not sent.
+    /// The JSON Schema of its values: the declared schema, or the schema from the tasks that use the input.
+    /// `{}` when nothing is known; then the JSON omits it.
     #[serde(default = "anything", skip_serializing_if = "is_anything")]
     pub schema: Value,
     /// The value when none is given.
@@ -73,9 +73,9 @@ pub struct InputField {
 }
 
 impl InputField {
-    /// An input that a run needs, of which nothing but its name is known.
+    /// Creates a required input of which only the name is known.
     #[must_use]
-    pub fn named(name: impl Into<String>) -> Self {
+    pub fn with_name(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             required: true,
@@ -172,8 +172,9 @@ impl CapabilityInterface {
         self
     }
 
-    /// The interface as JSON Schema 2020-12: `input` is the schema of the object that a run takes,
-    /// `output` that of the object that it gives. `title` and `description` are the capability's.
+    /// Returns the interface as JSON Schema 2020-12: `input` is the schema of the object that a run takes,
+    /// `output` the schema of the object that it returns. `title` and `description` are those of the
+    /// capability.
     #[must_use]
     pub fn to_json_schema(&self, title: &str, description: &str) -> Value {
         let mut definitions = Map::new();

@@ -103,7 +103,7 @@ pub use crate::task::{
     HttpMethod, HttpScheme, InputLocation, McpTask, MediaType, OAuthFlow, OAuthFlows, OpenApiTask,
     OpenApiVersion, OperationParameter, ParameterLocation, ParameterStyle, RequestBody,
     SchemaResolver, SecurityRequirement, SecurityScheme, Task, TaskFormat, ToolAnnotations,
-    ValueStyle, VariableDefinition, is_scheme_name, open_closed_parts,
+    ValueStyle, VariableDefinition, is_scheme_name, open_closed_all_of,
 };
 pub use crate::template::{
     MissingReference, Template, VariableReference, VariableSource, is_name as is_variable_name,

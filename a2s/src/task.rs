@@ -1,12 +1,12 @@
 //! Tasks: one request to one service, in the format of that service's own description.
 
+mod closed_all_of;
 mod graphql;
 mod input_location;
 mod located_value;
 mod mcp;
 mod media_type;
 mod openapi;
-mod parts;
 mod sample_value;
 mod schema_resolver;
 mod security;
@@ -21,6 +21,7 @@ use utoipa::ToSchema;
 use crate::error_code::ErrorCode;
 use crate::field_reader::{DiagnosticSink, DocumentField, shorten_for_message};
 
+pub use closed_all_of::open_closed_all_of;
 pub(crate) use graphql::{FieldSelection, SelectedField, decode_graphql};
 pub use graphql::{GraphqlTask, VariableDefinition};
 pub use input_location::InputLocation;
@@ -33,7 +34,6 @@ pub use openapi::{
     BodyField, BodyFormat, FieldHeader, FieldType, HttpMethod, OpenApiTask, OpenApiVersion,
     OperationParameter, ParameterLocation, ParameterStyle, RequestBody, ValueStyle,
 };
-pub use parts::open_closed_parts;
 pub use schema_resolver::SchemaResolver;
 pub use security::{
     ApiKeyLocation, CredentialKind, HttpScheme, OAuthFlow, OAuthFlows, SecurityRequirement,

@@ -68,7 +68,7 @@ impl A2aServer {
     /// The same desk for one requester.
     pub(crate) fn acting_for(&self, requester: &Requester) -> Arc<Self> {
         Arc::new(Self {
-            agent: Arc::new(self.agent.acting_for(requester)),
+            agent: Arc::new(self.agent.with_requester(requester)),
             tasks: Arc::clone(&self.tasks),
             turns: Arc::clone(&self.turns),
             owner: requester.principal().cloned(),

@@ -16,25 +16,25 @@ use crate::requester::Requester;
 use crate::state_store::StateStore;
 
 /// The longest message, in bytes.
-pub const MAX_MESSAGE: usize = 8 << 10;
+pub const MAX_MESSAGE_BYTES: usize = 8 << 10;
 /// The longest name of a conversation, in characters.
-pub const MAX_SESSION: usize = 200;
+pub const MAX_SESSION_CHARS: usize = 200;
 /// The most capabilities that are tried for one intent.
 const MAX_CANDIDATES: usize = 5;
 
 /// A registry that finds capabilities, and the executor that runs them.
 #[derive(Debug, Clone)]
 pub struct Backend {
-    /// Knows them.
+    /// Finds the capabilities.
     pub registry: RemoteRegistry,
     /// Gets its documents from that registry.
     pub executor: RemoteExecutor,
-    /// Reaches both with the credentials of whichever requester a turn is taken for; none where
-    /// both are reached with credentials of the agent's own.
+    /// The clients of both services for turns with the credentials of a requester. `None` when both
+    /// services always get the agent's own credentials.
     pub shared: Option<ServiceClients>,
 }
 
-/// Finds capabilities for an intent and runs them: the `A2SAgent` of the A2S text.
+/// An agent, which finds capabilities for an intent and runs them: the `A2SAgent` of the A2S text.
 ///
 /// A turn follows the steps in the A2S text. It reads the message, searches capabilities, and computes the
 /// digest of the best one again. It resolves missing inputs or asks for them, runs the capability, and
@@ -79,7 +79,7 @@ impl Backend {
     /// Registry and executor that get the credentials of each requester (see [`Agent::acting_for`]). The
     /// credentials of `clients` are for actions without a requester.
     #[must_use]
-    pub fn shared(clients: ServiceClients) -> Self {
+    pub fn from_shared_clients(clients: ServiceClients) -> Self {
         Self {
             registry: RemoteRegistry::new(clients.registry.clone()),
             executor: RemoteExecutor::new(clients.executor.clone()),
@@ -87,9 +87,9 @@ impl Backend {
         }
     }
 
-    fn acting_for(&self, requester: &Requester) -> Self {
+    fn with_requester(&self, requester: &Requester) -> Self {
         match &self.shared {
-            Some(clients) => Self::shared(clients.acting_for(requester)),
+            Some(clients) => Self::from_shared_clients(clients.with_requester(requester)),
             None => self.clone(),
         }
     }
@@ -112,14 +112,14 @@ impl Agent {
         }
     }
 
-    /// Searches these, and no others.
+    /// Sets the backends that the agent searches. They replace earlier ones.
     #[must_use]
     pub fn with_backends(self, sources: impl IntoIterator<Item = Backend>) -> Self {
         Self { backends: sources.into_iter().collect(), ..self }
     }
 
-    /// Asks these guardians about every message and every search. What capabilities do is asked by
-    /// the executor.
+    /// Asks these guardians about every message and every search. The executor asks about the steps of
+    /// capabilities.
     #[must_use]
     pub fn with_guard(self, guard: Guard) -> Self {
         Self { guard, ..self }
@@ -144,12 +144,12 @@ impl Agent {
         Self { peers: peers.into_iter().collect(), ..self }
     }
 
-    /// The same agent for one requester: guardians see who it is, and sources that are shared see its
-    /// credentials and no others.
+    /// Returns the agent for one requester. Guardians see its identity. Shared backends get its credentials
+    /// and no others.
     #[must_use]
-    pub fn acting_for(&self, requester: &Requester) -> Self {
-        let sources = self.backends.iter().map(|source| source.acting_for(requester)).collect();
-        let guard = self.guard.acting_for(requester);
+    pub fn with_requester(&self, requester: &Requester) -> Self {
+        let sources = self.backends.iter().map(|source| source.with_requester(requester)).collect();
+        let guard = self.guard.with_requester(requester);
         Self { backends: sources, guard, ..self.clone() }
     }
 

@@ -33,7 +33,7 @@ pub enum Error {
         /// The cause.
         cause: String,
     },
-    /// It answers what no service of this version would.
+    /// The response is not valid for a service of this version.
     #[error("{url} {what}")]
     BadResponse {
         /// The address.
@@ -43,16 +43,16 @@ pub enum Error {
         /// The mistakes of a document that could not have been published.
         diagnostics: Vec<Diagnostic>,
     },
-    /// It says no, and why.
+    /// The service rejects the request and states the reason.
     #[error("{problem}")]
     Refused {
-        /// Its own words, with code and remedy.
+        /// The problem that the service reports, with code and remedy.
         problem: Box<Problem>,
     },
 }
 
 impl Error {
-    /// The code of a refusal.
+    /// The code of the problem, if the service rejected the request.
     #[must_use]
     pub fn code(&self) -> Option<&str> {
         match self {
@@ -62,9 +62,9 @@ impl Error {
     }
 }
 
-/// Registry, executor or both at one address. Clones share their connections.
+/// A client of a registry, an executor or both at one address. Clones share their connections.
 ///
-/// It follows no redirect: the token is sent to this address alone.
+/// It does not follow redirects: it sends the token to this address only.
 #[derive(Debug, Clone)]
 pub struct ServiceClient {
     http: reqwest::Client,
@@ -86,11 +86,14 @@ pub struct ServiceClients {
 }
 
 impl ServiceClients {
-    /// The same with the credentials of a requester.
+    /// Returns both clients with the credentials of a requester.
     #[must_use]
-    pub fn acting_for(&self, requester: &Requester) -> Self {
+    pub fn with_requester(&self, requester: &Requester) -> Self {
         let Self { registry, executor } = self;
-        Self { registry: registry.acting_for(requester), executor: executor.acting_for(requester) }
+        Self {
+            registry: registry.with_requester(requester),
+            executor: executor.with_requester(requester),
+        }
     }
 
     /// The same with another token, or with none.
@@ -112,11 +115,11 @@ impl From<ServiceClient> for ServiceClients {
 }
 
 impl ServiceClient {
-    /// A client for the services at `url`, which are shown `token`. Nothing is sent yet.
+    /// Creates a client for the services at `url`. Each request has the `token`. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] when there can be no HTTP client, for instance because TLS has no
-    /// roots to trust.
+    /// [`Error::Unreachable`] when the HTTP client cannot be created, for instance because TLS has no
+    /// trusted root certificates.
     pub fn new(url: &Url, token: Option<Secret>) -> Result<Self, Error> {
         let mut builder = reqwest::Client::builder();
         // What answers on this machine is not reached by way of another.
@@ -133,7 +136,7 @@ impl ServiceClient {
         Ok(Self { http, url: url.clone(), token, on_behalf_of: None, max_bytes: MAX_RESPONSE })
     }
 
-    /// Takes answers of at most so many bytes, and events of a stream as well.
+    /// Limits each response, and each event of a stream, to `most` bytes.
     #[must_use]
     pub fn with_max_bytes(self, most: usize) -> Self {
         Self { max_bytes: most, ..self }
@@ -150,9 +153,9 @@ impl ServiceClient {
         Self { token, ..self.clone() }
     }
 
-    /// The same with the credentials of a requester; the connections are shared.
+    /// Returns the client with the credentials of a requester. It shares the connections.
     #[must_use]
-    pub fn acting_for(&self, requester: &Requester) -> Self {
+    pub fn with_requester(&self, requester: &Requester) -> Self {
         Self {
             token: requester.token().cloned(),
             on_behalf_of: requester.on_behalf_of().map(str::to_owned),
@@ -202,15 +205,15 @@ impl ServiceClient {
     /// Gets a JSON value.
     ///
     /// # Errors
-    /// When there is no good answer, or another value than is asked for.
+    /// When there is no successful response, or it has another value than is expected.
     pub async fn get<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T, Error> {
         self.json(self.request(Method::GET, path)).await
     }
 
-    /// Posts a JSON value and gets one.
+    /// Posts a JSON value and returns the JSON value of the response.
     ///
     /// # Errors
-    /// When there is no good answer, or another value than is asked for.
+    /// When there is no successful response, or it has another value than is expected.
     pub async fn post<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -219,10 +222,10 @@ impl ServiceClient {
         self.json(self.request(Method::POST, path).json(body)).await
     }
 
-    /// Sends a request and reads a JSON value.
+    /// Sends a request and reads the JSON value of the response.
     ///
     /// # Errors
-    /// When there is no good answer, or another value than is asked for.
+    /// When there is no successful response, or it has another value than is expected.
     pub async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, Error> {
         let body = self.bytes(request).await?;
         serde_json::from_slice(&body)
@@ -238,10 +241,10 @@ impl ServiceClient {
         self.read(response).await
     }
 
-    /// Sends a request and gives the answer when it is a good one.
+    /// Sends a request and returns the response if its status is a success.
     ///
     /// # Errors
-    /// When there is none, or the service refuses.
+    /// When there is no response, or the service rejects the request.
     pub async fn send(&self, request: RequestBuilder) -> Result<Response, Error> {
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
         let status = response.status();

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::client::{Error, ServiceClient, SseItem, SseStream};
 
-/// Runs capabilities: the `CapabilityExecutor` of the A2S text.
+/// A client of an executor, which runs capabilities: the `CapabilityExecutor` of the A2S text.
 #[derive(Debug, Clone)]
 pub struct RemoteExecutor {
     client: ServiceClient,
@@ -28,10 +28,10 @@ impl RemoteExecutor {
         self.client.post(&["v1", "plans"], request).await
     }
 
-    /// Starts a run. With `wait` in the request the answer is the run at its end.
+    /// Starts a run. If `wait` is set in the request, returns the run when it has ended.
     ///
     /// # Errors
-    /// When the executor refuses or does not answer.
+    /// When the executor rejects the request or does not respond.
     pub async fn start(&self, request: &ExecutionRequest) -> Result<Run, Error> {
         self.client.post(&["v1", "executions"], request).await
     }
@@ -42,22 +42,22 @@ impl RemoteExecutor {
     /// When the executor rejects the request or does not respond.
     pub async fn start_guarded(&self, request: &ExecutionRequest) -> Result<RunGuard, Error> {
         let run = self.start(request).await?;
-        let events = self.follow(run.id, 0);
+        let events = self.stream_events(run.id, 0);
         Ok(RunGuard { executor: self.clone(), id: run.id, events, over: run.status.is_final() })
     }
 
-    /// A run as it is now.
+    /// Reads the current state of a run.
     ///
     /// # Errors
-    /// When there is no such run, or no answer.
-    pub async fn run(&self, id: Uuid) -> Result<Run, Error> {
+    /// When the run does not exist, or the executor does not respond.
+    pub async fn get_run(&self, id: Uuid) -> Result<Run, Error> {
         self.client.get(&["v1", "executions", &id.to_string()]).await
     }
 
-    /// Stops a run. What has been sent to services is not taken back.
+    /// Cancels a run. Requests that it has already sent to services are not undone.
     ///
     /// # Errors
-    /// When there is no such run, it is over, or there is no answer.
+    /// When the run does not exist or has ended, or the executor does not respond.
     pub async fn cancel(&self, id: Uuid) -> Result<Run, Error> {
         let id = id.to_string();
         let path = ["v1", "executions", &id, "cancel"];
@@ -66,7 +66,7 @@ impl RemoteExecutor {
 
     /// The events of a run after number `seen`; 0 for all of them.
     #[must_use]
-    pub fn follow(&self, id: Uuid, seen: u64) -> RunEventStream {
+    pub fn stream_events(&self, id: Uuid, seen: u64) -> RunEventStream {
         RunEventStream { client: self.client.clone(), id, seen, open: None, over: false }
     }
 }
@@ -97,13 +97,13 @@ impl RunGuard {
         Ok(event)
     }
 
-    /// The run as it ended, or as it waits.
+    /// Follows the run until it ends or waits, and returns it.
     ///
     /// # Errors
     /// As [`RunEventStream::next`] and [`RemoteExecutor::run`].
     pub async fn finish(mut self) -> Result<Run, Error> {
         while self.next().await?.is_some() {}
-        self.executor.run(self.id).await
+        self.executor.get_run(self.id).await
     }
 }
 
@@ -133,9 +133,10 @@ pub struct RunEventStream {
 }
 
 impl RunEventStream {
-    /// The number of the last event that was given.
+    /// The number of the last event that [`RunEventStream::next`] returned. Before the first event, the
+    /// number after which the stream begins.
     #[must_use]
-    pub fn seen(&self) -> u64 {
+    pub fn last_seq(&self) -> u64 {
         self.seen
     }
 

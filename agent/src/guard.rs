@@ -77,11 +77,11 @@ pub struct GuardOutcome<T> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct GuardDenial {
-    /// The guardian's words, or why it could not be asked.
+    /// The message of the guardian, or the reason why it could not be asked.
     pub message: String,
     /// True when a guardian has denied it. False when a guardian did not respond, or wants a modification
     /// that is not possible.
-    pub decided: bool,
+    pub by_guardian: bool,
 }
 
 /// The guardians of an agent.
@@ -101,14 +101,14 @@ impl Guard {
         Self { guardians, agent: agent_identity(), clock, requester: Requester::anonymous() }
     }
 
-    /// The same guardians, who are shown this requester as the user.
+    /// Returns the same guardians for one requester. They see it as the user of every message.
     #[must_use]
-    pub fn acting_for(&self, requester: &Requester) -> Self {
+    pub fn with_requester(&self, requester: &Requester) -> Self {
         Self { requester: requester.clone(), ..self.clone() }
     }
 
-    /// A message of the user, before it is acted on, or of the agent, before it is shown
-    /// (`steps/message`): the text that is used instead, when the guardians want another.
+    /// Asks about a message (`steps/message`): of the user before the agent acts on it, or of the agent
+    /// before the user sees it. The outcome is the text to use, which the guardians may have changed.
     pub async fn check_message(
         &self,
         context: GuardContext<'_>,
@@ -160,8 +160,9 @@ impl Guard {
         guarded.await.map(|()| used)
     }
 
-    /// An MCP message that has come in, before it is acted on, or one that goes out, before it is
-    /// sent (`protocols/MCP`): the message that is used instead, when the guardians want another.
+    /// Asks about an MCP message (`protocols/MCP`): an inbound one before the agent acts on it, or an
+    /// outbound one before it is sent. The outcome is the message to use, which the guardians may have
+    /// changed.
     pub async fn check_mcp(
         &self,
         context: GuardContext<'_>,
@@ -178,9 +179,9 @@ impl Guard {
         guarded.await.map(|()| used)
     }
 
-    /// An A2A message that has come in, before it is acted on, or one that goes out, before it is
-    /// sent: the message that is used instead, when the guardians want another. `fits` says why what
-    /// they want cannot be used.
+    /// Asks about an A2A message: an inbound one before the agent acts on it, or an outbound one before it
+    /// is sent. The outcome is the message to use, which the guardians may have changed. `fits` returns the
+    /// reason why a changed message cannot be used.
     pub async fn check_a2a(
         &self,
         method: A2aMethod,
@@ -257,7 +258,7 @@ impl Guard {
         let outcome = match (consultation.verdict, consultation.outcomes.last()) {
             (Verdict::Deny, last) => Err(GuardDenial {
                 message: last.map_or_else(String::new, |(_, last)| shorten_message(&last.message)),
-                decided: last.is_some_and(|(_, last)| last.origin == VerdictSource::Guardian),
+                by_guardian: last.is_some_and(|(_, last)| last.origin == VerdictSource::Guardian),
             }),
             (Verdict::Allow | Verdict::Modify(_), _) => Ok(()),
         };
@@ -283,7 +284,7 @@ impl<T> GuardOutcome<T> {
     pub(crate) fn without_added_consent(self, adds_a_yes: impl FnOnce(&T) -> bool) -> Self {
         match &self.outcome {
             Ok(used) if adds_a_yes(used) => {
-                let denial = GuardDenial { message: ADDED_CONSENT.to_owned(), decided: false };
+                let denial = GuardDenial { message: ADDED_CONSENT.to_owned(), by_guardian: false };
                 Self { outcome: Err(denial), ..self }
             }
             _ => self,

@@ -164,7 +164,7 @@ async fn ask_agent(
     let request: AgentRequest =
         serde_json::from_slice(&body).map_err(|error| Error::BadRequest(error.to_string()))?;
     let permit = app.reserve_turn()?;
-    let agent = app.agent.acting_for(&requester);
+    let agent = app.agent.with_requester(&requester);
     let wants = |value: &str| value.contains("text/event-stream");
     if !headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).is_some_and(wants) {
         let answer = agent.handle(request, &EmptyState, &mut |_| {}).await?;

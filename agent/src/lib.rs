@@ -43,7 +43,7 @@ mod requester;
 mod state_store;
 mod token_introspection;
 
-pub use agent::{Agent, Backend, MAX_MESSAGE, MAX_SESSION};
+pub use agent::{Agent, Backend, MAX_MESSAGE_BYTES, MAX_SESSION_CHARS};
 pub use client::{
     Error as ClientError, ServiceClient, ServiceClients, describe_os_error, is_loopback, root_cause,
 };

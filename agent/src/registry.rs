@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::client::{Error, ServiceClient, SseItem, SseStream};
 
-/// Knows capabilities: the `A2SRegistry` of the A2S text.
+/// A client of a registry, which publishes and finds capabilities: the `A2SRegistry` of the A2S text.
 #[derive(Debug, Clone)]
 pub struct RemoteRegistry {
     client: ServiceClient,
@@ -28,8 +28,8 @@ impl RemoteRegistry {
         Self { client, source: None }
     }
 
-    /// The same registry, written to by a mirror of `source`. It then rejects changes to versions that the
-    /// mirror has not copied from there.
+    /// Returns the client for a mirror of `source`. Its change requests state the source, so the registry
+    /// rejects changes to versions that the mirror has not copied from there.
     #[must_use]
     pub fn with_mirror_source(self, source: &Url) -> Self {
         let mut source = source.clone();
@@ -87,10 +87,11 @@ impl RemoteRegistry {
         self.client.json(request).await
     }
 
-    /// Every version of a capability, newest first.
+    /// Lists the versions of a capability, newest first.
     ///
     /// # Errors
-    /// When the registry refuses, because there is none for instance, or does not answer.
+    /// When the registry does not respond or rejects the request, for instance because the capability does
+    /// not exist.
     pub async fn versions(&self, name: &CapabilityName) -> Result<CapabilityVersions, Error> {
         self.client.get(&["v1", "capabilities", name.as_str()]).await
     }
@@ -101,7 +102,7 @@ impl RemoteRegistry {
     /// # Errors
     /// [`Error::BadResponse`] when the document is not the expected one. Otherwise when the registry rejects
     /// the request or does not respond.
-    pub async fn document(
+    pub async fn get_document(
         &self,
         name: &CapabilityName,
         version: &str,
@@ -140,10 +141,11 @@ impl RemoteRegistry {
         self.client.post(&["v1", "verify"], request).await
     }
 
-    /// Yanks a version, or brings it back. A mirror names the checksum that its source knows it by.
+    /// Yanks a version, or reverses that. A mirror passes the `checksum` that the version has at its
+    /// source.
     ///
     /// # Errors
-    /// When the registry refuses or does not answer.
+    /// When the registry rejects the request or does not respond.
     pub async fn yank(
         &self,
         name: &CapabilityName,
@@ -157,11 +159,11 @@ impl RemoteRegistry {
         self.client.json(self.change_request(&path, checksum)).await
     }
 
-    /// Deprecates a version, or takes that back. A mirror names the checksum that its source knows it
-    /// by.
+    /// Deprecates a version, or reverses that. A mirror passes the `checksum` that the version has at its
+    /// source.
     ///
     /// # Errors
-    /// When the registry refuses or does not answer.
+    /// When the registry rejects the request or does not respond.
     pub async fn deprecate(
         &self,
         name: &CapabilityName,
@@ -187,7 +189,7 @@ impl RemoteRegistry {
     ///
     /// # Errors
     /// When the registry rejects the request or does not respond.
-    pub async fn follow(&self, since: u64) -> Result<RegistryChangeStream, Error> {
+    pub async fn stream_changes(&self, since: u64) -> Result<RegistryChangeStream, Error> {
         let request = self.client.request(Method::GET, &["v1", "changes"]);
         let request = request.query(&[("since", since)]).header(ACCEPT, "text/event-stream");
         let response = self.client.send(request).await?;
@@ -197,11 +199,11 @@ impl RemoteRegistry {
         })
     }
 
-    /// Publishes a document, with the owner's token.
+    /// Publishes a document. Needs the owner's token.
     ///
     /// # Errors
-    /// When the registry refuses, with everything that is wrong in the problem's `diagnostics`, or
-    /// does not answer.
+    /// When the registry rejects the document or does not respond. `diagnostics` of the problem has every
+    /// error in the document.
     pub async fn publish(&self, source: Vec<u8>) -> Result<PublishResponse, Error> {
         let request = self.change_request(&["v1", "capabilities"], None);
         self.client.json(request.header(CONTENT_TYPE, YAML).body(source)).await

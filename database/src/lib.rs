@@ -42,7 +42,7 @@ impl DatabaseLock {
     /// # Errors
     /// When the file cannot be opened or read.
     pub fn open(database: &Path) -> io::Result<Self> {
-        let (mut file, _) = create_private(&with_suffix(database, ".lock"))?;
+        let (mut file, _) = open_private_file(&with_suffix(database, ".lock"))?;
         let is_alone = file.try_lock().is_ok();
         let mut text = String::new();
         (&mut file).take(MAX_LOCK_FILE).read_to_string(&mut text)?;
@@ -86,7 +86,8 @@ impl DatabaseLock {
         is_log_lost.then_some(DatabaseLoss::Log)
     }
 
-    /// The message about a loss. `database` and `content` name the database and its content for a reader.
+    /// Returns the error message for a loss. `database` and `content` are the words for the database and
+    /// its content in the message.
     pub fn describe_loss(&self, loss: DatabaseLoss, database: &str, content: &str) -> String {
         let path = self.database.display();
         let cause = match loss {
@@ -110,7 +111,7 @@ impl DatabaseLock {
     ///
     /// # Errors
     /// When the lock file cannot be written.
-    pub fn hold(&mut self, identity: &str) -> io::Result<()> {
+    pub fn mark_in_use(&mut self, identity: &str) -> io::Result<()> {
         if self.is_alone {
             self.file.unlock()?;
         }
@@ -151,7 +152,7 @@ impl Drop for DatabaseLock {
 ///
 /// # Errors
 /// When the file cannot be opened or its mode cannot be changed.
-pub fn create_private(path: &Path) -> io::Result<(File, bool)> {
+pub fn open_private_file(path: &Path) -> io::Result<(File, bool)> {
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(false);
     #[cfg(unix)]
@@ -202,7 +203,7 @@ mod tests {
 
     fn hold(database: &Path) -> DatabaseLock {
         let mut lock = DatabaseLock::open(database).unwrap();
-        lock.hold("one").unwrap();
+        lock.mark_in_use("one").unwrap();
         lock
     }
 
@@ -281,9 +282,9 @@ mod tests {
         for path in [&database, &with_suffix(&database, "-wal")] {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644)).unwrap();
         }
-        assert!(create_private(&database).unwrap().1);
+        assert!(open_private_file(&database).unwrap().1);
         assert_eq!((mode(&database), mode(&with_suffix(&database, "-wal"))), (0o600, 0o600));
-        assert!(!create_private(&database).unwrap().1);
+        assert!(!open_private_file(&database).unwrap().1);
         drop(hold(&database));
         assert_eq!(mode(&with_suffix(&database, ".lock")), 0o600);
     }

@@ -156,7 +156,7 @@ impl Default for TelemetryConfig {
     }
 }
 
-/// A receiver over HTTP.
+/// A receiver of telemetry over HTTP.
 #[derive(Debug, Clone)]
 pub struct OtlpExport {
     /// Its whole address.
@@ -165,8 +165,8 @@ pub struct OtlpExport {
     pub headers: Vec<(String, Secret)>,
 }
 
-/// A file of security events, one JSON object on each line, that its owner alone can read. When it
-/// is full it is renamed to `FILE.1`, the one before that to `FILE.2`, and so on.
+/// A file of security events, one JSON object per line. Only its owner can read it. A full file is renamed
+/// to `FILE.1`, the previous one to `FILE.2`, and so on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OcsfFile {
     /// The path of the file; the executor creates the file when it is missing.
@@ -174,14 +174,14 @@ pub struct OcsfFile {
     /// The maximum size of the file, in bytes.
     pub max_bytes: u64,
     /// The number of full files that are kept next to it.
-    pub keep: u32,
+    pub max_rotated_files: u32,
 }
 
 impl OcsfFile {
     /// A file of 64 MiB with four full files next to it: 320 MiB at the most.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
-        Self { path, max_bytes: 64 << 20, keep: 4 }
+        Self { path, max_bytes: 64 << 20, max_rotated_files: 4 }
     }
 }
 
@@ -190,14 +190,15 @@ impl OcsfFile {
 pub enum SecretKeySource {
     /// 32 bytes in base64.
     Given(Secret),
-    /// The same in a file that its owner alone can read; made when it is first needed.
+    /// A file with such a key, which only its owner can read. The executor creates it when it first needs
+    /// the key.
     File(PathBuf),
 }
 
 /// The certificate that the executor presents to a host when it connects. The files are in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientCertificate {
-    /// The certificate, with those that it is signed by.
+    /// The certificate with its chain of issuers.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
@@ -238,8 +239,8 @@ pub enum Durability {
 /// The request limits of hosts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostLimitSet {
-    /// Every host, unless it is named below. A host that is an upstream of the configuration has no
-    /// rate then: what stands there is the operator's own.
+    /// The limits of every host that is not in `by_host`. For a host that is an upstream of the
+    /// configuration, they have no rate: its service belongs to the operator.
     pub default: HostLimits,
     /// Hosts with limits of their own.
     pub by_host: BTreeMap<Domain, HostLimits>,
@@ -251,13 +252,14 @@ pub struct HostLimitSet {
 pub struct HostLimits {
     /// Requests under way at the same time; more wait for their turn.
     pub max_concurrency: NonZeroU32,
-    /// Requests per second; those that come faster wait. Without it they may come as fast as they
-    /// do.
+    /// The maximum number of requests per second; faster requests wait. Without it, the rate is not
+    /// limited.
     pub requests_per_second: Option<NonZeroU32>,
     /// The number of requests that may be sent at once after an idle time, before the rate applies.
     pub burst: NonZeroU32,
-    /// After so many failures in a row the host is left alone for a pause, and then tried with one
-    /// request; 0 means never. A failure is no connection, no answer or a status from 500.
+    /// The number of failures in a row after which the executor sends the host no requests for a pause.
+    /// Then it tries one request. 0 means never. A failure is a missing connection, a missing response or a
+    /// status from 500.
     pub breaker_failures: u32,
     /// The time without requests after too many failures.
     #[serde(with = "span")]
@@ -287,19 +289,19 @@ pub struct TenantLimits {
     pub max_queued: Option<u32>,
 }
 
-/// The bounds of a run. Each is there so that a document or a service cannot take the machine.
+/// The limits of the runs of an executor. They prevent that a document or a service uses up the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Limits {
     /// Runs under way at the same time; more wait for room.
     pub max_runs: usize,
-    /// Runs of one tenant under way at the same time, at all executors of a database; more wait. Without
-    /// it they are as many as there is room for.
+    /// The maximum number of concurrent runs of one tenant, at all executors of a database; further runs
+    /// wait. Without it, only the total number of runs is limited.
     pub max_tenant_runs: Option<NonZeroU32>,
     /// Runs of one tenant that wait for room; more are refused.
     pub max_tenant_queued: u32,
-    /// Task and capability steps of one run, those of its dependencies and every iteration
-    /// included.
+    /// The maximum number of task and capability steps of one run, including the steps of its dependencies
+    /// and every iteration.
     pub max_steps: usize,
     /// The maximum size of the outputs of one run's steps, in bytes.
     pub max_variable_bytes: usize,
@@ -310,9 +312,9 @@ pub struct Limits {
     pub max_events: u64,
     /// Documents of one run.
     pub max_documents: usize,
-    /// Plans that can be run and were not yet; more are shown without a token.
+    /// The maximum number of plans that can still be run; further plans have no token.
     pub max_plans: usize,
-    /// The same of one principal.
+    /// The maximum number of such plans of one principal.
     pub max_tenant_plans: usize,
     /// Values that are remembered, of all principals together; more are refused.
     pub max_values: u32,
@@ -325,8 +327,8 @@ pub struct Limits {
     pub max_run_time: Duration,
     /// Children of one parallel step, or iterations of one step, at the same time.
     pub max_parallel: usize,
-    /// The time for which a run belongs to an executor that is not heard of any more; after it, another
-    /// executor takes the run over.
+    /// The lease of a run: the time for which it belongs to an executor that does not renew the lease.
+    /// After that, another executor takes the run over.
     #[serde(with = "span")]
     pub lease: Duration,
     /// The number of takeovers of a run from executors that are gone, without a finished step in between.
@@ -343,13 +345,13 @@ pub struct Limits {
     pub request_timeout: Duration,
     /// Size of a request to a service, in bytes.
     pub max_request_bytes: usize,
-    /// Size of an answer of a service, in bytes.
+    /// The maximum size of a response of a service, in bytes.
     pub max_response_bytes: usize,
-    /// Size of an answer that is kept for replays, in bytes; with 0 none is.
+    /// The maximum size of a response that is kept for replays, in bytes; with 0, none is kept.
     pub keep_answer_bytes: usize,
-    /// Attempts of one task, where repeating is safe and the document says nothing.
+    /// The maximum number of attempts of one task, if a repetition is safe and the document sets no number.
     pub max_attempts: u32,
-    /// Attempts of one task, whatever the document says.
+    /// The maximum number of attempts of one task, even if the document sets a higher number.
     pub attempts_ceiling: u32,
     /// The time for which an ended run is kept; `forever` for no end.
     #[serde(with = "span::option")]
@@ -360,7 +362,7 @@ pub struct Limits {
     /// The longest pause between two attempts, whatever document and `Retry-After` say.
     #[serde(with = "span")]
     pub max_pause: Duration,
-    /// The time for one expensive evaluation of an expression over an answer; with 0 each one fails.
+    /// The timeout for one expensive evaluation of an expression on a response; with 0, each one fails.
     #[serde(with = "span")]
     pub evaluation_timeout: Duration,
 }

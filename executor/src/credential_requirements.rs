@@ -246,7 +246,7 @@ impl CredentialRequirement {
         held: &'h AvailableCredentials,
     ) -> Option<&'h CredentialInfo> {
         let stored = held.stored.get(&(self.host.clone(), wanted.name.clone()))?;
-        wanted.kinds().contains(&stored.kind).then_some(stored)
+        wanted.credential_kinds().contains(&stored.kind).then_some(stored)
     }
 
     /// The credentials that a request would go with, or lack, for a plan.
@@ -354,8 +354,8 @@ impl RequiredCredential {
 }
 
 fn required_credential(wanted: &SecurityRequirement) -> RequiredCredential {
-    match (wanted.kinds().first(), &wanted.scheme) {
-        (Some(kind), Some(SecurityScheme::ApiKey { place, name })) => {
+    match (wanted.credential_kinds().first(), &wanted.scheme) {
+        (Some(kind), Some(SecurityScheme::ApiKey { location: place, name })) => {
             RequiredCredential::Stored(*kind, Some(KeyLocation::new(*place, name)))
         }
         (Some(kind), _) => RequiredCredential::Stored(*kind, None),

@@ -20,7 +20,7 @@ pub enum Error {
     /// The policy has faults.
     #[error("{faults}")]
     PolicyInvalid {
-        /// The file it was read from, if it was.
+        /// The file with the policy, if the policy is from a file.
         path: Option<PathBuf>,
         /// Every fault that was found.
         faults: PolicyErrors,

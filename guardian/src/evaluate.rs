@@ -45,7 +45,7 @@ impl App {
         self.record_write_result(written);
         let answer = if written {
             self.publish_approval(ruling.effects.approval.as_ref());
-            ruling.answer
+            ruling.response
         } else {
             // Nothing comes of it, so nothing is used up by it.
             self.lock_policy_state().undo_effects(&ruling.effects);
@@ -124,7 +124,11 @@ fn decide(app: &App, request: &Request) -> (PolicyDecision, Vec<AuditRecord>) {
         (ruling, shadow)
     });
     if let Some((would, _)) = &shadow {
-        app.metrics.count_shadow(request.method(), &ruling.answer.decision, &would.answer.decision);
+        app.metrics.count_shadow(
+            request.method(),
+            &ruling.response.decision,
+            &would.response.decision,
+        );
     }
     let shadow = shadow.as_ref().map(|(ruling, policy)| (ruling, policy.as_ref()));
     let step = DecidedStep { request, ruling: &ruling, policy: &policy, shadow };

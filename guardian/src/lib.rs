@@ -112,14 +112,14 @@ impl Config {
     /// The longest response that an executor reads unless it is configured otherwise.
     const RESPONSE_BYTES: usize = 8 << 20;
 
-    /// The longest message there is about a response of so many bytes: what an executor may read, a
-    /// guardian may judge.
+    /// Returns the maximum size of a message about a response of `response_bytes` bytes. With this limit, a
+    /// guardian can judge every response that an executor may read.
     pub const fn body_bytes(response_bytes: usize) -> usize {
         aos::message::Limits::for_response(response_bytes).bytes
     }
 
-    /// With records flushed to the disk, no limit of the log, and messages about responses up to
-    /// 8 MiB.
+    /// Creates a configuration that flushes records to the disk, sets no limit for the log, and accepts
+    /// messages about responses of up to 8 MiB.
     pub fn new(policy: PolicySource, data_dir: impl Into<PathBuf>) -> Self {
         Self {
             policy,
@@ -183,7 +183,7 @@ fn read_bounded(path: &Path) -> std::io::Result<String> {
 /// The source of the current time.
 type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// A guardian. Clones are handles on the same one; its log is closed when the last is gone.
+/// A guardian. Clones share one guardian; its log is closed when the last clone is dropped.
 #[derive(Clone)]
 pub struct App {
     config: Arc<Config>,
@@ -209,10 +209,10 @@ impl fmt::Debug for App {
 }
 
 impl App {
-    /// Read the policy, open the audit log and register the metrics.
+    /// Reads the policy, opens the audit log and registers the metrics.
     ///
     /// # Errors
-    /// The policy or the log cannot be used; [`Error`] says why.
+    /// When the policy or the log cannot be used; [`Error`] states the reason.
     pub fn open(
         config: Config,
         clock: impl Fn() -> Timestamp + Send + Sync + 'static,
@@ -267,8 +267,8 @@ impl App {
         })
     }
 
-    /// The service by itself: `POST /aos`, `/v1/approvals`, `GET /healthz`, `GET /readyz`. The caller
-    /// puts a check of who asks in front of `/aos`.
+    /// Returns the routes of a guardian on its own port: `POST /aos`, `/v1/approvals`, `GET /healthz` and
+    /// `GET /readyz`. The caller has to authenticate the clients of `/aos`.
     pub fn router(&self) -> Router {
         http::router(self.clone())
     }

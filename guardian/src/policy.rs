@@ -127,7 +127,7 @@ pub(crate) use policy_state::{
 };
 pub(crate) use redact_and_set::ParsedTexts;
 
-/// Rules that were checked.
+/// A policy: rules that were parsed and checked.
 #[derive(Debug)]
 pub struct Policy {
     default: DefaultDecision,
@@ -140,8 +140,8 @@ pub struct Policy {
 /// A decision, and the rules that made it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyDecision {
-    /// The answer to give.
-    pub answer: DecisionResponse,
+    /// The response to the agent.
+    pub response: DecisionResponse,
     /// The ids of the rules that applied, in order.
     pub rules: Vec<String>,
     /// The ids of those that would have changed the message, and found nothing to change.
@@ -154,7 +154,7 @@ impl PolicyDecision {
     /// Returns true when another decision has the same effect: the same decision, and for a change the same
     /// message.
     pub(crate) fn has_same_effect(&self, other: &Self) -> bool {
-        match (&self.answer.decision, &other.answer.decision) {
+        match (&self.response.decision, &other.response.decision) {
             (Decision::Modify(mine), Decision::Modify(theirs)) => mine.call == theirs.call,
             (mine, theirs) => mine.as_str() == theirs.as_str(),
         }
@@ -162,10 +162,10 @@ impl PolicyDecision {
 }
 
 impl Policy {
-    /// Read a policy file.
+    /// Parses the text of a policy file.
     ///
     /// # Errors
-    /// Every fault that was found, with its line.
+    /// All errors in the text, each with its line.
     pub fn parse(text: &str) -> Result<Self, PolicyErrors> {
         let (default, rules) = format::read_policy(text)?;
         let redactions = rules.iter().filter_map(|rule| match &rule.effect {
@@ -194,7 +194,7 @@ impl Policy {
     }
 
     /// The number of its rules.
-    pub fn rules(&self) -> usize {
+    pub fn rule_count(&self) -> usize {
         self.rules.len()
     }
 
@@ -203,8 +203,8 @@ impl Policy {
         self.rules.iter().filter(|rule| rule.depends_on_user()).map(|rule| rule.id.as_str())
     }
 
-    /// Decide on a message as if none had been before it. The same message always gets the same
-    /// decision; only rules with a limit and those that ask a person look back.
+    /// Decides on a message as if there were no earlier messages. The same message always gets the same
+    /// decision. Only rules with a limit and rules that ask a person depend on earlier messages.
     pub fn decide(&self, request: &Request) -> PolicyDecision {
         let mut opened = ParsedTexts::default();
         self.decide_within(request, &mut opened, &Mutex::default(), Timestamp::UNIX_EPOCH)
@@ -226,7 +226,7 @@ impl Policy {
             state: EvaluationState::default(),
         };
         let mut ruling = judging.evaluate(self, request, opened);
-        if ruling.answer.decision == Decision::Deny {
+        if ruling.response.decision == Decision::Deny {
             let charges = std::mem::take(&mut ruling.effects.charges);
             judging.lock_state().undo_effects(&SideEffects { charges, approval: None });
         }
@@ -532,7 +532,7 @@ impl EvaluationState {
         let answer =
             DecisionResponse { reason_codes, data, ..DecisionResponse::new(decision, message) };
         let (idle, traces) = (std::mem::take(&mut self.idle), std::mem::take(&mut self.effects));
-        PolicyDecision { answer, rules, idle, effects: traces }
+        PolicyDecision { response: answer, rules, idle, effects: traces }
     }
 }
 

@@ -49,7 +49,7 @@ pub const MAX_BYTES: usize = 1 << 20;
 /// Most times that one step is repeated.
 const MAX_TIMES: u32 = 10_000;
 
-/// Cases that were read.
+/// The test cases of a policy, parsed from a file.
 #[derive(Debug)]
 pub struct PolicyTestSuite(Vec<PolicyTestCase>);
 
@@ -81,7 +81,7 @@ pub struct CaseResult {
     pub differences: Vec<ExpectationMismatch>,
 }
 
-/// Something that is not as it was expected.
+/// A difference between the expected and the actual decision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExpectationMismatch {
     /// The step, counted from 1.
@@ -105,10 +105,10 @@ impl CaseResult {
 }
 
 impl PolicyTestSuite {
-    /// Read a file of cases.
+    /// Parses a file of test cases.
     ///
     /// # Errors
-    /// It is no YAML, has a field that is not known, or a request that is none.
+    /// When the text is not YAML, or has an unknown field or an invalid request.
     pub fn parse(text: &str) -> Result<Self, PolicyErrors> {
         let file: CaseFileText = read_yaml(text, MAX_BYTES)?;
         let mut faults = Vec::new();
@@ -237,7 +237,7 @@ impl ExpectText {
         ruling: &PolicyDecision,
         differences: &mut Vec<ExpectationMismatch>,
     ) {
-        let answer = &ruling.answer;
+        let answer = &ruling.response;
         let message = answer.message.clone();
         let mut check = |what, expected: Option<Value>, found: Value| {
             let Some(expected) = expected.filter(|expected| *expected != found) else { return };

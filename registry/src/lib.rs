@@ -287,21 +287,21 @@ impl App {
         Ok(Self { shared: Arc::new(HttpState { catalog, tokens, auth_guard }) })
     }
 
-    /// Everything that a registry on a port of its own answers: the routes under `/v1`,
-    /// `/healthz`, `/readyz`, and a problem for every other path.
+    /// Returns all routes of a registry on its own port: the routes under `/v1`, `/healthz`, `/readyz`, and
+    /// a problem response for every other path.
     pub fn router(&self) -> Router {
         http::router(&self.shared)
     }
 
-    /// The registry's knowledge of tokens, for the doors of services in the same process. It does
-    /// not know the owner's token.
+    /// Returns the lookup of the registry's tokens, for the access checks of services in the same process.
+    /// It does not know the owner's token.
     #[must_use]
-    pub fn callers(&self) -> Arc<dyn TokenIntrospector> {
+    pub fn token_introspector(&self) -> Arc<dyn TokenIntrospector> {
         Arc::new(self.shared.tokens.clone())
     }
 
-    /// The routes under `/v1` alone, to be merged with those of another service on one port; its
-    /// owner sets the fallback, for instance [`not_found`], and answers for health.
+    /// Returns only the routes under `/v1`, to be merged with those of another service on one port. That
+    /// service sets the fallback, for instance [`not_found`], and responds to health checks.
     pub fn routes(&self) -> Router {
         http::routes(&self.shared)
     }
@@ -366,9 +366,9 @@ impl App {
         self.shared.catalog.feed.end_streams();
     }
 
-    /// Brings everything to disk and lets the files go. Requests that come later fail.
+    /// Writes everything to the disk and closes the files. Later requests fail.
     ///
-    /// Nothing that was acknowledged is lost without it; the next start has less to do after it.
+    /// Without this call, nothing that was acknowledged is lost; with it, the next start is faster.
     pub async fn close(&self) {
         self.end_streams();
         self.shared.catalog.index.close().await;

@@ -44,12 +44,12 @@ fn write(path: &Path, bom: &Bom, output: &mut CommandOutput) -> Result<(), CliEr
         output.json_line(&json!({
             "file": file,
             "serialNumber": bom.serial_number().urn().to_string(),
-            "components": bom.components(),
-            "services": bom.services(),
+            "components": bom.component_count(),
+            "services": bom.service_count(),
         }));
     } else {
         let (components, services) =
-            (count(bom.components(), "component"), count(bom.services(), "service"));
+            (count(bom.component_count(), "component"), count(bom.service_count(), "service"));
         output.line(format_args!(
             "{GOOD}written{GOOD:#}  {}  {components}, {services}",
             sanitize(&file)

@@ -79,7 +79,7 @@ struct ChatSession<'o> {
 impl ChatSession<'_> {
     /// Returns the pending action that a response asks consent for; none when it asks for none.
     fn pending_consent(&self, answer: Option<&AgentResponse>) -> Option<PendingQuestion> {
-        let question = answer?.question.as_ref().filter(|question| question.is_consent());
+        let question = answer?.question.as_ref().filter(|question| question.is_consent_request());
         question.filter(|_| !self.output.is_json()).map(|question| question.pending.clone())
     }
 
@@ -96,7 +96,7 @@ impl ChatSession<'_> {
             let message = match lines.next_line(&view::prompt()).await? {
                 InputLine::Text(text) if END_COMMANDS.contains(&text.trim()) => break,
                 InputLine::Text(text) if text.trim().is_empty() => match &question {
-                    Some(question) if question.is_consent() => DEFAULT_REPLY.to_owned(),
+                    Some(question) if question.is_consent_request() => DEFAULT_REPLY.to_owned(),
                     _ => continue,
                 },
                 InputLine::Text(text) => text,
@@ -113,7 +113,7 @@ impl ChatSession<'_> {
             }
             let (pending, secrets) = match question.take() {
                 None => (None, Map::new()),
-                Some(question) if question.is_consent() => {
+                Some(question) if question.is_consent_request() => {
                     (Some(question.pending), std::mem::take(&mut kept))
                 }
                 Some(AgentQuestion { fields, pending, .. }) => {

@@ -52,7 +52,7 @@ pub(super) async fn load_dependencies(
             let (version, digest) = (listing.version.to_string(), Some(listing.checksum));
             // It must match the list of versions.
             let registry = RemoteRegistry::new(client.clone());
-            let (document, _) = registry.document(&name, &version, digest).await?;
+            let (document, _) = registry.get_document(&name, &version, digest).await?;
             index.add_interface(
                 listing.checksum,
                 Arc::new(DependencyInterface::from_capability(document.capability())),
@@ -92,6 +92,6 @@ pub(super) async fn fetch_document(
     let VersionSpec { name, range } = target;
     let range = range.as_deref().unwrap_or("latest");
     let (document, source) =
-        RemoteRegistry::new(client.clone()).document(name, range, None).await?;
+        RemoteRegistry::new(client.clone()).get_document(name, range, None).await?;
     Ok((source, document))
 }

@@ -181,7 +181,7 @@ impl RegistryMirror<'_> {
 
     /// Takes changes as they happen, until the stream ends.
     async fn listen(&mut self, state: &mut MirrorState) -> Result<(), MirrorStop> {
-        let mut stream = self.source.follow(state.next()).await?;
+        let mut stream = self.source.stream_changes(state.next()).await?;
         while self.remaining > 0 {
             match stream.next().await? {
                 Some(change) => self.apply_change(&change, state).await?,
@@ -235,7 +235,7 @@ impl RegistryMirror<'_> {
         let RegistryChange { name, version, checksum, .. } = change;
         let text = version.to_string();
         let (document, bytes) =
-            match with_timeout(self.source.document(name, &text, Some(*checksum))).await? {
+            match with_timeout(self.source.get_document(name, &text, Some(*checksum))).await? {
                 Ok(got) => got,
                 // What this one document is like says nothing of the next.
                 Err(error @ ClientError::BadResponse { .. }) => {

@@ -216,7 +216,7 @@ pub(super) async fn follow_once(
         CliError::invalid_argument(format!("`{id}` is no id of a run"))
             .with_hint("`a2s runs` lists the runs with their ids.")
     })?;
-    let mut events = RemoteExecutor::new(client.clone()).follow(id, *seen);
+    let mut events = RemoteExecutor::new(client.clone()).stream_events(id, *seen);
     while let Some(event) = events.next().await? {
         *seen = event.seq;
         on_event(&event);

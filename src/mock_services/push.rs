@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 
 use super::MockServiceBuilder;
 
-/// The notification service. A topic is made of letters, digits, `_` and `-`; others are refused.
+/// A mock of the push notifications of `ntfy.sh`. It accepts topics of letters, digits, `_` and `-`, and
+/// rejects others.
 #[must_use]
-pub fn push() -> MockServiceBuilder {
+pub fn push_notifications() -> MockServiceBuilder {
     let router = Router::new().route("/", post(publish)).with_state(Arc::new(AtomicU64::new(0)));
     MockServiceBuilder::for_host("ntfy.sh", router)
 }

@@ -169,7 +169,7 @@ impl AgentSettings {
         let guard = Guard::new(guardians, outside.clone());
         let auth = AuthGuard::new(Some(token.clone())).with_introspector(Arc::clone(&others));
         let mcp = mcp::routes(&own, auth, guard.clone(), outside.clone(), self.mcp, stop.clone());
-        let mut sources = vec![Backend::shared(own)];
+        let mut sources = vec![Backend::from_shared_clients(own)];
         for place in self.backends {
             sources.push(Backend::from_client(ServiceClient::new(&place.url, place.token()?)?));
         }

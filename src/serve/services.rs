@@ -349,7 +349,7 @@ impl RunningServices {
             None => None,
         };
         // A registry in this process is asked for callers without HTTP.
-        let others = registry.as_ref().map(registry::App::callers).or(apart);
+        let others = registry.as_ref().map(registry::App::token_introspector).or(apart);
         let auth = AuthGuard {
             owner_token: Some(Secret::new(token.as_str())),
             introspector: others.clone(),

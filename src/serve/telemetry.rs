@@ -91,13 +91,13 @@ impl TelemetrySection {
             return Ok(None);
         };
         let default = OcsfFile::new(path.clone());
-        let keep = self.ocsf_files_kept.unwrap_or(default.keep);
+        let keep = self.ocsf_files_kept.unwrap_or(default.max_rotated_files);
         if keep > MAX_FILES {
             let message = format!("`ocsf-files-kept` is {MAX_FILES} at the most");
             return Err(wrong(message));
         }
         let max_bytes = self.ocsf_file_bytes.unwrap_or(default.max_bytes);
-        Ok(Some(OcsfFile { max_bytes, keep, ..default }))
+        Ok(Some(OcsfFile { max_bytes, max_rotated_files: keep, ..default }))
     }
 }
 
@@ -194,7 +194,7 @@ mod tests {
         let section: TelemetrySection = toml::from_str(file).unwrap();
         let headers = |name: &str| (name == OCSF_HEADERS).then(|| "key=s3cret".to_owned());
         let telemetry = section.read(&ListenerArgs::default(), headers).unwrap();
-        let expected = OcsfFile { path: "/var/log/a".into(), max_bytes: 7, keep: 0 };
+        let expected = OcsfFile { path: "/var/log/a".into(), max_bytes: 7, max_rotated_files: 0 };
         assert_eq!(telemetry.ocsf_file, Some(expected));
         let endpoint = telemetry.ocsf_endpoint.unwrap();
         assert_eq!(endpoint.endpoint.as_str(), "http://file/x");

@@ -13,7 +13,8 @@ fn everything_is_still_there_after_a_restart() {
     let found = world.a2s(&["search", "canine breeds", "--json"]).exits(0).one();
     assert_eq!(found["capabilities"][0]["name"], "ListDogBreeds");
     let checksum = found["capabilities"][0]["checksum"].as_str().unwrap().to_owned();
-    let run = world.a2s(&["run", "ListDogBreeds", "--checksum", &checksum, "--json"]).exits(0).one();
+    let run =
+        world.a2s(&["run", "ListDogBreeds", "--checksum", &checksum, "--json"]).exits(0).one();
     assert_eq!(run["status"], "succeeded");
     assert_eq!(run["checksum"], checksum);
     let id = run["id"].as_str().unwrap().to_owned();

@@ -22,14 +22,16 @@ pub struct AgentRequest {
     /// The user's message: a request in plain words, or the answer to a question of the agent. At most 8
     /// KiB. Empty only where `inputs` answer a question for inputs.
     pub message: String,
-    /// The conversation: 1 to 200 visible ASCII characters. Without one, this begins a new one.
+    /// The id of the conversation: 1 to 200 visible ASCII characters. When it is absent, a new conversation
+    /// begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// `pending` of the question that this answers, as it came. The agent keeps nothing of a
-    /// conversation itself.
+    /// The unchanged `pending` value of the question that this message responds to. The agent itself stores
+    /// nothing about a conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingQuestion>,
-    /// Inputs that are known, by name, whatever the message says. Secret ones are given here alone.
+    /// Known inputs by name. They take precedence over the message. Only here may a client send secret
+    /// inputs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schema(value_type = schema::Values)]
     pub inputs: Map<String, Value>,
@@ -52,7 +54,7 @@ pub struct AgentRequest {
 pub enum ConsentSource {
     /// The request gave consent in advance.
     Given,
-    /// The configuration of the agent asks for none.
+    /// The configuration of the agent does not require consent.
     Off,
 }
 
@@ -100,10 +102,10 @@ pub struct PendingQuestion {
     #[serde(default)]
     #[schema(value_type = schema::Values)]
     pub inputs: Map<String, Value>,
-    /// The inputs that were asked for; none when a yes was.
+    /// The inputs that the agent asked for; empty when it asked for consent.
     pub missing: Vec<String>,
     /// The digest of the actions that a yes confirms: capabilities with their checksums and inputs, or
-    /// another agent with the message to it. A yes to anything else makes the agent ask again.
+    /// another agent with the message to it. If the actions have changed, the agent asks again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consent: Option<Digest>,
 }
@@ -112,7 +114,7 @@ pub struct PendingQuestion {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum AgentEvent {
-    /// The message may be acted on, as it was or as a guardian wants it.
+    /// The guardians have decided about the message. A guardian may have changed its text.
     Heard {
         /// The conversation.
         session: String,
@@ -125,12 +127,12 @@ pub enum AgentEvent {
     },
     /// The intents of the message.
     Understood {
-        /// The whole, and then its parts when it asks for several things.
+        /// The whole message, then its parts if it asks for several things.
         intents: Vec<String>,
         /// The interpreter of the message: `patterns`, or the name of a language model.
         interpreter: String,
     },
-    /// Less is done than usual: a registry or the language model does not answer.
+    /// The agent works with limits: a registry or the language model does not respond.
     Degraded {
         /// The limitation and its cause.
         message: String,
@@ -148,9 +150,9 @@ pub enum AgentEvent {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         decisions: Vec<GuardianDecision>,
     },
-    /// Nothing that is published does all of it, but this would.
+    /// No published capability does the whole task, but this proposal would.
     Proposed(Box<AgentProposal>),
-    /// This one is tried.
+    /// The agent tries this capability.
     Chosen {
         /// The function that it performs.
         description: String,
@@ -160,14 +162,14 @@ pub enum AgentEvent {
         #[schema(value_type = schema::Values)]
         inputs: Map<String, Value>,
     },
-    /// It runs.
+    /// The run of the capability has started.
     Running {
         /// The run.
         run: Uuid,
         /// The capability.
         capability: CapabilityRef,
     },
-    /// Something happened in the run.
+    /// The run has a new event.
     Step {
         /// The event of the run.
         event: Box<RunEvent>,
@@ -181,7 +183,7 @@ pub enum AgentEvent {
         /// The skill that the agent states on its card.
         skill: String,
     },
-    /// Actions run, or another agent is asked, without a question.
+    /// The agent runs actions, or asks another agent, without asking the user for consent.
     Unconfirmed {
         /// The reason.
         consent: ConsentSource,
@@ -191,7 +193,7 @@ pub enum AgentEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         delegation: Option<AgentDelegation>,
     },
-    /// This one is not used, and the next is tried if there is one.
+    /// The agent does not use this capability, and tries the next one, if any.
     #[serde(alias = "passed_over")]
     CandidateSkipped(SkippedCandidate),
     /// The turn is over.
@@ -236,7 +238,7 @@ pub enum AgentStatus {
     Completed,
     /// The agent asks for missing information; the client responds with `pending`.
     InputRequired,
-    /// The question was answered by a no: nothing is run.
+    /// The user declined, so the agent runs nothing.
     Cancelled,
     /// Nothing that is published fits.
     NothingFits,
@@ -318,7 +320,7 @@ pub struct AgentApproval {
     pub id: String,
     /// The guardian.
     pub guardian: String,
-    /// The end of the time for it, where the guardian names one.
+    /// The expiry of the approval, if the guardian states one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Timestamp>,
@@ -333,15 +335,15 @@ pub struct DelegationResult {
     pub url: String,
     /// The skill that the agent states on its card.
     pub skill: String,
-    /// The task that it made of it, when it made one.
+    /// The id of the task that the other agent created, if it created one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
     /// The state of that task in the words of A2A 0.3: `completed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// Its words.
+    /// The text of the other agent's response.
     pub message: String,
-    /// The values that it gave.
+    /// The data in the other agent's response.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub data: Vec<Value>,
     /// The guardians' decisions about the sent message and about the response.
@@ -352,9 +354,9 @@ pub struct DelegationResult {
 /// The information that the agent needs to continue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentQuestion {
-    /// The inputs that it asks for; none when it asks for a yes to use a capability that may change
-    /// more than the one that fits best, which could not be used, or for a yes to a proposal. Secret
-    /// ones go into `inputs` of the answer, and into no message.
+    /// The inputs that the agent asks for. Empty when it asks for consent: to a proposal, or to use a
+    /// capability that may change more than the best one, which could not be used. The client sends secret
+    /// inputs in `inputs` of its response, never in a message.
     pub fields: Vec<InputField>,
     /// The proposal, when no published capability does the whole task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -370,21 +372,23 @@ pub struct AgentQuestion {
 }
 
 impl AgentQuestion {
-    /// A question that asks for a yes, and for nothing by name.
+    /// Creates a question that asks for a yes and not for inputs.
     #[must_use]
     pub fn new(pending: PendingQuestion) -> Self {
         Self { fields: Vec::new(), proposal: None, actions: Vec::new(), delegation: None, pending }
     }
 
-    /// True when a yes permits an action, so a missing response means no.
+    /// Returns true when the question asks for consent to actions or to a delegation. A missing response
+    /// then means no.
     #[must_use]
-    pub fn is_consent(&self) -> bool {
+    pub fn is_consent_request(&self) -> bool {
         !self.actions.is_empty() || self.delegation.is_some()
     }
 }
 
-/// Several capabilities as one: nothing that is published does all of it, and what one gives is what
-/// another takes. It is published and run on a yes.
+/// A capability that the agent proposes when no published one does the whole task. It combines several
+/// published capabilities: outputs of one are inputs of another. After a yes, the agent publishes and runs
+/// it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentProposal {
     /// The capability under which the agent would publish the proposal.
@@ -402,11 +406,11 @@ pub struct AgentProposal {
 /// Outputs that feed an input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InputLink {
-    /// The capability that gives.
+    /// The capability with the outputs.
     pub from: CapabilityName,
-    /// Its outputs; of several, a text is made.
+    /// The outputs that feed the input. The agent combines several outputs into one text.
     pub outputs: Vec<String>,
-    /// The capability that takes.
+    /// The capability with the input.
     pub to: CapabilityName,
     /// Its input.
     pub input: String,
@@ -428,7 +432,7 @@ pub struct GuardianDecision {
     pub decision: String,
     /// The source of the decision.
     pub source: DecisionSource,
-    /// The guardian's words, or why it could not be asked.
+    /// The message of the guardian, or the reason why it could not be asked.
     pub message: String,
     /// The guardian's reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

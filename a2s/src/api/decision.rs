@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// A guardian's decision. Where several are asked, there is one of each that was, in order: the first
-/// denial is the last.
+/// The decision of one guardian. If several guardians are asked, each has its own record, in order. A
+/// denial is the last record, because no further guardian is asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Decision)]
 pub struct DecisionRecord {
@@ -51,7 +51,7 @@ pub enum GuardianPhase {
 }
 
 impl GuardianPhase {
-    /// True for the phase of a request.
+    /// Returns true for [`GuardianPhase::Request`].
     #[must_use]
     pub fn is_request(&self) -> bool {
         *self == Self::Request
@@ -64,9 +64,9 @@ impl GuardianPhase {
 pub enum DecisionSource {
     /// The guardian answered.
     Guardian,
-    /// It gave no answer that can be followed, and that means deny.
+    /// The guardian gave no usable response, and the configuration denies the step.
     FailedClosed,
-    /// It gave none, and the configuration lets the step pass.
+    /// The guardian gave no usable response, and the configuration allows the step.
     FailedOpen,
     /// There is no guardian.
     Unguarded,
@@ -88,7 +88,7 @@ impl DecisionSource {
 /// One value that a guardian changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GuardianChange {
-    /// The dotted place: `pathParameters.city`.
+    /// The dotted path of the value: `pathParameters.city`.
     pub name: String,
     /// The value before.
     pub from: Value,
@@ -121,7 +121,8 @@ impl ApprovalSubject {
             || matches!(self.phase, GuardianPhase::Result | GuardianPhase::McpInbound)
     }
 
-    /// The words after "waits for approval": ` of redirect 2`. Empty for the step's own request.
+    /// Returns the words that follow "waits for approval" in a message, for instance ` of redirect 2`.
+    /// Empty for the step's own request.
     #[must_use]
     pub fn describe(&self) -> String {
         match (self.phase, self.redirect) {

@@ -14,11 +14,11 @@ use crate::name::{CapabilityName, Domain};
 pub struct CapabilityGraph {
     /// The node that was asked for: `NAME@VERSION`.
     pub root: String,
-    /// The versions that are met, the root first, then in order of name and version.
+    /// The versions in the graph: first the root, then the others in order of name and version.
     pub nodes: Vec<GraphNode>,
     /// The current dependencies among the nodes.
     pub edges: Vec<GraphEdge>,
-    /// The services that it talks to, and who else does.
+    /// The services that the capability uses, each with the other capabilities that use it.
     pub services: Vec<SharedService>,
     /// Capabilities with an input that accepts an output of this one; at most 50.
     pub consumers: Vec<CompatibleIo>,
@@ -50,23 +50,23 @@ pub struct GraphNode {
     pub yanked: bool,
 }
 
-/// A dependency, and the version that it means today.
+/// A dependency, and the version that it currently resolves to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GraphEdge {
     /// The node that uses another.
     pub from: String,
-    /// The node that is used; absent when no version will do.
+    /// The node that is used; absent when no version satisfies the range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
     /// The capability that is used.
     pub uses: CapabilityName,
-    /// The versions that will do.
+    /// The range of accepted versions.
     pub range: String,
-    /// True when exactly one content is allowed.
+    /// True when the dependency is pinned to one checksum.
     pub pinned: bool,
 }
 
-/// A service, and who else talks to it.
+/// A service of the capability, and the other capabilities that use it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SharedService {
     /// The host.
@@ -77,8 +77,8 @@ pub struct SharedService {
     pub total: u64,
 }
 
-/// An output of one capability that an input of another can take: their names are the same but for
-/// case and separators, and some value is of both types.
+/// An output of one capability that an input of another accepts. Their names are equal except for case and
+/// separators, and at least one value is of both types.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CompatibleIo {
     /// The other capability.
@@ -123,7 +123,7 @@ pub struct BrokenDependent {
     pub because: Vec<String>,
 }
 
-/// A version that would use others.
+/// A dependent version that would switch to other dependencies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChangedDependency {
     /// The node.

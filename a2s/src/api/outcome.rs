@@ -21,7 +21,7 @@ pub struct OutcomeReport {
     /// Version that ran.
     #[schema(value_type = schema::Version)]
     pub version: Version,
-    /// Digest that ran.
+    /// The checksum of the document that ran.
     pub checksum: Digest,
     /// True when it succeeded.
     pub success: bool,
@@ -44,8 +44,8 @@ pub struct OutcomeReport {
     /// The reporter: a persistent id of an executor. All its reports together have a bounded weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reporter: Option<String>,
-    /// The session of the run, disguised so that only its executor recognises it. Its runs together
-    /// have a bounded weight.
+    /// A pseudonym of the run's session, which only its executor can recognise. All runs of one session
+    /// together have a bounded weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// The current health of the hosts that the run talked to.
@@ -57,7 +57,7 @@ pub struct OutcomeReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultAttribution {
-    /// The document asks for something the service does not give.
+    /// The document expects something that the service does not provide.
     Capability,
     /// The service was down or answered with an error.
     Service,
@@ -69,7 +69,7 @@ pub enum FaultAttribution {
     Executor,
 }
 
-/// In which part of a run it failed.
+/// The part of a run that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
@@ -99,8 +99,8 @@ pub enum FailureClass {
 pub struct HostHealth {
     /// Host, and port where it is not the scheme's.
     pub host: Domain,
-    /// 1 when its last request was answered, less the more have failed in a row, 0 while the executor
-    /// leaves it alone.
+    /// The health from 0 to 1: 1 when the host responded to its last request, less with each further
+    /// failure in a row, and 0 while the executor sends it no requests.
     pub health: f64,
 }
 
@@ -110,7 +110,7 @@ macro_rules! words {
             /// Every one.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// As it is written in JSON.
+            /// Returns the name that JSON uses.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),* }
@@ -156,7 +156,7 @@ pub struct CapabilityStats {
     pub successes: u64,
     /// The runs that failed because of the capability or its services. Only these count against it.
     pub faults: u64,
-    /// The failures by code and who was to blame, the most frequent first.
+    /// The failures by code, class and attribution, the most frequent first.
     pub failures: Vec<FailureCount>,
     /// The weights that ranking uses.
     pub weights: OutcomeWeights,
@@ -171,7 +171,7 @@ pub struct CapabilityStats {
     pub last_run: Option<Timestamp>,
 }
 
-/// The number of runs that failed in one way.
+/// The number of failed runs with the same code, class and attribution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FailureCount {
     /// The code; absent when the reports state none.
@@ -200,7 +200,7 @@ pub struct OutcomeWeights {
     pub success_rate: Option<f64>,
     /// A lower bound for the success rate; with few runs it stays low. The term `success_rate` of a score.
     pub success_rate_lower: f64,
-    /// After so many days a run weighs half.
+    /// The number of days after which a run has half of its weight.
     pub half_life_days: f64,
 }
 

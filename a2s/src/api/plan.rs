@@ -12,7 +12,7 @@ use super::{CapabilityRef, DecisionRecord, ErrorHandlerKind, GuardianInfo, RunNo
 use crate::checksum::Digest;
 use crate::name::{CapabilityName, Permission};
 
-/// Plan a run without running it.
+/// A request for the plan of a run, without running it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanRequest {
@@ -30,8 +30,8 @@ pub struct PlanRequest {
         skip_serializing_if = "Option::is_none"
     )]
     pub digest: Option<Digest>,
-    /// The only contents that dependencies may have, as a lock names them; without it, each
-    /// dependency means the newest version in its range.
+    /// The only allowed versions of dependencies, from a lock. Without a lock, each dependency resolves to
+    /// the newest version in its range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<Vec<CapabilityRef>>,
     /// Values known so far.
@@ -41,8 +41,8 @@ pub struct PlanRequest {
     /// The session of the run. Its state may provide missing inputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Ask the guardian about each task step whose inputs are known. The executor marks these questions as
-    /// a preview and sends nothing to a service; a run asks again.
+    /// Set when the executor also asks the guardian about each task step with known inputs. The executor
+    /// marks these questions as a preview and sends nothing to a service; a run asks again.
     #[serde(default)]
     pub preview: bool,
 }
@@ -80,7 +80,7 @@ pub struct PlanResponse {
     pub recalled: BTreeMap<String, StateScope>,
     /// The hosts that requests go to, and where connections are sent instead, if configured.
     pub hosts: BTreeMap<String, Option<String>>,
-    /// The credentials that its requests go with, or lack: without those a run is refused.
+    /// The credentials that the requests need. If one of them is missing, the executor rejects the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<PlannedCredential>,
     /// The guardians of its steps, in the order in which the executor asks them; empty when there is no
@@ -113,7 +113,7 @@ pub struct PlanResponse {
     pub no_token_reason: Option<String>,
 }
 
-/// A credential that requests of a plan go with.
+/// A credential that requests of a plan need.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlannedCredential {
     /// The host that it is sent to, with its port when that is not the usual one.
@@ -172,8 +172,8 @@ pub struct PlannedStep {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum StepPreview {
-    /// It was asked, or could not be: the decision has `source: failed_closed` or `failed_open`
-    /// then, as that of a run would.
+    /// The executor asked the guardian. If the guardian could not be asked, the decision has `source:
+    /// failed_closed` or `failed_open`, as in a run.
     Decided {
         /// The decisions of the guardians that were asked, in order. If one denied, it is the last.
         decisions: Vec<DecisionRecord>,
@@ -183,7 +183,7 @@ pub enum StepPreview {
         /// The variables that it waits for.
         needs: Vec<String>,
     },
-    /// It was not asked.
+    /// The executor did not ask the guardian.
     NotAsked {
         /// The reason.
         reason: String,
@@ -212,7 +212,7 @@ pub struct PlannedForEach {
     pub items: Value,
     /// The variable that holds the item.
     pub name: String,
-    /// A longer list fails the step.
+    /// The maximum number of items; the step fails for a longer list.
     pub max_items: usize,
     /// The number of iterations that run at the same time.
     pub max_concurrency: usize,
@@ -228,12 +228,12 @@ pub enum PlannedStepKind {
         format: String,
         /// `GET`, `POST`, …
         method: String,
-        /// The address, with places still to be filled in braces.
+        /// The address, with placeholders in braces.
         url: String,
         /// The tool that is called there, when it is an MCP server.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool: Option<String>,
-        /// The inputs by dotted place; references that are not known yet stay templates.
+        /// The inputs by dotted path; references without a known value stay templates.
         #[schema(value_type = schema::Values)]
         inputs: Map<String, Value>,
     },

@@ -15,7 +15,7 @@ use crate::task::TaskFormat;
 use super::lifecycle::Deprecation;
 use super::strategy::SelectionStrategy;
 
-/// The answer to a publish.
+/// The response to a publish request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PublishResponse {
     /// Name of the capability.
@@ -25,9 +25,10 @@ pub struct PublishResponse {
     pub version: Version,
     /// Digest of the document.
     pub checksum: Digest,
-    /// False when this very content was there before.
+    /// True when the request created the version; false when a version with the same content was already
+    /// published.
     pub created: bool,
-    /// Remarks that did not stand in the way.
+    /// The warnings, which did not prevent the publication.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Diagnostic>,
 }
@@ -49,7 +50,8 @@ pub struct CapabilitySummary {
     /// The time of publication.
     #[schema(value_type = String, format = DateTime)]
     pub published_at: Timestamp,
-    /// Yanked: kept for dependents that pin it, never offered.
+    /// True when the version is yanked: dependents that pin it can still use it, but the registry never
+    /// offers it.
     #[serde(default)]
     pub yanked: bool,
     /// The publisher's advice against new use, when the version is deprecated.
@@ -99,7 +101,7 @@ pub struct SearchRequest {
     /// The task in words: "check the weather in Paris and post it".
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub intent: String,
-    /// Several intents in place of one, at most 16: each gets an answer of its own.
+    /// Several intents instead of `intent`, at most 16. Each one gets its own response.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intents: Vec<String>,
     /// The maximum number of hits for each intent: 1 to 100, 10 when absent.
@@ -110,8 +112,8 @@ pub struct SearchRequest {
     )]
     #[schema(minimum = 1, maximum = 100)]
     pub limit: Option<usize>,
-    /// `next` of the page before. It goes on with the same intent, strategy and filters alone;
-    /// `limit` may differ.
+    /// The `next` value of the previous page. The intent, the strategy and the filters must be the same as
+    /// before; `limit` may differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
     /// The kind of results: capabilities when absent.
@@ -154,7 +156,7 @@ pub struct SearchFilters {
     /// Only capabilities with a task in one of these formats.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub formats: Vec<TaskFormat>,
-    /// The most complex that is wanted.
+    /// The maximum complexity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_complexity: Option<Complexity>,
     /// Only capabilities with this author: a name, an organization or an account on GitHub, whole,
@@ -167,7 +169,7 @@ pub struct SearchFilters {
     pub version: Option<VersionReq>,
 }
 
-/// The answer to a search, in the shape that the A2S text prints, and more.
+/// The response to a search. It has the members that the A2S text shows, and further ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SearchResponse {
     /// The fitting capabilities, best first.
@@ -197,15 +199,15 @@ pub struct IntentSearchResponse {
     pub answer: SearchResponse,
 }
 
-/// About a search.
+/// Facts about a search: its duration, its strategy and the number of matches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SearchMetadata {
     /// The number of fitting capabilities, including those that are not listed.
     pub total_matches: usize,
     /// The duration in milliseconds.
     pub search_time_ms: f64,
-    /// The strategy that ranked the hits: the name of a preset, or `weights`. With a list of
-    /// strategies its place comes first: `2: most_similar`.
+    /// The strategy that ranked the hits: the name of a preset, or `weights`. If the request has a list of
+    /// strategies, the position in the list comes first: `2: most_similar`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
     /// A message that nothing was close enough, with the nearest capability, or that nothing meets the
@@ -216,13 +218,13 @@ pub struct SearchMetadata {
     /// not hits: check them before a run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<NearMiss>,
-    /// Says that less was done than usual, and why: the embedder of the index did not answer, so
-    /// that the hits were found by words alone.
+    /// The reason why the search was limited: the embedder of the index did not respond, so the registry
+    /// searched by words only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
 }
 
-/// A capability that does not fit an intent, but less badly than others.
+/// A capability that does not fit an intent, but comes closer to it than others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NearMiss {
     /// Name of the capability.
@@ -285,7 +287,7 @@ pub struct ScoreTerm {
     pub contribution: f64,
 }
 
-/// Ask whether a published version, or a document, is what its checksum says.
+/// A request to verify that a published version, or a document, matches its checksum.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VerifyRequest {

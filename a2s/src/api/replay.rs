@@ -9,7 +9,7 @@ use super::run::CapabilityRef;
 use crate::checksum::Digest;
 use crate::name::CapabilityName;
 
-/// Replay a run with the answers that were recorded.
+/// A request to replay a run with the recorded responses of services.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplayRequest {
@@ -62,7 +62,7 @@ pub struct ReplayResponse {
     pub more_differences: usize,
 }
 
-/// A step that did not go as it was recorded.
+/// A step that differs from its recording.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReplayedStep {
     /// Path of the step.
@@ -85,7 +85,7 @@ pub enum StepDiff {
     Gone,
 }
 
-/// A value that is another one than was recorded.
+/// A value that differs from the recorded one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ValueDiff {
     /// The location: `inputs.pathParameters.city`, `outputs.forecast[0].high`.

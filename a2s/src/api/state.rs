@@ -26,7 +26,7 @@ impl StateScope {
     }
 }
 
-/// The runs that a value without a session is for.
+/// The runs that can use a value without a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StateFor {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
-/// A bill of materials, as CycloneDX has it.
+/// A bill of materials in the format CycloneDX 1.6.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bom {
@@ -30,19 +30,19 @@ impl Bom {
 
     /// The number of components below the capability: capabilities and tools.
     #[must_use]
-    pub fn components(&self) -> usize {
+    pub fn component_count(&self) -> usize {
         self.components.len()
     }
 
     /// The number of services.
     #[must_use]
-    pub fn services(&self) -> usize {
+    pub fn service_count(&self) -> usize {
         self.services.len()
     }
 }
 
 impl fmt::Display for Bom {
-    /// JSON for people to read, with the end of its last line.
+    /// Writes indented JSON with a final line break.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = serde_json::to_string_pretty(self).map_err(|_| fmt::Error)?;
         writeln!(f, "{text}")

@@ -63,7 +63,7 @@ fn bill_lists_capabilities_tools_services_and_their_uses() {
     ];
     let top = document("Top", &steps, &["Low"]);
     let (bom, told) = bill(&top, std::slice::from_ref(&low), None);
-    assert_eq!((bom.components(), bom.services()), (4, 2));
+    assert_eq!((bom.component_count(), bom.service_count()), (4, 2));
     let (own, below) = (top.digest().to_string(), low.digest().to_string());
     let component = &told["metadata"]["component"];
     assert_eq!(component["hashes"], json!([{"alg": "SHA-256", "content": top.digest().to_hex()}]));

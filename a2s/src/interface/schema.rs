@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::schema_exclusions::{HiddenNames, collect_read_only, has_unchecked_keyword};
 use super::schema_keywords::{ANNOTATIONS, is_small, write_keywords, write_kinds};
-use crate::task::open_closed_parts;
+use crate::task::open_closed_all_of;
 use crate::types::{InferredType, JsonTypes, MemberPresence, ObjectType, SchemaRef};
 
 /// The depth to which schemas are written out.
@@ -90,7 +90,7 @@ impl<'s> SchemaWriter<'s> {
             members.insert("$defs".to_owned(), Value::Object(definitions));
         }
         if self.direction == SchemaDirection::In {
-            open_closed_parts(&mut schema);
+            open_closed_all_of(&mut schema);
         }
         schema
     }
@@ -187,7 +187,7 @@ impl<'s> SchemaWriter<'s> {
             Value::Bool(_) => return part.schema.clone(),
             _ => return json!({}),
         };
-        let is_openapi_3_0 = part.book.schemas.are_of_openapi_3_0();
+        let is_openapi_3_0 = part.book.schemas.is_openapi_3_0();
         let mut hidden = around.clone();
         if self.direction == SchemaDirection::In {
             collect_read_only(part, &mut hidden, 0, &mut self.lookups_left);

@@ -66,7 +66,7 @@ pub(super) fn has_unchecked_keyword<'s>(
     };
     members.iter().any(|(key, value)| match (key.as_str(), value) {
         ("format", Value::String(name)) => !FORMATS.contains(&name.as_str()),
-        ("const", _) => part.book.schemas.are_of_openapi_3_0(),
+        ("const", _) => part.book.schemas.is_openapi_3_0(),
         ("$dynamicRef", _) => true,
         ("$ref", Value::String(text)) if seen.insert(text) => {
             part.target().is_none_or(|target| has_unchecked_keyword(target, seen, depth + 1, looks))

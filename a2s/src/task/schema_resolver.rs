@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::sample_value::samples;
 use super::{OpenApiTask, OpenApiVersion};
 
-/// The location of a task's schemas, to follow their `$ref`s.
+/// A resolver of the `$ref`s in a task's schemas. The variant is the location of the schemas.
 #[derive(Debug, Clone, Copy)]
 pub enum SchemaResolver<'s> {
     /// In an OpenAPI specification.
@@ -24,9 +24,9 @@ impl<'s> From<&'s OpenApiTask> for SchemaResolver<'s> {
 }
 
 impl<'s> SchemaResolver<'s> {
-    /// The target of a `$ref` such as `#/components/schemas/Pet` or `#/$defs/Pet`, exactly as written: it
-    /// may contain further `$ref`s, or be one. Only pointers into the task itself resolve: nothing is
-    /// fetched.
+    /// Returns the target of a `$ref` such as `#/components/schemas/Pet` or `#/$defs/Pet`, exactly as
+    /// written: the target may contain further `$ref`s, or be one. Only pointers into the task itself
+    /// resolve: the resolver fetches nothing.
     #[must_use]
     pub fn resolve(self, reference: &str) -> Option<&'s Value> {
         match self {
@@ -41,22 +41,23 @@ impl<'s> SchemaResolver<'s> {
 
     /// Returns true when the keywords have the meaning of OpenAPI 3.0, and not of JSON Schema 2020-12.
     #[must_use]
-    pub fn are_of_openapi_3_0(self) -> bool {
+    pub fn is_openapi_3_0(self) -> bool {
         matches!(self, Self::OpenApi(task) if task.version == OpenApiVersion::V3_0)
     }
 
-    /// Values that may be sent for a schema: like [`samples`](Self::samples), including parts that are
-    /// never in a response.
+    /// Returns sample values for a schema of a request: like [`samples`](Self::samples), including parts
+    /// that are never in a response.
     #[must_use]
-    pub fn sent_samples(schema: &Value) -> Vec<Value> {
+    pub fn request_samples(schema: &Value) -> Vec<Value> {
         let mut schema = schema.clone();
         show_write_only(&mut schema);
         SchemaResolver::Json(&schema).samples(&schema).collect()
     }
 
-    /// Values for a schema of an answer, always the same ones, those that say the most first. They
-    /// are likely to fit, which is for the caller to check: there may be more in a schema than is
-    /// looked at, and it may contradict itself. Lazy, as the first one will do in most cases.
+    /// Returns sample values for a schema of a response, the most detailed first. The same schema always
+    /// has the same samples. The samples probably fit the schema, but the caller must check it: the schema
+    /// may contain more than this method reads, or contradict itself. The iterator is lazy, because the
+    /// first sample is enough in most cases.
     pub fn samples(self, schema: &'s Value) -> impl Iterator<Item = Value> + 's {
         samples(self, schema)
     }

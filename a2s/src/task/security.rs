@@ -36,7 +36,7 @@ pub enum CredentialKind {
 }
 
 impl CredentialKind {
-    /// `api_key`, `basic`, `bearer` or `oauth2`.
+    /// Returns the name that JSON uses: `api_key`, `basic`, `bearer` or `oauth2`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -48,7 +48,7 @@ impl CredentialKind {
     }
 }
 
-/// A scheme that a way to be let in wants.
+/// A security scheme that a task requires, with its scopes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecurityRequirement {
     /// The name of the scheme, by which credentials are stored.
@@ -65,7 +65,7 @@ pub enum SecurityScheme {
     /// A key at a place of the request.
     ApiKey {
         /// Its location in the request.
-        place: ApiKeyLocation,
+        location: ApiKeyLocation,
         /// The name of the header, query parameter or cookie.
         name: String,
     },
@@ -107,7 +107,7 @@ pub enum HttpScheme {
     Other(String),
 }
 
-/// The ways to get a token.
+/// The OAuth 2.0 flows that issue tokens.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names of RFC 6749")]
 pub struct OAuthFlows {
@@ -117,7 +117,7 @@ pub struct OAuthFlows {
     pub authorization_code: Option<OAuthFlow>,
 }
 
-/// A way to get a token. Addresses are as written; they may be relative to the server.
+/// An OAuth 2.0 flow that issues tokens. Addresses are as written; they may be relative to the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OAuthFlow {
     /// The address where a person grants access.
@@ -142,9 +142,9 @@ impl SecurityRequirement {
     /// The kinds of stored credentials that the requirement takes, the best one first; none when
     /// it cannot be met by a stored credential.
     #[must_use]
-    pub fn kinds(&self) -> &'static [CredentialKind] {
+    pub fn credential_kinds(&self) -> &'static [CredentialKind] {
         match &self.scheme {
-            Some(scheme) if self.has_storable_name() => scheme.kinds(),
+            Some(scheme) if self.has_storable_name() => scheme.credential_kinds(),
             Some(_) | None => &[],
         }
     }
@@ -165,13 +165,13 @@ pub fn is_scheme_name(name: &str) -> bool {
 }
 
 impl SecurityScheme {
-    /// The kinds of stored credentials that can be presented so, the best one first. A client
+    /// Returns the kinds of stored credentials that this scheme can use, the best one first. A client
     /// certificate is configured and not stored.
     #[must_use]
-    pub fn kinds(&self) -> &'static [CredentialKind] {
+    pub fn credential_kinds(&self) -> &'static [CredentialKind] {
         use CredentialKind::{ApiKey, Basic, Bearer, Oauth2};
         match self {
-            Self::ApiKey { place, name } if can_carry(*place, name) => &[ApiKey],
+            Self::ApiKey { location: place, name } if can_carry(*place, name) => &[ApiKey],
             Self::Http { scheme: HttpScheme::Basic, .. } => &[Basic],
             Self::Http { scheme: HttpScheme::Bearer, .. } => &[Bearer],
             Self::OAuth2(flows) if flows.gives_tokens() => &[Oauth2, Bearer],
@@ -187,13 +187,13 @@ impl SecurityScheme {
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
-            Self::ApiKey { place: ApiKeyLocation::Header, .. } => {
+            Self::ApiKey { location: ApiKeyLocation::Header, .. } => {
                 "an API key in a header".to_owned()
             }
-            Self::ApiKey { place: ApiKeyLocation::Query, .. } => {
+            Self::ApiKey { location: ApiKeyLocation::Query, .. } => {
                 "an API key in the query".to_owned()
             }
-            Self::ApiKey { place: ApiKeyLocation::Cookie, .. } => {
+            Self::ApiKey { location: ApiKeyLocation::Cookie, .. } => {
                 "an API key in a cookie".to_owned()
             }
             Self::Http { scheme: HttpScheme::Basic, .. } => "HTTP basic".to_owned(),
@@ -257,7 +257,7 @@ impl From<oas::SecurityScheme> for SecurityScheme {
                     oas::APIKeyLocation::Query => ApiKeyLocation::Query,
                     oas::APIKeyLocation::Cookie => ApiKeyLocation::Cookie,
                 };
-                Self::ApiKey { place, name }
+                Self::ApiKey { location: place, name }
             }
             oas::SecurityScheme::HTTP { scheme, bearer_format, .. } => {
                 let scheme = match scheme.to_ascii_lowercase().as_str() {

@@ -34,13 +34,13 @@ const MAX_DECISIONS: usize = 100;
 /// The most characters of an error message that are reported.
 const MAX_MESSAGE_CHARS: usize = 300;
 
-/// Another agent, before it was asked for its card.
+/// Another agent with a card that has not been read yet.
 #[derive(Debug, Clone)]
 pub struct UnresolvedAgent {
     http: ServiceClient,
 }
 
-/// Another agent.
+/// A client of another agent. It asks the guardians about every message.
 #[derive(Debug, Clone)]
 pub struct A2aClient {
     http: ServiceClient,
@@ -50,7 +50,7 @@ pub struct A2aClient {
     decisions: Vec<GuardianDecision>,
 }
 
-/// A stream of what happens to a task.
+/// The updates of a task, as they happen.
 #[derive(Debug)]
 pub struct TaskStream<'c> {
     client: &'c mut A2aClient,
@@ -66,10 +66,10 @@ pub struct TaskStream<'c> {
 /// The reason why another agent gave no usable response.
 #[derive(Debug, thiserror::Error)]
 pub enum A2aError {
-    /// It does not answer, or not over HTTP as it should.
+    /// The agent does not respond, or its HTTP response is not valid.
     #[error(transparent)]
     Http(#[from] ClientError),
-    /// It answers what A2A has no place for.
+    /// The response is not valid A2A.
     #[error("{url} answered what is not understood: {why}")]
     BadResponse {
         /// The address.
@@ -77,7 +77,7 @@ pub enum A2aError {
         /// The reason.
         why: String,
     },
-    /// It says no, in its own words.
+    /// The agent rejects the request with a JSON-RPC error.
     #[error("{url} refuses ({code}): {message}")]
     Refused {
         /// The address.
@@ -87,7 +87,7 @@ pub enum A2aError {
         /// Its words.
         message: String,
     },
-    /// It takes too long, or does not come to an end.
+    /// The response takes too long, or the stream is too long.
     #[error("{url} {what}")]
     LimitExceeded {
         /// The address.
@@ -95,16 +95,17 @@ pub enum A2aError {
         /// The limit that was exceeded.
         what: &'static str,
     },
-    /// The guardians let a message neither out nor in.
+    /// The guardians denied a request or a response.
     #[error("{0}")]
     Denied(#[from] GuardDenial),
 }
 
 impl UnresolvedAgent {
-    /// The agent with its card below `url`. It gets the `token`.
+    /// Creates a reference to the agent with its card below `url`. Each request to it has the `token`.
+    /// Nothing is sent yet.
     ///
     /// # Errors
-    /// When the HTTP client cannot be made.
+    /// When the HTTP client cannot be created.
     pub fn new(url: &Url, token: Option<Secret>) -> Result<Self, ClientError> {
         Ok(Self { http: ServiceClient::new(url, token)?.with_max_bytes(MAX_RESPONSE) })
     }
@@ -115,10 +116,10 @@ impl UnresolvedAgent {
         self.http.url()
     }
 
-    /// Reads its card. All later messages to and from the agent are put to `guard`.
+    /// Reads the card of the agent. The client asks `guard` about all later messages to and from the agent.
     ///
     /// # Errors
-    /// The agent has no usable card.
+    /// When the agent has no usable card.
     pub async fn resolve(&self, guard: Guard, clock: ClockAndIds) -> Result<A2aClient, A2aError> {
         let url = self.url();
         let request = self.http.request(reqwest::Method::GET, &[".well-known", "agent-card.json"]);
@@ -158,23 +159,23 @@ impl A2aClient {
         }
     }
 
-    /// Sends a message. With `waits` the answer comes when the task is over or waits.
+    /// Sends a message. If `waits` is true, the response comes when the task has ended or waits.
     ///
     /// # Errors
-    /// There is no answer, or none that may be used.
+    /// When there is no response, or it may not be used.
     pub async fn send(&mut self, message: &Message, waits: bool) -> Result<MessageReply, A2aError> {
-        let params = self.message(message, waits);
+        let params = self.message_params(message, waits);
         let result = self.call(RpcMethod::Send, A2aMethod::MessageSend, params).await?;
         let reply = self.version().read_reply(&result);
         reply.map_err(|why| bad_response(self.http.url(), why))
     }
 
-    /// Sends a message, and follows what happens.
+    /// Sends a message, and returns the stream of updates.
     ///
     /// # Errors
-    /// There is no answer, or none that may be used.
+    /// When there is no response, or it may not be used.
     pub async fn stream(&mut self, message: &Message) -> Result<TaskStream<'_>, A2aError> {
-        let params = self.message(message, true);
+        let params = self.message_params(message, true);
         let hook = A2aMethod::MessageStream;
         let until = Instant::now() + RESPONSE_TIMEOUT;
         let (id, response) = self.send_request(RpcMethod::Stream, hook, params).await?;
@@ -189,11 +190,11 @@ impl A2aClient {
         Ok(TaskStream { client: self, id, hook, events, until, bytes, count, over })
     }
 
-    /// A task as it is now.
+    /// Reads the current state of a task.
     ///
     /// # Errors
-    /// There is no answer, or none that may be used.
-    pub async fn task(&mut self, id: &str) -> Result<A2aTask, A2aError> {
+    /// When there is no response, or it may not be used.
+    pub async fn get_task(&mut self, id: &str) -> Result<A2aTask, A2aError> {
         let result = self.call(RpcMethod::Get, A2aMethod::TaskGet, json!({ "id": id })).await?;
         self.version().read_task(&result).map_err(|why| bad_response(self.http.url(), why))
     }
@@ -212,7 +213,7 @@ impl A2aClient {
         self.card.protocol
     }
 
-    fn message(&self, message: &Message, waits: bool) -> Value {
+    fn message_params(&self, message: &Message, waits: bool) -> Value {
         let version = self.version();
         let configuration = match version {
             A2aVersion::V0_3 => json!({ "blocking": waits }),

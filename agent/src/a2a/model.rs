@@ -66,13 +66,13 @@ pub enum TaskState {
 pub struct TaskStatus {
     /// The state.
     pub state: TaskState,
-    /// The content.
+    /// A message about the state.
     pub message: Option<Message>,
-    /// Since when.
+    /// The time since which the task has this state.
     pub timestamp: Option<Timestamp>,
 }
 
-/// Something that came of a task.
+/// A result of a task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskArtifact {
     /// Its id, unique in the task.
@@ -118,7 +118,7 @@ pub enum TaskUpdate {
     Reply(MessageReply),
     /// The task has another status.
     Status(TaskStatus),
-    /// Something came of the task.
+    /// The task has a new or changed result.
     Artifact(TaskArtifact),
 }
 

@@ -9,7 +9,7 @@ use crate::a2a::model::{Message, Role};
 use crate::a2a::rpc::{Kind, Object, RpcError, RpcMethod, RpcRequest};
 use crate::a2a::wire_versions;
 use crate::a2a_server::status_messages::A2aIntent;
-use crate::agent::MAX_SESSION;
+use crate::agent::MAX_SESSION_CHARS;
 use crate::guard::RedactedInputs;
 
 /// The requested action.
@@ -97,10 +97,11 @@ impl IncomingMessage {
         };
         let waits =
             flag("blocking")?.unwrap_or(true) && !flag("returnImmediately")?.unwrap_or(false);
-        let is_session =
-            |name: &str| name.len() <= MAX_SESSION && name.bytes().all(|b| b.is_ascii_graphic());
+        let is_session = |name: &str| {
+            name.len() <= MAX_SESSION_CHARS && name.bytes().all(|b| b.is_ascii_graphic())
+        };
         if message.context.as_deref().is_some_and(|name| !is_session(name)) {
-            let text = format!("`contextId` has 1 to {MAX_SESSION} visible ASCII characters");
+            let text = format!("`contextId` has 1 to {MAX_SESSION_CHARS} visible ASCII characters");
             return Err(invalid_params(text));
         }
         let task = message.task.as_deref().map(|id| id.parse().map_err(|_| task_not_found()));

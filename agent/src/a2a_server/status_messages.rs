@@ -54,7 +54,7 @@ impl A2aIntent {
         if text.trim().is_empty() && (!is_answer || inputs.is_empty()) {
             return Err(RpcError::new(Kind::Params, "the message says nothing in words"));
         }
-        let most = crate::agent::MAX_MESSAGE;
+        let most = crate::agent::MAX_MESSAGE_BYTES;
         if text.len() > most {
             let text = format!("the message has {} bytes of text; at most are {most}", text.len());
             return Err(RpcError::new(Kind::Params, text));

@@ -24,7 +24,7 @@ use uuid::Uuid;
 use self::candidate_search::{CandidateSearchResult, SubTask};
 use self::execute_candidate::{AttemptResult, PrepareResult, PreparedRun};
 use self::intent::UserIntent;
-use crate::agent::{Agent, MAX_MESSAGE, MAX_SESSION};
+use crate::agent::{Agent, MAX_MESSAGE_BYTES, MAX_SESSION_CHARS};
 use crate::error::Error;
 use crate::guard::{GuardContext, GuardDenial, GuardOutcome};
 use crate::state_store::StateStore;
@@ -92,25 +92,25 @@ fn check_request(request: &AgentRequest) -> Result<(), Error> {
     if request.message.trim().is_empty() && !answers_by_name {
         return Err(Error::BadRequest("`message` says nothing".to_owned()));
     }
-    if request.message.len() > MAX_MESSAGE {
+    if request.message.len() > MAX_MESSAGE_BYTES {
         let length = request.message.len();
         return Err(Error::BadRequest(format!(
-            "`message` has {length} bytes; at most are {MAX_MESSAGE}"
+            "`message` has {length} bytes; at most are {MAX_MESSAGE_BYTES}"
         )));
     }
     let pending = request.pending.as_ref();
-    if pending.is_some_and(|pending| pending.query.len() > MAX_MESSAGE) {
+    if pending.is_some_and(|pending| pending.query.len() > MAX_MESSAGE_BYTES) {
         return Err(Error::BadRequest("`pending` has a query that nobody has sent".to_owned()));
     }
     if request.consent == Some(ConsentSource::Off) {
         return Err(Error::BadRequest("`consent` is `given`, or is left out".to_owned()));
     }
     let is_session = |name: &String| {
-        (1..=MAX_SESSION).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic())
+        (1..=MAX_SESSION_CHARS).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic())
     };
     if request.session.as_ref().is_some_and(|name| !is_session(name)) {
         return Err(Error::BadRequest(format!(
-            "`session` has 1 to {MAX_SESSION} visible ASCII characters"
+            "`session` has 1 to {MAX_SESSION_CHARS} visible ASCII characters"
         )));
     }
     Ok(())

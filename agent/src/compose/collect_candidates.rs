@@ -33,7 +33,8 @@ pub async fn collect_candidates(
         let mut candidates = Vec::new();
         for hit in answer.answer.capabilities {
             let version = hit.version.to_string();
-            let (document, _) = registry.document(&hit.name, &version, Some(hit.checksum)).await?;
+            let (document, _) =
+                registry.get_document(&hit.name, &version, Some(hit.checksum)).await?;
             let document = Arc::new(document);
             candidates.push(ChainCandidate { document, similarity: hit.similarity });
         }

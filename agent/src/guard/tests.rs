@@ -66,7 +66,7 @@ async fn a_message_is_used_as_the_guardian_wants_it() {
 
     let denied = guard(|_| json!({"decision": "deny", "message": "No.", "reasonCode": ["why"]}));
     let guarded = denied.await.check_message(SCENE, Role::Agent, "Paris".to_owned()).await;
-    assert_eq!(guarded.outcome, Err(GuardDenial { message: "No.".to_owned(), decided: true }));
+    assert_eq!(guarded.outcome, Err(GuardDenial { message: "No.".to_owned(), by_guardian: true }));
     assert_eq!(guarded.decisions[0].reason_codes, ["why"]);
 }
 
@@ -79,7 +79,7 @@ async fn what_cannot_be_followed_is_a_denial() {
         })
     });
     let guarded = picture.await.check_message(SCENE, Role::User, "Paris".to_owned()).await;
-    assert!(guarded.outcome.is_err_and(|denial| !denial.decided));
+    assert!(guarded.outcome.is_err_and(|denial| !denial.by_guardian));
     assert_eq!(guarded.decisions[0].decision, "deny");
 
     let invented = guard(|question| {
@@ -146,7 +146,7 @@ async fn an_a2a_message_is_asked_about_with_both_its_ends() {
     let unfit = |_: &Object| Err("it is another request".to_owned());
     let asked = changed.check_a2a(A2aMethod::TaskCancel, PEER, message(), unfit).await;
     let denial = asked.outcome.unwrap_err();
-    assert!(!denial.decided && denial.message.contains("another request"), "{denial}");
+    assert!(!denial.by_guardian && denial.message.contains("another request"), "{denial}");
 
     let denied = guard(|_| json!({"decision": "deny", "message": "No.", "reasonCode": []})).await;
     let asked = denied

@@ -89,7 +89,7 @@ impl CapabilityCache {
         {
             return Ok(known);
         }
-        let (document, _) = registry.document(name, version.unwrap_or(LATEST), digest).await?;
+        let (document, _) = registry.get_document(name, version.unwrap_or(LATEST), digest).await?;
         let fact = Arc::new(CapabilityInfo::from_document(&document));
         self.remember(&fact);
         Ok(fact)

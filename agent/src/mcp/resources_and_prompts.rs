@@ -68,7 +68,7 @@ pub(super) async fn read(caller: &McpCaller, uri: &str) -> Result<ReadResourceRe
     let name = CapabilityName::new(name).map_err(|_| unknown())?;
     let registry = RemoteRegistry::new(caller.clients.registry.clone());
     let (_, source) =
-        registry.document(&name, version, None).await.map_err(|error| match &error {
+        registry.get_document(&name, version, None).await.map_err(|error| match &error {
             ClientError::Refused { problem } if problem.status < 500 => unknown(),
             _ => refused(error),
         })?;

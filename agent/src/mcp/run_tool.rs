@@ -194,7 +194,7 @@ pub(super) async fn missing_fields(
         }
         let known = || below.iter().filter_map(|capability| capability.field(name));
         let field = known().find(|field| field.secret).or_else(|| known().next());
-        fields.push(field.cloned().unwrap_or_else(|| InputField::named(name)));
+        fields.push(field.cloned().unwrap_or_else(|| InputField::with_name(name)));
     }
     Ok(fields)
 }
@@ -362,7 +362,7 @@ async fn run(turn: &ToolCallContext<'_>, request: ExecutionRequest) -> Result<Ru
     while let Some(event) = run.next().await? {
         progress.report(turn, &event).await;
     }
-    Ok(turn.executor.run(run.id()).await?)
+    Ok(turn.executor.get_run(run.id()).await?)
 }
 
 /// Progress as the client asked for it.

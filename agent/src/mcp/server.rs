@@ -128,8 +128,8 @@ impl McpCaller {
         let known = parts.and_then(|parts| parts.extensions.get::<Requester>());
         let requester = known.cloned().unwrap_or_default();
         Self {
-            clients: shared.clients.acting_for(&requester),
-            guard: shared.guard.acting_for(&requester),
+            clients: shared.clients.with_requester(&requester),
+            guard: shared.guard.with_requester(&requester),
             session: header("mcp-session-id").map(str::to_owned),
             live_session: parts
                 .and_then(|parts| parts.extensions.get::<Arc<LiveSession>>())

@@ -21,8 +21,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Limits that every message about a response of so many bytes fits into. A text is escaped as
-    /// JSON, and that JSON once more as a text of the message: eight bytes for one at most.
+    /// Limits that are enough for every message about a response of `bytes` bytes. A text is escaped as
+    /// JSON, and that JSON is escaped again as a text of the message: one byte becomes at most eight.
     pub const fn for_response(bytes: usize) -> Self {
         Self { bytes: bytes.saturating_mul(8).saturating_add(1 << 20), depth: 64 }
     }
@@ -49,11 +49,11 @@ pub enum SyntaxError {
     Json(String),
 }
 
-/// Parse one JSON text. Members named twice are refused: two readers of such a text may see two
+/// Parses one JSON text. Rejects an object that has a member twice: two readers of such a text may see two
 /// different messages, and a guardian must judge the one that will be used.
 ///
 /// # Errors
-/// The text is too long, nested too deeply, no JSON, or ambiguous.
+/// When the text is too long, is nested too deeply, is not JSON, or is ambiguous.
 pub fn parse_json(bytes: &[u8], limits: Limits) -> Result<Value, SyntaxError> {
     if limits.bytes < bytes.len() {
         return Err(SyntaxError::TooLong { limit: limits.bytes });
@@ -146,7 +146,7 @@ impl BoundedJsonVisitor {
     }
 }
 
-/// A member that is missing or has the wrong type, and where it is.
+/// The error for a member that is missing or has the wrong type, with its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidMember {
     /// Innermost first: it grows as the error travels outwards, so that a good message costs nothing.
@@ -181,7 +181,7 @@ impl InvalidMember {
         &self.reason
     }
 
-    /// The place as `params.toolCallRequest.inputs[0].name`.
+    /// The path of the member: `params.toolCallRequest.inputs[0].name`.
     pub fn path(&self) -> String {
         let mut path = String::new();
         for segment in self.segments.iter().rev() {

@@ -214,7 +214,7 @@ objects! {
             results "results": Vec<KnowledgeResult>,
         }
         optional {
-            /// The question.
+            /// The text of the query.
             query "query": String,
             /// The words searched for.
             keywords "keywords": Vec<String>,
@@ -312,7 +312,7 @@ words! {
 pub struct ToolCallResultStep {
     /// The actor, the session and the time.
     pub context: StepContext,
-    /// The execution: the one of the request.
+    /// The id of the execution, the same as in the request.
     pub execution_id: String,
     /// The result of the execution.
     pub result: ToolResult,
@@ -484,7 +484,7 @@ impl Serialize for McpStep {
     }
 }
 
-/// An A2A message is about to be sent, or has come in (text 4.8 and 4.9).
+/// The step of an A2A message that is about to be sent, or has come in (text 4.8 and 4.9).
 ///
 /// ```
 /// use aos::message::{A2aAgent, A2aContext, A2aMethod, A2aParty, A2aRole, A2aStep, Method, Object, Request};
@@ -642,7 +642,7 @@ impl Serialize for A2aStep {
     }
 }
 
-/// `ping`: is the guardian there (text 4.7)?
+/// `ping`: checks that the guardian responds (text 4.7).
 ///
 /// ```
 /// use aos::message::{Ping, Request};
@@ -659,7 +659,7 @@ impl Serialize for A2aStep {
 pub struct Ping {
     /// The time of the question. Schema and text put it in different locations, so it is written in both.
     pub timestamp: Option<Timestamp>,
-    /// After how many milliseconds the guardian counts as lost.
+    /// The time after which the guardian counts as lost, in milliseconds.
     pub timeout: Option<i64>,
     /// Anything else about it.
     pub metadata: Option<Object>,

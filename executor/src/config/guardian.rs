@@ -18,8 +18,8 @@ use url::Url;
 pub enum GuardianSettings {
     /// No guardian: every step is recorded as `unguarded`.
     Off,
-    /// These, in order: the first denial wins, and each is asked about what those before it have
-    /// left. There is at least one, and no two have one name.
+    /// These guardians, in order. The first denial wins. Each guardian sees the message as the earlier ones
+    /// have modified it. There is at least one guardian, and every name is unique.
     Chain(Vec<GuardianConfig>),
 }
 
@@ -38,8 +38,9 @@ pub struct GuardianConfig {
     /// The time for which the executor retries a guardian that it cannot reach, before the silence counts.
     /// Zero means one attempt.
     pub retry_for: Duration,
-    /// The longest response that it may be asked about, in bytes: an answer that changes it has room
-    /// for as much. [`Limits::max_response_bytes`](crate::Limits::max_response_bytes) belongs here.
+    /// The maximum size of a response that the executor may ask the guardian about, in bytes. The response
+    /// of a guardian that modifies it may be as large. Use the value of
+    /// [`Limits::max_response_bytes`](crate::Limits::max_response_bytes).
     pub max_response_bytes: usize,
 }
 
@@ -52,7 +53,7 @@ pub enum GuardianEndpoint {
     InProcess(Arc<dyn InProcessGuardian>),
 }
 
-/// A guardian over HTTP, and how each side knows the other.
+/// A guardian over HTTP, with the settings by which each side authenticates the other.
 #[derive(Debug, Clone)]
 pub struct HttpEndpoint {
     /// Its address: `http://127.0.0.1:8743/aos`.
@@ -86,14 +87,16 @@ impl GuardianConfig {
     /// The name of the guardian of the same process.
     pub const BUILTIN: &str = "builtin";
 
-    /// The guardian at `url`, asked without a token or a certificate: its silence means no, after
-    /// five seconds, or three when it is away. It is called by its address, without user and password.
+    /// Creates the configuration of the guardian at `url`, without a token or a certificate. The executor
+    /// denies a step when there is no response after five seconds, or when it cannot reach the guardian for
+    /// three. The name of the guardian is its address without user and password.
     #[must_use]
     pub fn new(url: Url) -> Self {
         Self::from_endpoint(url.into())
     }
 
-    /// The guardian at `endpoint`, with the same meaning of silence, and called by its address.
+    /// Creates the configuration of the guardian at `endpoint`, with the same reaction to a missing
+    /// response. The name of the guardian is its address.
     #[must_use]
     pub fn from_endpoint(endpoint: HttpEndpoint) -> Self {
         Self::with_name(without_user(&endpoint.url), GuardianEndpoint::Http(endpoint))
@@ -135,12 +138,12 @@ impl GuardianConfig {
     }
 }
 
-/// The meaning of a guardian's silence.
+/// The decision when a guardian does not respond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailMode {
-    /// No.
+    /// A missing response counts as a denial.
     Closed,
-    /// Yes, and it is recorded.
+    /// A missing response counts as a permission, and the executor records it.
     Open,
 }
 
@@ -155,10 +158,10 @@ impl FailMode {
     }
 }
 
-/// The meaning of a guardian's silence, for each hook.
+/// The decision when a guardian does not respond, for each hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailModes {
-    /// For every hook without one of its own.
+    /// The mode of every hook that is not in `by_hook`.
     pub default: FailMode,
     /// Of single hooks.
     pub by_hook: BTreeMap<GuardianHook, FailMode>,
@@ -170,7 +173,7 @@ impl From<FailMode> for FailModes {
     }
 }
 
-/// The subject of a question to a guardian.
+/// A hook: an AOS method that the executor asks a guardian by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GuardianHook {
     /// An event that wants to start a run: `steps/agentTrigger`.

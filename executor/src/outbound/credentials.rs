@@ -205,7 +205,7 @@ impl RequestAuthorization<'_> {
         };
         match (&wanted.scheme, &opened.credential) {
             (
-                Some(SecurityScheme::ApiKey { place, name }),
+                Some(SecurityScheme::ApiKey { location: place, name }),
                 Credential::ApiKey { value, place: only },
             ) => {
                 let asked = KeyLocation::new(*place, name);

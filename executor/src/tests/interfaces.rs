@@ -39,7 +39,7 @@ impl Tally {
             .build(schema);
         let validator = validator.unwrap_or_else(|error| panic!("{label}: {error}: {schema}"));
         let mut seen: Vec<Value> = Vec::new();
-        for inputs in SchemaResolver::sent_samples(schema) {
+        for inputs in SchemaResolver::request_samples(schema) {
             if validator.is_valid(&inputs) && !seen.contains(&inputs) {
                 self.try_inputs(&document, &inputs, label);
                 seen.push(inputs);
@@ -47,7 +47,7 @@ impl Tally {
         }
         if seen.is_empty() {
             let sample =
-                SchemaResolver::sent_samples(schema).into_iter().next().unwrap_or_default();
+                SchemaResolver::request_samples(schema).into_iter().next().unwrap_or_default();
             let errors: Vec<_> =
                 validator.iter_errors(&sample).take(2).map(|e| e.to_string()).collect();
             self.unbuilt.push(format!("{label}: {}", errors.join("; ")));

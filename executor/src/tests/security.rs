@@ -257,7 +257,8 @@ async fn run_goes_on_when_the_event_file_fails() {
     let mut world = World::new().await;
     let path = file_of(&mut world);
     // The file is full from the first line on, and there is a folder where it is to be put.
-    world.config.telemetry.ocsf_file = Some(OcsfFile { max_bytes: 1, keep: 1, path: path.clone() });
+    world.config.telemetry.ocsf_file =
+        Some(OcsfFile { max_bytes: 1, max_rotated_files: 1, path: path.clone() });
     std::fs::create_dir_all(path.with_file_name("events.jsonl.1/in-use")).unwrap();
     let app = open(&world).await;
     for _ in 0..2 {

@@ -203,7 +203,7 @@ impl AuditRecord {
     /// A policy came into force, or is only tried.
     pub(crate) fn from_policy(time: Timestamp, policy: &Policy, is_shadow: bool) -> Self {
         let event = if is_shadow { "shadow_policy" } else { "policy" };
-        Self::new(event, time, json!({"policy": policy.digest(), "rules": policy.rules()}))
+        Self::new(event, time, json!({"policy": policy.digest(), "rules": policy.rule_count()}))
     }
 
     /// A person has decided.
@@ -282,9 +282,9 @@ impl<'a> DecisionDetails<'a> {
 impl<'a> PolicyResult<'a> {
     fn from_decision(ruling: &'a PolicyDecision, policy: &'a Policy) -> Self {
         Self {
-            decision: ruling.answer.decision.as_str(),
-            message: truncate_text(&ruling.answer.message),
-            reason_codes: &ruling.answer.reason_codes,
+            decision: ruling.response.decision.as_str(),
+            message: truncate_text(&ruling.response.message),
+            reason_codes: &ruling.response.reason_codes,
             rules: &ruling.rules,
             policy: policy.digest(),
         }

@@ -50,7 +50,8 @@ pub(super) fn segment_number(record: &Value) -> Option<u64> {
 /// A log with an unbroken chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifiedLog {
-    /// The number of the last record. With all segments there, as many records were read.
+    /// The number of the last record. If no segment is missing, it is also the number of records that were
+    /// read.
     pub records: u64,
     /// The digest of the last one, as `sha256:…`.
     pub head: Option<String>,
@@ -98,26 +99,26 @@ pub enum LogStart {
     Oldest,
 }
 
-/// Check the whole chain of a log, all segments. It may be in use.
+/// Verifies the whole chain of a log, with all of its segments. The log may be in use.
 ///
 /// # Errors
-/// The first record that does not fit, a missing segment, or a file cannot be read.
+/// When a record does not follow the one before it, a segment is missing, or a file cannot be read.
 pub fn verify(path: &Path) -> Result<VerifiedLog, LogCorruption> {
     verify_from(path, &LogStart::First)
 }
 
-/// Check the chain of a log from `start`. It may be in use.
+/// Verifies the chain of a log from `start`. The log may be in use.
 ///
 /// # Errors
-/// The first record that does not fit, a missing segment, or a file cannot be read.
+/// When a record does not follow the one before it, a segment is missing, or a file cannot be read.
 pub fn verify_from(path: &Path, start: &LogStart) -> Result<VerifiedLog, LogCorruption> {
     let mut records = RecordReader::open(path, start)?;
     records.by_ref().try_for_each(|record| record.map(drop))?;
     Ok(records.verified)
 }
 
-/// The records of a log in order over all of its segments, each checked to follow the one before it.
-/// After one that does not, nothing more comes.
+/// Reads the records of a log in order, over all of its segments, and checks that each one follows the one
+/// before it. After an error, the reader returns no further records.
 #[derive(Debug)]
 pub struct RecordReader {
     segments: LogFiles,
@@ -223,7 +224,7 @@ impl RecordReader {
         Ok(segment_number(&record).unwrap_or(1))
     }
 
-    /// The part of the chain that was read so far.
+    /// The facts about the part of the chain that was read so far.
     pub fn verified(&self) -> &VerifiedLog {
         &self.verified
     }

@@ -14,8 +14,8 @@ fn policy(rules: &str) -> Policy {
 
 /// The decision, the rules that applied and the reason codes.
 fn told(ruling: &PolicyDecision) -> (&str, Vec<&str>, Vec<&str>) {
-    let codes = ruling.answer.reason_codes.iter().map(String::as_str).collect();
-    (ruling.answer.decision.as_str(), ruling.rules.iter().map(String::as_str).collect(), codes)
+    let codes = ruling.response.reason_codes.iter().map(String::as_str).collect();
+    (ruling.response.decision.as_str(), ruling.rules.iter().map(String::as_str).collect(), codes)
 }
 
 #[track_caller]
@@ -29,8 +29,13 @@ fn check_when(when: &str, request: &Request, holds: bool) {
     let rules = format!("  - {{id: r, decision: allow, when: {}}}", json!(when));
     let expected = if holds { "allow" } else { "deny" };
     let ruling = policy(&rules).decide(request);
-    assert_eq!(ruling.answer.decision.as_str(), expected, "{when}: {}", ruling.answer.message);
-    assert_ne!(ruling.answer.reason_codes, ["policy_error"], "{when}: {}", ruling.answer.message);
+    assert_eq!(ruling.response.decision.as_str(), expected, "{when}: {}", ruling.response.message);
+    assert_ne!(
+        ruling.response.reason_codes,
+        ["policy_error"],
+        "{when}: {}",
+        ruling.response.message
+    );
 }
 
 /// The inputs of the call after these changes.
@@ -38,7 +43,7 @@ fn check_when(when: &str, request: &Request, holds: bool) {
 fn check_inputs(modify: &str, inputs: &Value, expected: &Value) {
     let rules = format!("  - {{id: r, decision: modify, modify: {modify}}}");
     let request = call("t", inputs);
-    let answer = policy(&rules).decide(&request).answer;
+    let answer = policy(&rules).decide(&request).response;
     let changed = match answer.decision {
         Decision::Modify(changed) => *changed,
         Decision::Allow => request,
@@ -52,7 +57,7 @@ fn check_inputs(modify: &str, inputs: &Value, expected: &Value) {
 fn check_outputs(modify: &str, outputs: &[&str], expected: &[&str]) {
     let rules = format!("  - {{id: r, decision: modify, modify: {modify}}}");
     let request = result("t", outputs);
-    let changed = match policy(&rules).decide(&request).answer.decision {
+    let changed = match policy(&rules).decide(&request).response.decision {
         Decision::Modify(changed) => *changed,
         _ => request,
     };
@@ -93,7 +98,7 @@ fn rules_are_chosen_by_hook_and_tool() {
     check(&one("memory_store"), &memory, "allow", &["r"], &[]);
     let tool = |glob: &str, name: &str| {
         let rules = format!("  - {{id: r, tool: '{glob}', decision: allow}}");
-        policy(&rules).decide(&call(name, &json!({}))).answer.decision == Decision::Allow
+        policy(&rules).decide(&call(name, &json!({}))).response.decision == Decision::Allow
     };
     assert!(
         tool("bank.*", "bank.pay") && tool("*", "") && tool("b?nk", "bänk") && tool("a.c", "a.c")
@@ -291,10 +296,10 @@ fn a_condition_that_fails_denies() {
         );
         let ruling = policy(&rules).decide(&call("t", &inputs));
         assert_eq!(
-            (ruling.answer.decision, ruling.answer.reason_codes),
+            (ruling.response.decision, ruling.response.reason_codes),
             (Decision::Deny, vec!["policy_error".to_owned()])
         );
-        assert!(ruling.answer.message.contains(told), "{}", ruling.answer.message);
+        assert!(ruling.response.message.contains(told), "{}", ruling.response.message);
     };
     check("inputs.city == 'Paris'", json!({}), "there is no city; test with has(…)");
     check("inputs.city", json!({"city": "Paris"}), "gives a string and not a boolean");
@@ -306,8 +311,8 @@ fn a_condition_that_fails_denies() {
 fn an_error_does_not_tell_values() {
     let rules = "  - {id: r, decision: allow, when: \"inputs.city < 3\"}";
     let ruling = policy(rules).decide(&call("t", &json!({"city": "s3cret"})));
-    assert_eq!(ruling.answer.decision, Decision::Deny);
-    assert!(!ruling.answer.message.contains("s3cret"), "{}", ruling.answer.message);
+    assert_eq!(ruling.response.decision, Decision::Deny);
+    assert!(!ruling.response.message.contains("s3cret"), "{}", ruling.response.message);
 }
 
 /// A condition must see the value that the tool will see.
@@ -320,7 +325,7 @@ fn inputs_that_can_be_read_in_two_ways_fail_a_condition() {
             names.iter().map(|&name| ToolArgumentValue::new(name.to_owned(), json!({"amount": 1})));
         step.tool_call_request.inputs = inputs.collect();
         let rules = format!("  - {{id: r, decision: allow, when: {}}}", json!(when));
-        policy(&rules).decide(&request).answer.decision
+        policy(&rules).decide(&request).response.decision
     };
     assert_eq!(ask(&["a", "b"], "size(inputs) == 2"), Decision::Allow);
     assert_eq!(ask(&["a.x", "a.y", "ab"], "has(inputs.a.x)"), Decision::Allow);
@@ -338,8 +343,8 @@ fn modifications_add_up_and_denials_come_after_them() {
   - {id: seen, decision: allow, when: \"inputs.units == 'metric' && inputs.to == '[redacted]'\"}";
     let ruling = policy(rules).decide(&call("mail", &json!({"to": "a@example.org"})));
     assert_eq!(told(&ruling), ("modify", vec!["metric", "mail", "seen"], vec!["units"]));
-    assert_eq!(ruling.answer.message, "Metric.");
-    let Decision::Modify(changed) = ruling.answer.decision else { panic!("not modified") };
+    assert_eq!(ruling.response.message, "Metric.");
+    let Decision::Modify(changed) = ruling.response.decision else { panic!("not modified") };
     assert_eq!(*changed, call("mail", &json!({"to": "[redacted]", "units": "metric"})));
     check(
         rules,
@@ -448,7 +453,7 @@ fn rules_after_a_redaction_see_what_it_has_left() {
         (r#"{"age":7,"x":[1.0]}"#, r#"{"x":[1.0],"name":"Bob"}"#),
     ] {
         let ruling = policy(rules).decide(&result("t", &[left, "plain"]));
-        let Decision::Modify(changed) = ruling.answer.decision else { panic!("{ruling:?}") };
+        let Decision::Modify(changed) = ruling.response.decision else { panic!("{ruling:?}") };
         assert_eq!(*changed, result("t", &[becomes, "plain"]));
     }
 }
@@ -530,7 +535,7 @@ fn every_other_hook_is_redacted_too() {
         ]
     };
     for (before, after) in hooks(mail).iter().zip(hooks("x")) {
-        let Decision::Modify(changed) = policy(rules).decide(before).answer.decision else {
+        let Decision::Modify(changed) = policy(rules).decide(before).response.decision else {
             panic!("{before:?}")
         };
         assert_eq!(*changed, after);
@@ -547,9 +552,9 @@ fn the_same_message_gets_the_same_decision() {
     let request = call("t", &json!({"a": "x@y.example", "b": {}}));
     let first = policy.decide(&request);
     assert_eq!(first, policy.decide(&request));
-    let Decision::Modify(changed) = first.answer.decision else { panic!("not modified") };
+    let Decision::Modify(changed) = first.response.decision else { panic!("not modified") };
     assert_eq!(
-        policy.decide(&changed).answer.decision,
+        policy.decide(&changed).response.decision,
         Decision::Allow,
         "a second time changes nothing"
     );

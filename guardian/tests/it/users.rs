@@ -15,7 +15,7 @@ fn policy(rules: &str, default: &str) -> Policy {
 fn check(rule: &str, request: &Request, expected: (&str, &[&str])) {
     let default = if rule.contains("decision: allow") { "deny" } else { "allow" };
     let rules = format!("  - {{id: r, {rule}}}");
-    let answer = policy(&rules, default).decide(request).answer;
+    let answer = policy(&rules, default).decide(request).response;
     let codes: Vec<_> = answer.reason_codes.iter().map(String::as_str).collect();
     assert_eq!(
         (answer.decision.as_str(), codes.as_slice()),

@@ -18,7 +18,7 @@ pub const MAX_INTENTS: usize = 20;
 const GENERIC_LABELS: &str = "api apis app co com dev edu example gov http io localhost net org rest \
                             service services uk us www";
 
-/// The author's description of a capability.
+/// The parts of a capability that its indexed texts are made from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EmbeddingSource<'a> {
     /// Its name, as an identifier.
@@ -36,7 +36,7 @@ pub struct EmbeddingSource<'a> {
 /// The indexed texts of a capability. The two indexes use different parts of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IndexedText {
-    /// For the vector: the parts and how much each counts, however long it is.
+    /// The parts for the vector, each with its weight, which does not depend on the length of the part.
     pub dense: Vec<(String, f32)>,
     /// For the term index: everything, descriptions of parameters and words of hostnames too.
     pub sparse: String,

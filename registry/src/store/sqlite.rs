@@ -40,7 +40,7 @@ use std::time::Duration;
 
 use a2s::CapabilityName;
 use async_trait::async_trait;
-use database::{DatabaseLock, DatabaseLoss, create_private};
+use database::{DatabaseLock, DatabaseLoss, open_private_file};
 use futures::future::BoxFuture;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::pool::PoolConnectionMetadata;
@@ -87,7 +87,7 @@ impl SqliteStore {
         if let Some(loss) = lock.find_loss() {
             return Err(to_lost_error(&lock, loss));
         }
-        let (_, was_shared) = create_private(path).map_err(Error::unusable)?;
+        let (_, was_shared) = open_private_file(path).map_err(Error::unusable)?;
         if was_shared {
             tracing::warn!(path = %path.display(), "other users had access to the database");
         }
@@ -137,7 +137,7 @@ impl SqliteStore {
             .connect_with(options)
             .await
             .map_err(Error::unusable)?;
-        lock.hold(&identity).map_err(Error::unusable)?;
+        lock.mark_in_use(&identity).map_err(Error::unusable)?;
         Ok(Self { lock: Mutex::new(Some(lock)), writer, readers, has_failed })
     }
 

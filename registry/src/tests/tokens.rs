@@ -107,7 +107,7 @@ async fn service_token_introspects_and_reports_only() {
     let mut metrics = prometheus_client::registry::Registry::default();
     let clock: crate::Clock = Arc::new(|| Timestamp::from_second(1_000_000).unwrap());
     let app = App::open(config, clock, &mut metrics).await.unwrap();
-    let callers = app.callers();
+    let callers = app.token_introspector();
     let world = World::around(app, folder);
     world.publish_all([dogs("1.0.0")]).await;
     let ci = world.token("ci", &["execute"]).await;

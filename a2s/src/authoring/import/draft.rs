@@ -157,7 +157,7 @@ fn with_example(
     }
     let schema = document.interface().to_json_schema("", "").get("input")?.clone();
     // Required inputs, with the examples and defaults of the description.
-    let inputs = SchemaResolver::sent_samples(&schema).into_iter().nth(REQUIRED_ONLY_SAMPLE)?;
+    let inputs = SchemaResolver::request_samples(&schema).into_iter().nth(REQUIRED_ONLY_SAMPLE)?;
     let mut inputs = inputs.as_object().cloned().unwrap_or_default();
     inputs.retain(|name, _| {
         document.interface().inputs.iter().any(|field| field.required && field.name == *name)

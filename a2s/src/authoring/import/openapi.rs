@@ -29,8 +29,8 @@ const MAX_PATH: usize = 400;
 /// Options for the import of operations.
 #[derive(Debug, Clone, Default)]
 pub struct OpenApiOptions {
-    /// The operations that are wanted, by `operationId`, as `GET /users/{id}` or by the names of
-    /// their documents; all when empty.
+    /// The operations to import: by `operationId`, as `GET /users/{id}`, or by the names of their
+    /// documents. When the list is empty, all operations are imported.
     pub operations: Vec<String>,
     /// The prefix of every name.
     pub prefix: Option<String>,
@@ -58,10 +58,10 @@ pub struct OperationSummary {
     pub description: String,
 }
 
-/// The operations of a description, with the names that their documents get.
+/// Lists the operations of an OpenAPI description, with the names that their documents get.
 ///
 /// # Errors
-/// When the value is no OpenAPI description of a version that is read.
+/// When the value is not an OpenAPI description of a supported version.
 pub fn list_openapi(
     description: &Value,
     options: &OpenApiOptions,

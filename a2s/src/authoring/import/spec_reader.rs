@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use granit_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Number, Value};
 
-/// The largest description, in bytes.
+/// The maximum size of an API description, in bytes.
 pub const MAX_DESCRIPTION_BYTES: usize = 32 << 20;
 /// The deepest nesting of values.
 const MAX_DEPTH: usize = 120;
@@ -20,7 +20,7 @@ const MAX_TEXT: usize = 128 << 20;
 /// The error for a text that is not a description.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DescriptionError {
-    /// It is larger than any description that is read.
+    /// The text is longer than [`MAX_DESCRIPTION_BYTES`].
     #[error("it has more than {MAX_DESCRIPTION_BYTES} bytes")]
     TooLarge,
     /// It is not UTF-8.

@@ -137,14 +137,15 @@ impl<'n> SecurityReader<'n, '_> {
             return;
         }
         let unmet = |requirement: &SecurityRequirement| {
-            requirement.kinds().is_empty() && requirement.scheme != Some(SecurityScheme::MutualTls)
+            requirement.credential_kinds().is_empty()
+                && requirement.scheme != Some(SecurityScheme::MutualTls)
         };
         let by_hand = |requirement: &SecurityRequirement| {
             let is_token = matches!(
                 requirement.scheme,
                 Some(SecurityScheme::OAuth2(_) | SecurityScheme::OpenIdConnect { .. })
             );
-            is_token && requirement.kinds() == [CredentialKind::Bearer]
+            is_token && requirement.credential_kinds() == [CredentialKind::Bearer]
         };
         let sendable: Vec<_> = ways.iter().filter(|way| !way.iter().any(unmet)).collect();
         let message = if sendable.is_empty() {

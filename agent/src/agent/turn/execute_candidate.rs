@@ -222,7 +222,7 @@ impl AgentTurn<'_> {
         }
         let CapabilityRef { name, version, checksum } = &choice.pin;
         let version = version.to_string();
-        let (document, _) = source.registry.document(name, &version, Some(*checksum)).await?;
+        let (document, _) = source.registry.get_document(name, &version, Some(*checksum)).await?;
         let document = Arc::new(document);
         self.documents.push((choice.source, choice.pin.clone(), Arc::clone(&document)));
         Ok(document)
@@ -380,7 +380,7 @@ fn with_dependency_inputs(fields: &[InputField], listed: &[InputField]) -> Vec<I
 fn missing_fields(missing: &[String], fields: &[InputField]) -> Vec<InputField> {
     let field = |name: &String| {
         let known = fields.iter().find(|field| field.name == *name);
-        known.cloned().unwrap_or_else(|| InputField::named(name))
+        known.cloned().unwrap_or_else(|| InputField::with_name(name))
     };
     missing.iter().map(field).collect()
 }

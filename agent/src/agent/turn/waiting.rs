@@ -140,7 +140,7 @@ impl WaitingTurn {
     ) -> Result<AgentResponse, Error> {
         let (source, _) = find_run(agent, self.run.id).await?;
         let approvals = self.read_events(source).await?;
-        let run = source.executor.run(self.run.id).await?;
+        let run = source.executor.get_run(self.run.id).await?;
         self.run = approvals.describe(run, self.run.capability.clone());
         Ok(self.finish(agent, emit).await)
     }
@@ -157,7 +157,7 @@ impl WaitingTurn {
 
     async fn read_events(&mut self, source: &Backend) -> Result<OpenApprovals, ClientError> {
         let mut approvals = OpenApprovals::from_run(&self.run);
-        let mut events = source.executor.follow(self.run.id, self.seen);
+        let mut events = source.executor.stream_events(self.run.id, self.seen);
         while let Some(event) = events.next().await? {
             approvals.apply_event(&event.kind);
             self.seen = event.seq;
@@ -219,7 +219,7 @@ impl AgentTurn<'_> {
 async fn find_run(agent: &Agent, run: Uuid) -> Result<(&Backend, Run), Error> {
     let mut failure = Error::BadRequest(format!("no executor knows the run {run}"));
     for source in &agent.backends {
-        match source.executor.run(run).await {
+        match source.executor.get_run(run).await {
             Ok(found) => return Ok((source, found)),
             Err(ClientError::Refused { problem }) if problem.status == NOT_FOUND => {}
             // An executor that does not answer may be the one that knows it.

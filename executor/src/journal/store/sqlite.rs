@@ -6,7 +6,7 @@ mod writer_task;
 
 use std::path::Path;
 
-use database::{DatabaseLock, DatabaseLoss, create_private};
+use database::{DatabaseLock, DatabaseLoss, open_private_file};
 use sqlx::migrate::MigrateError;
 use sqlx::query::QueryScalar;
 use sqlx::sqlite::{Sqlite, SqliteArguments, SqlitePoolOptions, SqliteSynchronous};
@@ -57,7 +57,7 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<OpenedSt
     if let Some(loss) = lock.find_loss() {
         return Err(lost(&lock, loss));
     }
-    let (_, was_shared) = create_private(path).map_err(|error| unusable(&error))?;
+    let (_, was_shared) = open_private_file(path).map_err(|error| unusable(&error))?;
     if was_shared {
         tracing::warn!(path = %path.display(), "other users had access to the file");
     }
@@ -89,7 +89,7 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<OpenedSt
         .map_err(|error| unusable(&error))?;
     // Processes that open the database from now on see that it is in use. No run was claimed yet, so
     // it does no harm that another process may have been alone in between.
-    lock.hold(&identity).map_err(|error| unusable(&error))?;
+    lock.mark_in_use(&identity).map_err(|error| unusable(&error))?;
     let writer = WriterConnection::new(writer, options.clone());
     let reads = SqlitePoolOptions::new()
         .max_connections(READERS)

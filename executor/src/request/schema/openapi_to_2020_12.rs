@@ -105,7 +105,7 @@ impl<'t> SchemaTranslator<'t> {
         if !definitions.is_empty() {
             schema["$defs"] = Value::Object(definitions);
         }
-        let was_closed = a2s::open_closed_parts(&mut schema);
+        let was_closed = a2s::open_closed_all_of(&mut schema);
         (TranslatedSchema { schema, origins: self.origins }, self.has_gaps || was_closed)
     }
 
@@ -133,7 +133,7 @@ impl<'t> SchemaTranslator<'t> {
         if let Some(reference) = members.get("$ref") {
             let target = self.reference(reference, hidden);
             // OpenAPI 3.0 ignores keywords next to a `$ref`.
-            if self.schemas.are_of_openapi_3_0() {
+            if self.schemas.is_openapi_3_0() {
                 return target;
             }
             let mut written = self.keywords(members, hidden, depth);
@@ -167,7 +167,7 @@ impl<'t> SchemaTranslator<'t> {
     ) -> Map<String, Value> {
         let mut written = self.keywords(members, hidden, depth);
         let says_null = members.get("nullable") == Some(&Value::Bool(true));
-        if !says_null || !self.schemas.are_of_openapi_3_0() {
+        if !says_null || !self.schemas.is_openapi_3_0() {
             return written;
         }
         let combined = ["allOf", "anyOf", "oneOf", "not"];
@@ -199,7 +199,7 @@ impl<'t> SchemaTranslator<'t> {
             let kept = match key.as_str() {
                 "type" => types(value),
                 "enum" => values(members, value),
-                "const" if !self.schemas.are_of_openapi_3_0() => Some(value.clone()),
+                "const" if !self.schemas.is_openapi_3_0() => Some(value.clone()),
                 "maximum" | "minimum" => bound(members, key, value),
                 "exclusiveMaximum" | "exclusiveMinimum" => exclusive(members, key, value),
                 "multipleOf" => value.as_f64().filter(|n| *n > 0.0).map(|_| value.clone()),

@@ -108,13 +108,13 @@ impl RotatingFile {
     /// Renames the file, and begins a new one. The oldest one is lost.
     fn rotate(&mut self) -> io::Result<()> {
         let path = &self.config.path;
-        for n in (1..self.config.keep).rev() {
+        for n in (1..self.config.max_rotated_files).rev() {
             match std::fs::rename(numbered_path(path, n), numbered_path(path, n + 1)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
         }
-        match self.config.keep {
+        match self.config.max_rotated_files {
             0 => std::fs::remove_file(path)?,
             _ => std::fs::rename(path, numbered_path(path, 1))?,
         }
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     fn config(folder: &Path) -> config::OcsfFile {
-        config::OcsfFile { path: folder.join("events.jsonl"), max_bytes: 20, keep: 2 }
+        config::OcsfFile { path: folder.join("events.jsonl"), max_bytes: 20, max_rotated_files: 2 }
     }
 
     fn read(folder: &Path, name: &str) -> Option<String> {

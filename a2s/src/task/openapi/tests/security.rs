@@ -34,7 +34,7 @@ fn security_is_read_into_types() {
     // Everybody is let in by the last way, so nothing is missing.
     let security = read(&task).security;
     let scheme = |way: usize, index: usize| security[way][index].scheme.clone().unwrap();
-    let key = SecurityScheme::ApiKey { place: ApiKeyLocation::Cookie, name: "sid".to_owned() };
+    let key = SecurityScheme::ApiKey { location: ApiKeyLocation::Cookie, name: "sid".to_owned() };
     assert_eq!(scheme(0, 0), key);
     assert_eq!(security[0][1].name, "login");
     let http = |scheme, format: Option<&str>| SecurityScheme::Http {
@@ -148,9 +148,9 @@ fn names_that_no_credential_can_be_stored_under() {
         scheme: Some(SecurityScheme::Http { scheme: HttpScheme::Basic, bearer_format: None }),
     };
     for good in ["basic", "API Key", "é", "a'b"] {
-        assert!(!requirement(good).kinds().is_empty(), "{good}");
+        assert!(!requirement(good).credential_kinds().is_empty(), "{good}");
     }
     for bad in ["", "-x", " x", "a\nb", &"x".repeat(101)] {
-        assert!(requirement(bad).kinds().is_empty(), "{bad}");
+        assert!(requirement(bad).credential_kinds().is_empty(), "{bad}");
     }
 }

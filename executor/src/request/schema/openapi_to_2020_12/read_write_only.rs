@@ -51,7 +51,7 @@ impl<'t> SchemaTranslator<'t> {
         let mut schema = property;
         for _ in 0..MAX_HOPS {
             let target = schema.get("$ref").and_then(Value::as_str);
-            let is_ignored = surely && target.is_some() && self.schemas.are_of_openapi_3_0();
+            let is_ignored = surely && target.is_some() && self.schemas.is_openapi_3_0();
             if schema.get(key) == Some(&Value::Bool(true)) && !is_ignored {
                 return true;
             }

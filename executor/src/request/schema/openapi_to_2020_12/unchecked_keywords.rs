@@ -74,7 +74,7 @@ impl<'t> SchemaTranslator<'t> {
                 ("format", Value::String(name)) => !FORMATS.contains(&name.as_str()),
                 ("type", Value::String(_) | Value::Array(_)) => types(value).is_none(),
                 ("pattern", Value::String(pattern)) => !self.is_usable_pattern(pattern),
-                ("const", _) => self.schemas.are_of_openapi_3_0(),
+                ("const", _) => self.schemas.is_openapi_3_0(),
                 ("$dynamicRef", _) => true,
                 ("$ref", Value::String(text)) if seen.insert(text) => {
                     let target = self.schemas.resolve(text);

@@ -13,9 +13,9 @@ const MAX_HOPS: usize = 16;
 /// The most schemas that are looked into.
 const MAX_LOOKS: usize = 100_000;
 
-/// Opens the parts of one whole that are closed to each other, in a schema of JSON Schema 2020-12
-/// with its `$defs`. Returns whether there were any.
-pub fn open_closed_parts(schema: &mut Value) -> bool {
+/// Removes `additionalProperties` from each part of an `allOf` if it forbids properties of another part.
+/// `schema` is a JSON Schema 2020-12 with its `$defs`. Returns true when a part has changed.
+pub fn open_closed_all_of(schema: &mut Value) -> bool {
     let mut finder =
         ClosedPartFinder { root: schema, lookups_left: MAX_LOOKS, closed: BTreeSet::new() };
     finder.search(schema, "");
