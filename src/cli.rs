@@ -59,39 +59,39 @@ Exit codes:
 Start with `a2s demo`; then `a2s up`, and publish, search and run from another terminal.";
 
 const AFTER_READY: &str = "\
-For health checks of containers: `a2s ready --url http://127.0.0.1:8741`. No token is needed. With
---deep for people and monitors: a service that is restarted because another is away helps nobody.
+For health checks of containers: `a2s ready --url http://127.0.0.1:8741`. It needs no token. Use
+--deep only for people and monitors: do not restart a service because another one is not available.
 
 Exit codes:
-  0  they can
-  4  nothing answers, or something is missing: A2S513 says what";
+  0  the services are ready
+  4  no response, or a service is not ready: A2S513 names the cause";
 
 const AFTER_VALIDATE: &str = "\
-Files are checked against each other, too: a dependency that is among them is linked.
-Hidden files and folders are left out, and so are links to folders.
+Files are also checked against each other: a dependency may be one of the files.
+The command ignores hidden files and folders, and links to folders.
 
 Exit codes:
   0  every file is valid; there may be warnings (with --watch: ended by Ctrl-C)
   1  a file has errors or cannot be read
   2  usage error
-  4  with --registry: it does not answer";
+  4  with --registry: the registry does not respond";
 
 const AFTER_SCHEMA: &str = "\
-`a2s schema > capability.schema.json`, then tell the editor. With the YAML language server, that is
-a first line in each document:
+`a2s schema > capability.schema.json`, then configure the editor. For the YAML language server, add
+this first line to each document:
 
   # yaml-language-server: $schema=capability.schema.json
 
-The schema tells the shape of documents; `a2s validate` finds everything else.";
+The schema describes the structure of documents; `a2s validate` finds all other errors.";
 
 const AFTER_LOCK: &str = "\
-The lock of Weather.yaml is Weather.lock beside it. With `a2s run NAME --lock Weather.lock`
-nothing but the content it names can run, whatever is published later.
+The lock of Weather.yaml is Weather.lock in the same folder. With `a2s run NAME --lock Weather.lock`
+only the content in the lock can run, even if newer versions are published.
 
 Exit codes:
   0  written; with --check: current
-  1  the document has errors, something it uses is missing; with --check: not current
-  4  the registry does not answer";
+  1  the document has errors, or a dependency is missing; with --check: not current
+  4  the registry does not respond";
 
 /// Publish capabilities, find them by intent, and run them with a guardian around every step.
 #[derive(Debug, Parser)]
@@ -681,7 +681,7 @@ pub(crate) enum ServeCommand {
 fn parse_upstream(text: &str) -> Result<(a2s::Domain, Url), String> {
     let (host, url) = text.split_once('=').ok_or("write HOST=URL")?;
     let host = a2s::Domain::new(host).map_err(|error| error.to_string())?;
-    let url = Url::parse(url).map_err(|error| format!("`{url}` is no URL: {error}"))?;
+    let url = Url::parse(url).map_err(|error| format!("`{url}` is not a URL: {error}"))?;
     Ok((host, url))
 }
 

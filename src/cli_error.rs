@@ -47,23 +47,23 @@ macro_rules! codes {
 
 codes! {
     FILE = "A2S500", "file cannot be read or written", "Check the path and its permissions.";
-    NOT_REACHABLE = "A2S501", "service not reachable", "Start it with `a2s up`, or set A2S_URL to where it answers.";
-    BAD_ANSWER = "A2S502", "answer not understood", "Check that A2S_URL is an A2S service of a fitting version.";
+    NOT_REACHABLE = "A2S501", "service not reachable", "Start the service with `a2s up`, or set A2S_URL to its address.";
+    BAD_ANSWER = "A2S502", "response not understood", "Check that A2S_URL is the address of an A2S service with a compatible version.";
     BAD_ARGUMENT = "A2S503", "argument not understood", "See `a2s help`.";
-    CANNOT_SERVE = "A2S504", "service cannot start", "Mend what the message names and start again.";
-    DEMO_BROKEN = "A2S505", "demo did not do what it claims", "This is a defect; please report it with the output of `a2s demo --json`.";
-    BAD_HOST = "A2S506", "host or origin not allowed", "Address the service by the name it listens on, and not from a page of another site.";
-    NO_ROUTE = "A2S507", "nothing answers at this address", "Name another service with --url or A2S_URL; /openapi.json says what there is.";
-    LOCK = "A2S508", "lock cannot be used", "Write it anew with `a2s lock FILE`.";
-    EXAMPLE = "A2S509", "example that fails", "See why with `a2s test FILE`; `--skip-tests` publishes all the same.";
-    POLICY = "A2S510", "policy or cases with faults", "Mend what the lines say; docs/guardian.md says how policies are written.";
-    AUDIT = "A2S511", "audit log broken", "Somebody has changed it, or it is no audit log: compare it with a copy.";
-    NO_CHAIN = "A2S512", "no chain of capabilities", "Say what shall be done, one thing after another, and what goes where; docs/composition.md tells what links two.";
-    NOT_READY = "A2S513", "service not ready", "See its log for why; what it waits for may come back by itself.";
-    TOO_MANY_CONNECTIONS = "A2S514", "too many connections", "Try again after the time in `Retry-After`; `max-connections` under `[connections]` allows more.";
-    SLOW_REQUEST = "A2S515", "request took too long to arrive", "Send the body at once; `body-timeout` under `[connections]` allows more time.";
-    BACKUP = "A2S516", "copy cannot be made or used", "Where the copy is incomplete or damaged, use another one; where the data is, see what the message names.";
-    NO_RUN = "A2S517", "run not found by the beginning of its id", "Give more of the id; `a2s runs` lists the newest runs.";
+    CANNOT_SERVE = "A2S504", "service cannot start", "Fix the problem that the message names, and start the service again.";
+    DEMO_BROKEN = "A2S505", "demo failed", "This is a defect; please report it with the output of `a2s demo --json`.";
+    BAD_HOST = "A2S506", "host or origin not allowed", "Use the host name that the service listens on, and do not call it from a page of another site.";
+    NO_ROUTE = "A2S507", "unknown path", "Use another service with --url or A2S_URL; /openapi.json lists the paths of this service.";
+    LOCK = "A2S508", "lock cannot be used", "Write the lock again with `a2s lock FILE`.";
+    EXAMPLE = "A2S509", "failing example", "Find the cause with `a2s test FILE`, or publish without the tests with `--skip-tests`.";
+    POLICY = "A2S510", "policy or test cases with errors", "Fix the errors on the listed lines; docs/guardian.md describes how to write policies.";
+    AUDIT = "A2S511", "audit log broken", "The file was changed, or it is not an audit log: compare it with a copy.";
+    NO_CHAIN = "A2S512", "no chain of capabilities found", "Describe the tasks one after another, and which result goes where; docs/composition.md describes what links two capabilities.";
+    NOT_READY = "A2S513", "service not ready", "See the log of the service for the cause; the service may become ready without further action.";
+    TOO_MANY_CONNECTIONS = "A2S514", "too many connections", "Try again after the time in `Retry-After`, or raise `max-connections` under `[connections]`.";
+    SLOW_REQUEST = "A2S515", "request took too long to arrive", "Send the body without pauses, or raise `body-timeout` under `[connections]`.";
+    BACKUP = "A2S516", "backup cannot be written or used", "If the backup is incomplete or damaged, use another one; if the data is damaged, check the file that the message names.";
+    NO_RUN = "A2S517", "no single run with this beginning of an id", "Give more characters of the id; `a2s runs` lists the newest runs.";
 }
 
 impl CliError {

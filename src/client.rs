@@ -48,9 +48,9 @@ impl TokenTransport {
             return Ok(());
         }
         let host = url.host_str().unwrap_or_default();
-        let message = format!("{what} is not sent to `{host}` over plain http");
+        let message = format!("the command does not send {what} to `{host}` over plain http");
         Err(CliError::invalid_argument(message).with_hint(
-            "Use an https address. Where the network itself keeps others out, allow it with \
+            "Use an https address. If the network itself is protected, allow it with \
              --allow-insecure-tokens, A2S_ALLOW_INSECURE_TOKENS=true or `allow-insecure-tokens = \
              true` in the file of a service.",
         ))
@@ -63,7 +63,7 @@ pub(crate) fn require_private_connection(client: &ServiceClient) -> Result<(), C
     if url.scheme() == "https" || is_loopback(url) {
         return Ok(());
     }
-    let message = format!("secrets are not sent to {url} over http");
+    let message = format!("the command does not send secrets to {url} over http");
     Err(CliError::invalid_argument(message)
         .with_hint("Use an https address, or run this command where the executor runs."))
 }

@@ -200,9 +200,10 @@ fn check_token_characters(token: &str) -> Result<(), CliError> {
     if token.chars().all(|c| c.is_ascii() && !c.is_ascii_control()) {
         return Ok(());
     }
-    let message = "the token of A2S_TOKEN or --token has a line break or another odd character";
+    let message =
+        "the token of A2S_TOKEN or --token contains a line break or another invalid character";
     Err(CliError::invalid_argument(message)
-        .with_hint("Set it to the token alone, as `a2s tokens create` prints it."))
+        .with_hint("Set it to the token only, as `a2s tokens create` prints it."))
 }
 
 /// The connections that the command sends tokens over.

@@ -46,8 +46,8 @@ pub(crate) fn page(id: &str) -> Option<Html<String>> {
             let (mistake, repair, said) = (escape(mistake), escape(repair), escape(said));
             let _ = write!(
                 text,
-                "<h2>The mistake</h2><pre>{mistake}</pre><p>{said}</p>\
-                 <h2>The repair</h2><pre>{repair}</pre>"
+                "<h2>Mistake</h2><pre>{mistake}</pre><p>{said}</p>\
+                 <h2>Fix</h2><pre>{repair}</pre>"
             );
         }
     }
@@ -75,13 +75,13 @@ pub(crate) fn list_page() -> Html<String> {
 /// `docs/errors.md`, which a test holds to these tables.
 #[must_use]
 pub fn markdown() -> String {
-    let mut text = "# Error codes\n\nEvery error has a stable code. `a2s explain CODE` and `GET /errors/CODE` of a running service show the same.\n".to_owned();
+    let mut text = "# Error codes\n\nEvery error has a stable code. `a2s explain CODE` and `GET /errors/CODE` of a running service show the same text.\n".to_owned();
     for (title, codes) in tables() {
         let _ = write!(text, "\n## {title}\n");
         if codes.iter().any(|code| find_lesson(code.id).is_some()) {
             codes.iter().for_each(|code| text += &section(code));
         } else {
-            text += "\n| code | what it means | what to do |\n|---|---|---|\n";
+            text += "\n| code | meaning | fix |\n|---|---|---|\n";
             for code in codes {
                 let _ = writeln!(text, "| {} | {} | {} |", code.id, code.title, code.remedy);
             }

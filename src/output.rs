@@ -102,7 +102,7 @@ impl CommandOutput {
     pub(crate) fn json_line(&mut self, value: &impl Serialize) {
         match serde_json::to_string(value) {
             Ok(text) => self.write(&terminal_escape::escape_json(&text)),
-            Err(error) => self.note(format_args!("cannot print the answer as JSON: {error}")),
+            Err(error) => self.note(format_args!("cannot print the result as JSON: {error}")),
         }
     }
 
@@ -175,12 +175,12 @@ impl CommandOutput {
         let codes: Vec<String> = std::mem::take(&mut self.printed_codes).into_iter().collect();
         let (Some(first), false) = (codes.first(), self.json) else { return };
         if codes.len() == 1 {
-            self.line(format_args!("{DIM}`a2s explain {first}` says more.{DIM:#}"));
+            self.line(format_args!("{DIM}`a2s explain {first}` shows details.{DIM:#}"));
             return;
         }
         let more = if codes.len() > MAX_NAMED { ", …" } else { "" };
         let named = codes[..codes.len().min(MAX_NAMED)].join(", ");
-        self.line(format_args!("{DIM}`a2s explain CODE` says more: {named}{more}{DIM:#}"));
+        self.line(format_args!("{DIM}`a2s explain CODE` shows details: {named}{more}{DIM:#}"));
     }
 }
 

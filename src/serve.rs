@@ -60,8 +60,10 @@ pub(crate) async fn up(global: &GlobalArgs, arguments: UpArgs) -> Result<(), Cli
     let rules = file.rules(arguments.policy)?;
     let guardians = file.guardians(&arguments.guarding, GuardianChoice::Builtin)?;
     if rules.has_files() && !guardians.has_builtin() {
-        return Err(CliError::invalid_argument("a policy belongs to the builtin guardian")
-            .with_hint("Leave --policy and --shadow out, or use --guardian builtin."));
+        return Err(CliError::invalid_argument(
+            "--policy and --shadow require the builtin guardian",
+        )
+        .with_hint("Leave --policy and --shadow out, or use --guardian builtin."));
     }
     let database = file.database(arguments.database);
     let parts = ServiceSettings {
@@ -238,7 +240,7 @@ async fn serve(
             CANNOT_SERVE,
             format!("cannot listen on {}: {error}", common.listen),
         )
-        .with_hint("Stop what listens there, or choose another address with --listen.")
+        .with_hint("Stop the program that listens there, or choose another address with --listen.")
     })?;
     let unguarded = parts.is_unguarded();
     let stop = stop_signal();
@@ -247,7 +249,7 @@ async fn serve(
     let stack = Box::pin(starting).await?;
     tracing::info!(url = %stack.url(), data = %data_dir(global).display(), "{name} is ready");
     if unguarded {
-        tracing::warn!("no guardian is asked: every step runs unguarded");
+        tracing::warn!("no guardian is configured: every step runs unguarded");
     }
     let mut output = CommandOutput::new(global.json, global.color);
     if output.is_json() {
@@ -276,7 +278,7 @@ async fn print_greeting(
     output: &mut CommandOutput,
 ) {
     let url = stack.url();
-    output.line(format_args!("{BOLD}a2s {name}{BOLD:#} answers at {NAME}{url}{NAME:#}"));
+    output.line(format_args!("{BOLD}a2s {name}{BOLD:#} listens at {NAME}{url}{NAME:#}"));
     let mut row = |what: &str, text: &str| {
         output.line(format_args!("  {DIM}{what:<14}{DIM:#}{text}"));
     };
@@ -284,7 +286,7 @@ async fn print_greeting(
     row("data folder", &data.display().to_string());
     match has_owner {
         true => row("token", &data.join("token").display().to_string()),
-        false => row("token", "those of the registry"),
+        false => row("token", "use a token of the registry"),
     }
     if let Some(capabilities) = stack.capabilities().await {
         row("capabilities", &capabilities.to_string());

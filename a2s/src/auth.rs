@@ -103,8 +103,8 @@ impl TokenSubject {
         }
         let shown: String = text.chars().take(MAX_SUBJECT_LENGTH).collect();
         Err(format!(
-            "`{shown}` is no name of a token: 1 to {MAX_SUBJECT_LENGTH} letters, digits and `. _ - @`, \
-             beginning with a letter or digit"
+            "`{shown}` is not a valid token name: use 1 to {MAX_SUBJECT_LENGTH} letters, digits and `. _ - @`, \
+             starting with a letter or digit"
         ))
     }
 
@@ -184,7 +184,9 @@ impl EndUser {
         {
             return Ok(Self(text.to_owned()));
         }
-        Err(format!("an end user is named by 1 to {MAX_END_USER_LENGTH} visible ASCII characters"))
+        Err(format!(
+            "the name of an end user must have 1 to {MAX_END_USER_LENGTH} visible ASCII characters"
+        ))
     }
 
     /// The name.
@@ -346,10 +348,10 @@ pub struct AuthenticatedCaller(pub Caller);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     /// There is no token.
-    #[error("there is no token")]
+    #[error("the request has no token")]
     MissingToken,
     /// The token is unknown, expired or revoked.
-    #[error("the token is not known, has ended, or was revoked")]
+    #[error("the token is unknown, expired or revoked")]
     UnknownToken,
     /// The token does not open this.
     #[error("the token of `{subject}` does not have the scope `{scope}`")]
@@ -363,7 +365,7 @@ pub enum AuthError {
     #[error("`A2S-On-Behalf-Of`: {0}")]
     InvalidEndUser(String),
     /// The service that looks up tokens does not respond.
-    #[error("it cannot be found out whose token this is: {0}")]
+    #[error("the token cannot be looked up: {0}")]
     Unavailable(String),
 }
 

@@ -137,7 +137,7 @@ impl<'c> DataFlowChecker<'c, '_> {
         for (index, parameter) in capability.parameters.iter().enumerate() {
             if !read.contains(&parameter.name) {
                 let path = format!("parameters[{index}]");
-                let message = format!("nothing reads the parameter `{}`", parameter.name);
+                let message = format!("no step uses the parameter `{}`", parameter.name);
                 let at = position(&path);
                 self.diagnostics.warning(error_code::UNUSED_PARAMETER, &path, at, message);
             }
@@ -153,7 +153,8 @@ impl<'c> DataFlowChecker<'c, '_> {
                     let mapping = member_path(&step.pointer, "output_mapping");
                     let member = root.at(&mapping).and_then(|node| node.member(&name));
                     let at = member.map_or(step.position, |member| member.position);
-                    let message = format!("nothing reads `{name}`, and `output` leaves it out");
+                    let message =
+                        format!("no step reads the output `{name}`, and `output` does not list it");
                     let path = member_path(&mapping, &name);
                     self.diagnostics.warning(error_code::UNUSED_OUTPUT, &path, at, message);
                 }
@@ -237,7 +238,7 @@ impl<'c> DataFlowChecker<'c, '_> {
             {
                 Some(format!("an output of `{}`", setter.id))
             } else if self.inside.contains(&name) {
-                Some("the variable of a step around it".to_owned())
+                Some("the variable of an enclosing step".to_owned())
             } else {
                 None
             };
@@ -246,7 +247,7 @@ impl<'c> DataFlowChecker<'c, '_> {
             let node = self.root.at(&path);
             let at = node.and_then(|node| node.get("as")).or(node);
             let at = at.map_or(step.position, |node| node.position);
-            let message = format!("`{name}` is the name of {taken} already");
+            let message = format!("`{name}` is already the name of {taken}");
             let hint = format!("Choose another name with `{field}: {{as: …}}`.");
             self.diagnostics.error_with_hint(error_code::DUPLICATE_ID, &path, at, message, hint);
         }
@@ -272,11 +273,11 @@ impl<'c> DataFlowChecker<'c, '_> {
             }
             if let Some(step) = self.locals.get(name) {
                 let message = format!(
-                    "{} reads `${{{reference}}}`, which is known only inside `{}`",
+                    "{} reads `${{{reference}}}`, which exists only inside `{}`",
                     reader.subject(),
                     step.id
                 );
-                let hint = "Map what is needed outside to an output of the step.";
+                let hint = "To use the value outside, map it to an output of the step.";
                 let SourceLocation { path, position } = reader.site(self.root, reference);
                 self.diagnostics.error_with_hint(
                     error_code::LATER_OUTPUT,
@@ -338,8 +339,10 @@ impl<'c> DataFlowChecker<'c, '_> {
         };
         if setters.iter().all(is_itself) {
             return (
-                format!("{subject} reads `${{{reference}}}`, which only it sets, afterwards"),
-                format!("Set it in a step before, or {declare}."),
+                format!(
+                    "{subject} reads `${{{reference}}}` before it sets the name itself, and no other step sets it"
+                ),
+                format!("Set the name in an earlier step, or {declare}."),
             );
         }
         if setters.iter().all(|step| {
@@ -347,18 +350,20 @@ impl<'c> DataFlowChecker<'c, '_> {
         }) {
             return (
                 format!("{subject} reads `${{{reference}}}`, which {ids} sets at the same time"),
-                "Put the two into a sequence instead.".to_owned(),
+                "Run the two steps in a sequence instead.".to_owned(),
             );
         }
         if setters.iter().all(|step| is_later(step) || is_itself(step)) {
             return (
-                format!("{subject} reads `${{{reference}}}`, which {ids} sets only later"),
-                format!("Read it in a step behind {ids}, or {declare}."),
+                format!("{subject} reads `${{{reference}}}` before {ids} sets it"),
+                format!("Read the name in a step after {ids}, or {declare}."),
             );
         }
         (
-            format!("{subject} reads `${{{reference}}}`, but {ids}, which sets it, may not run"),
-            format!("Set it on every branch, or {declare}."),
+            format!(
+                "{subject} reads `${{{reference}}}`, but {ids} sets it and does not always run"
+            ),
+            format!("Set the name on every branch, or {declare}."),
         )
     }
 
@@ -382,13 +387,13 @@ impl<'c> DataFlowChecker<'c, '_> {
         }
         let SourceLocation { path, position } = reader.site(self.root, reference);
         let message = if is_strict {
-            format!("no step sets `{name}`, and it is not declared under `parameters`")
+            format!("`{name}` is neither an output of a step nor declared under `parameters`")
         } else {
             format!("no step sets `{name}`, so it becomes an input")
         };
         let hint = match close {
             Some(close) => {
-                format!("Did you mean `{close}`? Else declare `{name}` under `parameters`.")
+                format!("Did you mean `{close}`? If not, declare `{name}` under `parameters`.")
             }
             None => format!("Declare `{name}` under `parameters`, or correct the name."),
         };

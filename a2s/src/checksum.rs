@@ -26,7 +26,7 @@ pub enum DigestError {
     Malformed,
     /// An integer that other languages cannot represent (RFC 8785, section 3.2.2.3 and appendix D).
     #[error(
-        "the number {0} lies beyond ±(2^53 − 1) and has no canonical form; write it as a string"
+        "the number {0} is outside ±(2^53 − 1) and has no canonical form; write it as a string"
     )]
     UnsafeInteger(String),
     /// The canonicalizer refused the value.

@@ -124,7 +124,7 @@ fn check_keys(root: &TreeNode, mode: CompileMode, findings: &mut DiagnosticSink)
     let Some((path, position)) = tree::find_long_key(root, "") else { return };
     let message = format!("a key has more than {} bytes", tree::MAX_KEY_BYTES);
     let found = Diagnostic::error(error_code::BUDGET, &path, position, message)
-        .with_hint("Shorten it; write long text as a value.");
+        .with_hint("Shorten the key; write long text as a value.");
     findings.diagnostics.push(if mode == CompileMode::Publish {
         found
     } else {
@@ -170,7 +170,7 @@ fn check_text(path: &str, node: &TreeNode, mode: CompileMode, findings: &mut Dia
             let Some(control) = text.chars().find(|c| is_format_control(*c)) else { return };
             let code = error_code::TEXT_CONTROL;
             let message = format!(
-                "the text has the invisible control U+{:04X}, which changes how it is shown",
+                "the text has the invisible control character U+{:04X}, which changes how the text is shown",
                 u32::from(control)
             );
             if mode == CompileMode::Publish {
@@ -201,8 +201,10 @@ fn check_checksum(
     });
     let Some(field) = filled else {
         let message = match digest {
-            Some(digest) => format!("the checksum is not filled in; it is {digest}"),
-            None => "the checksum is not filled in".to_owned(),
+            Some(digest) => {
+                format!("the checksum is a placeholder; the right checksum is {digest}")
+            }
+            None => "the checksum is a placeholder".to_owned(),
         };
         match mode {
             CompileMode::Draft => {
@@ -219,7 +221,8 @@ fn check_checksum(
     if let Some(digest) = digest
         && digest != stated
     {
-        let message = format!("the document says {stated}, its content has {digest}");
+        let message =
+            format!("the document states the checksum {stated}, but its content has {digest}");
         findings.error(error_code::CHECKSUM_MISMATCH, "checksum", at, message);
     }
     Some(DeclaredChecksum::Given(stated))

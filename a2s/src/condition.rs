@@ -58,7 +58,7 @@ pub enum ConditionError {
         reason: String,
     },
     /// The outcome is no boolean.
-    #[error("`{condition}` gives {outcome}, not true or false")]
+    #[error("the result of `{condition}` is {outcome}, not true or false")]
     NotBoolean {
         /// The condition.
         condition: String,
@@ -77,13 +77,13 @@ impl Condition {
         let program =
             stacker::maybe_grow(RED_ZONE, STACK, || Program::compile(&text)).map_err(|errors| {
                 let reason = in_plain_words(&errors.to_string());
-                format!("`{source}` is no condition: {}", in_own_words(&references, &reason))
+                format!("`{source}` is not a condition: {}", in_own_words(&references, &reason))
             })?;
         let mut names = FreeNames::default();
         names.visit(program.expression(), 0)?;
         let unknown = names.free.iter().find(|name| !name.starts_with(PREFIX));
         if let Some(name) = unknown {
-            return Err(format!("`{name}` is no variable here; write `${{{name}}}`"));
+            return Err(format!("`{name}` is not a variable of CEL; write `${{{name}}}`"));
         }
         let repeated = names.repeated;
         Ok(Self {
@@ -139,12 +139,14 @@ impl Condition {
         let values = self.references.iter().map(|reference| reference.resolve(variables));
         let values: Vec<&Value> = values.collect::<Result<_, _>>()?;
         if self.per_item_cost.is_too_costly_over(values.iter().copied()) {
-            return Err(failed("a list is too long for what is done with each item".to_owned()));
+            return Err(failed(
+                "a list is too long for the expression that is evaluated for each item".to_owned(),
+            ));
         }
         let mut context = Context::default();
         for (index, value) in values.into_iter().enumerate() {
             let value = cel::to_value(CelInput(value))
-                .map_err(|_| failed("a value has no form in CEL".to_owned()))?;
+                .map_err(|_| failed("a value cannot be represented in CEL".to_owned()))?;
             context.add_variable_from_value(format!("{PREFIX}{index}"), value);
         }
         match stacker::maybe_grow(RED_ZONE, STACK, || self.program.execute(&context)) {
@@ -184,7 +186,7 @@ impl Condition {
                 Ok(cel::Value::Bool(_)) => return None,
                 Ok(other) => {
                     let outcome = format!("{:?}", other.type_of()).to_lowercase();
-                    format!("it gives {outcome}, not true or false")
+                    format!("its result is {outcome}, not true or false")
                 }
                 Err(complaint) if cel_messages::is_about_types(&complaint) => {
                     cel_messages::explain(&complaint, &self.source)
@@ -211,11 +213,11 @@ fn in_plain_words(reason: &str) -> String {
     let found = first.split_once("input ").or_else(|| first.split_once(" at: "));
     let found = found.and_then(|(_, after)| after.strip_prefix('\'')?.split('\'').next());
     match found {
-        Some("<EOF>") => "it ends too early".to_owned(),
+        Some("<EOF>") => "it is incomplete".to_owned(),
         Some(token) if !token.trim().is_empty() => {
-            format!("`{}` does not fit there", token.trim())
+            format!("`{}` is not expected there", token.trim())
         }
-        _ => "it cannot be read".to_owned(),
+        _ => "it cannot be parsed".to_owned(),
     }
 }
 
@@ -253,10 +255,13 @@ fn bind_references(source: &str) -> Result<(String, Vec<VariableReference>), Str
         return Err("the condition is empty".to_owned());
     }
     if source.len() > MAX_BYTES {
-        return Err(format!("the condition has {} bytes; {MAX_BYTES} is the most", source.len()));
+        return Err(format!(
+            "the condition has {} bytes; at most {MAX_BYTES} are allowed",
+            source.len()
+        ));
     }
     if source.contains(PREFIX) {
-        return Err(format!("names with `{PREFIX}` are taken"));
+        return Err(format!("names with `{PREFIX}` are reserved"));
     }
     let mut text = String::with_capacity(source.len());
     let mut references: Vec<VariableReference> = Vec::new();
@@ -267,7 +272,7 @@ fn bind_references(source: &str) -> Result<(String, Vec<VariableReference>), Str
         if let Some(open) = quote {
             if after.starts_with("${") {
                 return Err(
-                    "a reference may not stand inside a string; write `${a} + ' text'`".to_owned()
+                    "a string must not contain a reference; write `${a} + ' text'`".to_owned()
                 );
             }
             if c == '\\' {
@@ -298,7 +303,7 @@ fn bind_references(source: &str) -> Result<(String, Vec<VariableReference>), Str
         match c {
             '\'' | '"' => {
                 if after.starts_with("'''") || after.starts_with("\"\"\"") {
-                    return Err("triple-quoted strings are not read".to_owned());
+                    return Err("triple-quoted strings are not supported".to_owned());
                 }
                 quote = Some(c);
             }
@@ -320,7 +325,7 @@ fn bind_references(source: &str) -> Result<(String, Vec<VariableReference>), Str
     // `==`, `&&` and the like count twice; that is within the bound's meaning.
     if operators > 2 * MAX_OPERATORS {
         return Err(format!(
-            "the condition has more than {MAX_OPERATORS} operators; set a variable in a step before, or split it"
+            "the condition has more than {MAX_OPERATORS} operators; set a variable in an earlier step, or split the condition"
         ));
     }
     Ok((text, references))
@@ -358,13 +363,10 @@ impl FreeNames {
                 EntryExpr::MapEntry(entry) => all(self, &[&entry.key, &entry.value]),
                 EntryExpr::StructField(field) => all(self, &[&field.value]),
             }),
-            Expr::Struct(_) => Err("messages cannot be made in a condition".to_owned()),
+            Expr::Struct(_) => Err("a condition cannot create messages".to_owned()),
             Expr::Comprehension(inner) => {
                 if comprehensions > 0 {
-                    return Err(
-                        "`all`, `exists`, `map` and `filter` may not stand inside one another"
-                            .to_owned(),
-                    );
+                    return Err("`all`, `exists`, `map` and `filter` must not be nested".to_owned());
                 }
                 self.visit(&inner.iter_range, comprehensions + 1)?;
                 self.visit(&inner.accu_init, comprehensions + 1)?;
@@ -428,7 +430,7 @@ mod tests {
         refused("severity == 'x'", "write `${severity}`");
         refused("'${severity}' == 'x'", "inside a string");
         refused("${severity", "without `}`");
-        refused("${n} +", "is no condition: it ends too early");
+        refused("${n} +", "is no condition: it is incomplete");
         refused("${n} ${n}", "is no condition: `${n}` does not fit there");
         refused("${n} = 3", "is no condition: `=`");
         refused("", "empty");

@@ -26,7 +26,7 @@ pub(crate) fn decode_capability(
     findings: &mut DiagnosticSink,
 ) -> Option<Capability> {
     if matches!(root.kind, NodeValue::Null) {
-        let hint = "Begin with `a2s: 1.0.0` and the `name` of the capability.";
+        let hint = "Start the document with `a2s: 1.0.0` and the `name` of the capability.";
         let message = "the document is empty";
         findings.error_with_hint(error_code::MISSING_FIELD, "", root.position, message, hint);
         return None;

@@ -14,7 +14,7 @@ pub fn json_schema() -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A2S capability",
-        "description": "One thing to do over OpenAPI, GraphQL and MCP services.",
+        "description": "One task over OpenAPI, GraphQL and MCP services.",
         "$ref": "#/$defs/capability",
         "$defs": {
             "capability": capability(),
@@ -28,16 +28,16 @@ pub fn json_schema() -> Value {
             "branch": object(&["steps"], json!({"steps": {"$ref": "#/$defs/steps"}})),
             "steps": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/step"}},
             "variables": {
-                "description": "Variables that every branch may read, with their types.",
+                "description": "Variables that every branch can read, with their types.",
                 "type": "object",
                 "additionalProperties": {"enum": types()},
             },
             "inputs": {
-                "description": "What fills the request: templates such as \"${city}\".",
+                "description": "The values of the request: templates such as \"${city}\".",
                 "type": "object",
             },
             "outputs": {
-                "description": "What is taken from the answer, by the name of the variable.",
+                "description": "The values taken from the response, by the name of the variable.",
                 "type": "object",
                 "additionalProperties": {"$ref": "#/$defs/output"},
             },
@@ -50,7 +50,7 @@ pub fn json_schema() -> Value {
             "capability_name": {"type": "string", "pattern": "^[A-Z][A-Za-z0-9]*$", "maxLength": 100},
             "checksum": {"type": "string", "pattern": "^(sha256:)?[0-9a-fA-F]{64}$|^<.*>$"},
             "duration": {
-                "description": "A length of time: `500ms`, `10s`, `2m`.",
+                "description": "A duration: `500ms`, `10s`, `2m`.",
                 "type": "string",
                 "pattern": "^[0-9]+(ms|s|m)$",
             },
@@ -92,21 +92,21 @@ fn capability() -> Value {
                 "$ref": "#/$defs/capability_name",
             },
             "description": {
-                "description": "What it does, in one sentence.",
+                "description": "The purpose of the capability, in one sentence.",
                 "type": "string", "minLength": 1, "maxLength": 200,
             },
-            "charset": {"description": "utf-8, in any letters.", "type": "string"},
+            "charset": {"description": "utf-8, in upper or lower case.", "type": "string"},
             "domains": {
-                "description": "The only hosts that its tasks may address, optionally with a port.",
+                "description": "The only hosts that its tasks may send requests to, optionally with a port.",
                 "type": "array", "minItems": 1, "maxItems": 100, "uniqueItems": true,
                 "items": {"type": "string"},
             },
             "version": {
-                "description": "Its own version, a semantic version in quotes.",
+                "description": "The version of the capability, a semantic version in quotes.",
                 "type": "string",
             },
             "checksum": {
-                "description": "Of the content; `a2s checksum --write` fills it in.",
+                "description": "The checksum of the content; `a2s checksum --write` writes it.",
                 "anyOf": [{"$ref": "#/$defs/checksum"}, {"type": "null"}, {"const": ""}],
             },
             "authors": {
@@ -114,12 +114,12 @@ fn capability() -> Value {
                 "items": {"$ref": "#/$defs/author"},
             },
             "permissions": {
-                "description": "What a caller must hold (1.1).",
+                "description": "The permissions that a caller must have (1.1).",
                 "type": "array", "minItems": 1, "maxItems": 100, "uniqueItems": true,
                 "items": {"type": "string", "pattern": "^[a-z0-9][a-z0-9._:/-]*$", "maxLength": 100},
             },
             "parameters": {
-                "description": "The inputs that people are asked for.",
+                "description": "The inputs of the capability.",
                 "type": "array", "maxItems": 100, "items": {"$ref": "#/$defs/parameter"},
             },
             "dependencies": {
@@ -127,15 +127,15 @@ fn capability() -> Value {
                 "type": "array", "maxItems": 100, "items": {"$ref": "#/$defs/dependency"},
             },
             "examples": {
-                "description": "Runs that show what it does (1.1).",
+                "description": "Example runs of the capability (1.1).",
                 "type": "array", "maxItems": 50, "items": {"$ref": "#/$defs/example"},
             },
             "tasks": {
-                "description": "Tasks that several steps share by `$ref: \"#/tasks/NAME\"`.",
+                "description": "Tasks that several steps share with `$ref: \"#/tasks/NAME\"`.",
                 "type": "object",
             },
             "execution": {"$ref": "#/$defs/execution"},
-            "output": {"description": "Shapes the result; without it, every mapped variable is returned."},
+            "output": {"description": "The shape of the result; without it, the result contains every mapped variable."},
         }),
     )
 }
@@ -145,8 +145,8 @@ fn author() -> Value {
         &["name"],
         json!({
             "name": text("Name of a person or team."),
-            "email": text("Where to write to."),
-            "organization": text("Who they work for."),
+            "email": text("Address for mail."),
+            "organization": text("Organization of the author."),
             "github": text("Account on GitHub."),
         }),
     )
@@ -157,24 +157,24 @@ fn parameter() -> Value {
         &["name"],
         json!({
             "name": {"$ref": "#/$defs/name"},
-            "description": text("What it means."),
+            "description": text("Meaning of the input."),
             "patterns": {
-                "description": "Words and one `*` where the value stands in a query: \"in *\".",
+                "description": "Words, and one `*` at the position of the value in an intent: \"in *\".",
                 "type": "array", "maxItems": 100,
                 "items": {"type": "string", "pattern": "^[^*]*\\*[^*]*$"},
             },
             "type": {"description": "The type of its values (1.1).", "enum": types()},
             "required": {
-                "description": "Whether a run needs a value; true unless there is a default (1.1).",
+                "description": "True when a run requires a value; the default is true, or false for an input with a default value (1.1).",
                 "type": "boolean",
             },
-            "default": {"description": "The value when none is given (1.1)."},
+            "default": {"description": "The value of a run that does not set the input (1.1)."},
             "enum": {
-                "description": "The only values that it takes (1.1).",
+                "description": "The only values that the input accepts (1.1).",
                 "type": "array", "minItems": 1, "maxItems": 100,
             },
             "secret": {
-                "description": "Kept from events, logs, guardians and errors (1.1).",
+                "description": "True when events, logs, guardians and errors must not contain the value (1.1).",
                 "type": "boolean",
             },
         }),
@@ -187,7 +187,7 @@ fn dependency() -> Value {
         json!({
             "capability": {"$ref": "#/$defs/capability_name"},
             "version": text("A range of versions, such as \"^1.0.0\"."),
-            "checksum": {"description": "The one content that will do.", "$ref": "#/$defs/checksum"},
+            "checksum": {"description": "The only content that is accepted.", "$ref": "#/$defs/checksum"},
         }),
     )
 }
@@ -196,11 +196,11 @@ fn example() -> Value {
     object(
         &[],
         json!({
-            "title": text("What it shows."),
-            "intent": text("How somebody would ask for it."),
+            "title": text("Title of the example."),
+            "intent": text("A request in words that the capability fulfils."),
             "inputs": {"description": "A value for each input.", "type": "object"},
             "answers": {
-                "description": "What the services answer, by the id of the task step; inside of a capability that is used by the way there: `getWeather`, `readCities[0]`, `checkWeather/getWeather`.",
+                "description": "The responses of the services, by the id of the task step; for a step inside a used capability, by its path: `getWeather`, `readCities[0]`, `checkWeather/getWeather`.",
                 "type": "object",
                 "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_-]*(\\[[0-9]+\\])?(/[A-Za-z_][A-Za-z0-9_-]*(\\[[0-9]+\\])?)*$"},
                 "additionalProperties": {"$ref": "#/$defs/answer"},
@@ -312,11 +312,11 @@ fn step() -> Value {
         "id": {"description": "Unique in the document.", "$ref": "#/$defs/name"},
         "for_each": {"$ref": "#/$defs/for_each"},
         "timeout": {
-            "description": "How long it may take, attempts and pauses included (1.1).",
+            "description": "The maximum time of the step, including attempts and pauses (1.1).",
             "$ref": "#/$defs/duration",
         },
         "on_error": {
-            "description": "Whether the run goes on when the step fails (1.1).",
+            "description": "The reaction of the run to a failure of the step: stop or continue (1.1).",
             "enum": ["stop", "continue"],
         },
         "catch": {"$ref": "#/$defs/catch"},
@@ -335,13 +335,13 @@ fn step() -> Value {
 fn output() -> Value {
     let path = json!({"type": "string", "pattern": "^\\$", "examples": ["$.data[0].id"]});
     let extra = json!({
-        "optional": {"description": "A miss gives null.", "type": "boolean"},
-        "default": {"description": "A miss gives this."},
+        "optional": {"description": "True when a missing value gives null.", "type": "boolean"},
+        "default": {"description": "The value of the output when the response does not have the value."},
     });
     let part = |required: &[&str], properties| object(required, merged(extra.clone(), properties));
     json!({
         "anyOf": [
-            {"description": "A JSONPath (RFC 9535) into the answer.", "$ref": "#/$defs/output/$defs/path"},
+            {"description": "A JSONPath (RFC 9535) into the response.", "$ref": "#/$defs/output/$defs/path"},
             part(&["path"], json!({
                 "path": {"$ref": "#/$defs/output/$defs/path"},
                 "from": {"const": "body"},
@@ -367,7 +367,7 @@ fn for_each() -> Value {
                     "description": "The list: \"${cities}\".",
                     "anyOf": [{"type": "string", "pattern": "^\\$\\{[^}]*\\}$"}, {"type": "array"}],
                 },
-                "as": {"description": "The variable with the item: `item` unless said otherwise.", "$ref": "#/$defs/name"},
+                "as": {"description": "The variable with the item; the default is `item`.", "$ref": "#/$defs/name"},
                 "max_items": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
                 "max_concurrency": {"$ref": "#/$defs/concurrency"},
             })),
@@ -384,13 +384,13 @@ fn retry() -> Value {
             "max_delay": {"$ref": "#/$defs/duration"},
             "backoff": {"enum": ["exponential", "constant"]},
             "on_status": {
-                "description": "The statuses that are worth another attempt.",
+                "description": "The statuses after which the executor tries again.",
                 "type": "array",
                 "items": {"type": "integer", "minimum": 400, "maximum": 599},
             },
         }),
     );
-    retry["description"] = json!("Sends the request again where that is safe (1.1).");
+    retry["description"] = json!("Repeats the request where a repetition is safe (1.1).");
     retry
 }
 
@@ -398,7 +398,7 @@ fn catch() -> Value {
     let mut catch = object(
         &["steps"],
         json!({
-            "as": {"description": "The variable that tells what happened: `error` unless said otherwise.", "$ref": "#/$defs/name"},
+            "as": {"description": "The variable with the error; the default is `error`.", "$ref": "#/$defs/name"},
             "steps": {"$ref": "#/$defs/steps"},
         }),
     );
@@ -409,7 +409,7 @@ fn catch() -> Value {
 fn task() -> Value {
     let security = json!({
         "security": {
-            "description": "The ways to be let in, as an OpenAPI operation has them (1.1).",
+            "description": "The security requirements, in the form of an OpenAPI operation (1.1).",
             "type": "array",
             "items": {
                 "type": "object",
@@ -417,7 +417,7 @@ fn task() -> Value {
             },
         },
         "securitySchemes": {
-            "description": "What `security` names, as `components.securitySchemes` of OpenAPI has it (1.1).",
+            "description": "The schemes that `security` names, in the form of `components.securitySchemes` of OpenAPI (1.1).",
             "type": "object",
         },
     });
@@ -433,18 +433,18 @@ fn task() -> Value {
             {
                 "required": ["server", "tool"],
                 "properties": merged(security, json!({
-                    "server": text("Where the MCP server is: https://mcp.example.com/mcp (1.1)."),
-                    "tool": text("The name of the tool, as `tools/list` has it (1.1)."),
+                    "server": text("The address of the MCP server: https://mcp.example.com/mcp (1.1)."),
+                    "tool": text("The name of the tool, as `tools/list` returns it (1.1)."),
                     "inputSchema": {
-                        "description": "What the tool takes, as `tools/list` has it (1.1).",
+                        "description": "The schema of the tool's arguments, as `tools/list` returns it (1.1).",
                         "type": "object",
                     },
                     "outputSchema": {
-                        "description": "What the tool gives, as `tools/list` has it (1.1).",
+                        "description": "The schema of the tool's result, as `tools/list` returns it (1.1).",
                         "type": ["object", "boolean"],
                     },
                     "annotations": {
-                        "description": "What a call does, for which the author stands: `readOnlyHint`, `idempotentHint` (1.1).",
+                        "description": "The effects of a call, as stated by the author: `readOnlyHint`, `idempotentHint` (1.1).",
                         "type": "object",
                     },
                 })),

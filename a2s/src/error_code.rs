@@ -21,70 +21,70 @@ macro_rules! codes {
 
 codes! {
     // Reading: bytes to tree.
-    TOO_LARGE = "A2S001", "document too large", "Keep a document under 1 MiB; move parts into capabilities of their own.";
+    TOO_LARGE = "A2S001", "document too large", "Keep the document under 1 MiB; move parts of it into separate capabilities.";
     NOT_UTF8 = "A2S002", "not UTF-8", "Save the document as UTF-8 without other encodings.";
-    SYNTAX = "A2S003", "not valid YAML or JSON", "Mend the syntax at the place shown.";
-    BUDGET = "A2S004", "too deep, too many nodes or too many aliases", "Flatten the document; a capability needs no such nesting.";
-    DUPLICATE_KEY = "A2S005", "key written twice", "Keep one of the two.";
-    YAML_FEATURE = "A2S006", "YAML feature that documents may not use", "Write the value out: tags, merge keys, several documents and complex keys are refused.";
-    NUMBER = "A2S007", "number without canonical form", "Write it as a string, or use a number between -(2^53 - 1) and 2^53 - 1.";
-    TOO_MANY_FINDINGS = "A2S008", "more findings than are listed", "Fix the listed ones, then compile the document again.";
+    SYNTAX = "A2S003", "not valid YAML or JSON", "Correct the syntax at the location that the message names.";
+    BUDGET = "A2S004", "document with too many levels, nodes or aliases", "Simplify the document: use fewer levels of nesting, fewer nodes and fewer aliases.";
+    DUPLICATE_KEY = "A2S005", "duplicate key", "Remove one of the two.";
+    YAML_FEATURE = "A2S006", "YAML feature that documents must not use", "Write the value in full; tags, merge keys, several documents and complex keys are not allowed.";
+    NUMBER = "A2S007", "number without a canonical form", "Write the number as a string, or use a number between -(2^53 - 1) and 2^53 - 1.";
+    TOO_MANY_FINDINGS = "A2S008", "too many findings to list", "Fix the listed findings, then compile the document again.";
     // Shape: tree to model.
     MISSING_FIELD = "A2S010", "required field missing", "Add the field.";
-    UNKNOWN_FIELD = "A2S011", "unknown field", "Remove it, mend its spelling, or begin its name with `x-`.";
-    WRONG_TYPE = "A2S012", "value of the wrong kind", "Write the kind of value that the field takes.";
-    BAD_VALUE = "A2S013", "value that the field does not take", "Write one of the values that the field takes.";
+    UNKNOWN_FIELD = "A2S011", "unknown field", "Remove the field, correct its spelling, or begin its name with `x-`.";
+    WRONG_TYPE = "A2S012", "value of the wrong type", "Write a value of the type that the field accepts.";
+    BAD_VALUE = "A2S013", "value that the field does not accept", "Write one of the values that the field accepts.";
     BAD_NAME = "A2S014", "malformed name", "Follow the rule for this kind of name.";
     BAD_VERSION = "A2S015", "malformed version", "Write a semantic version in quotes: \"1.0.0\".";
-    LANGUAGE_VERSION = "A2S016", "language version not known here", "Use `a2s: 1.0.0` or `a2s: 1.1.0`.";
-    DUPLICATE_ID = "A2S017", "name used twice", "Give each step and parameter a name of its own.";
-    PLACEHOLDER = "A2S018", "template placeholder left in", "Replace the `<…>` by a value.";
-    BAD_REF = "A2S019", "`$ref` that leads nowhere", "Point `$ref` at `#/tasks/NAME`, and define that task.";
+    LANGUAGE_VERSION = "A2S016", "unknown language version", "Use `a2s: 1.0.0` or `a2s: 1.1.0`.";
+    DUPLICATE_ID = "A2S017", "name used twice", "Give each step and each parameter a unique name.";
+    PLACEHOLDER = "A2S018", "template placeholder not replaced", "Replace `<…>` with a value.";
+    BAD_REF = "A2S019", "`$ref` that cannot be used", "Point `$ref` at `#/tasks/NAME`, and define that task.";
     TOO_MANY_STEPS = "A2S020", "too many steps or too deep", "Split the capability; a document has at most 200 steps, nested at most 16 deep.";
     NEWER_FIELD = "A2S021", "field of a newer language version", "Write `a2s: 1.1.0` at the top, or remove the field.";
-    TEXT_CONTROL = "A2S022", "control character that changes how text is shown", "Remove the character; text of any script needs no such control here.";
+    TEXT_CONTROL = "A2S022", "control character that changes how text is shown", "Remove the character; text in any script can be written without it here.";
     // Checksum.
     CHECKSUM_MISSING = "A2S030", "checksum not filled in", "Run `a2s checksum --write FILE`.";
-    CHECKSUM_MISMATCH = "A2S031", "checksum does not match the content", "If the change is meant, give it a new version and run `a2s checksum --write FILE`; if not, get the original.";
+    CHECKSUM_MISMATCH = "A2S031", "checksum does not match the content", "If you meant to change the document, give it a new version and run `a2s checksum --write FILE`; if not, restore the original.";
     // Expressions and data flow.
     BAD_TEMPLATE = "A2S040", "malformed template", "Write `${name}`, `${name.member[0]}`, or `$${` for the characters `${`.";
     BAD_CONDITION = "A2S041", "malformed condition", "Write a CEL expression over references such as `${severity} == 'high'`.";
     BAD_QUERY = "A2S042", "malformed JSONPath", "Write an RFC 9535 query such as `$.data[0].id`.";
-    LATER_OUTPUT = "A2S043", "output read before it is surely set", "Move the reading step behind the one that sets the output, or declare the name in `execution.variables.shared`.";
+    LATER_OUTPUT = "A2S043", "output read before it is certain to be set", "Move the step that reads the output after the step that sets it, or declare the name in `execution.variables.shared`.";
     PARALLEL_CONFLICT = "A2S044", "two parallel steps set the same output", "Give the outputs different names.";
-    UNUSED_PARAMETER = "A2S045", "parameter that nothing reads", "Use it as `${name}` or remove it.";
+    UNUSED_PARAMETER = "A2S045", "unused parameter", "Use the parameter as `${name}`, or remove it.";
     BAD_OUTPUT_NAME = "A2S046", "malformed output name", "Write a name such as `tweet_id` or `ids.tweet`.";
-    LIKELY_MISSPELT = "A2S047", "reference that looks like a slip of the pen", "Mend the name, or declare it under `parameters`.";
-    ABSENT_INPUT = "A2S048", "optional parameter where a value is needed", "Give the parameter a default, or make it required.";
-    UNUSED_OUTPUT = "A2S049", "output that nothing reads", "Remove it, or read it as `${name}`.";
+    LIKELY_MISSPELT = "A2S047", "possible typo in a reference", "Correct the name, or declare it under `parameters`.";
+    ABSENT_INPUT = "A2S048", "optional parameter where a value is required", "Give the parameter a default, or make it required.";
+    UNUSED_OUTPUT = "A2S049", "unused output", "Remove the output, or read it as `${name}`.";
     // Tasks.
-    BAD_OPENAPI = "A2S050", "malformed OpenAPI task", "Mend the specification at the place shown.";
-    BAD_GRAPHQL = "A2S051", "malformed GraphQL task", "Give `endpoint` and `query`, and mend the query at the place shown.";
+    BAD_OPENAPI = "A2S050", "malformed OpenAPI task", "Correct the specification at the location that the message names.";
+    BAD_GRAPHQL = "A2S051", "malformed GraphQL task", "Give `endpoint` and `query`, and correct the query at the location that the message names.";
     FOREIGN_HOST = "A2S052", "host outside `domains`", "Add the host to `domains`, or correct the address.";
-    UNKNOWN_INPUT = "A2S053", "input that the task does not take", "Use the names of the operation's parameters, or add the parameter to the specification.";
-    AMBIGUOUS_INPUT = "A2S054", "input that could go to several places", "Write it under `pathParameters`, `queryParameters`, `headerParameters` or `cookieParameters`.";
-    MISSING_INPUT = "A2S055", "required input of a task not mapped", "Map it in `input_mapping`.";
+    UNKNOWN_INPUT = "A2S053", "input that the task does not accept", "Use the names of the operation's parameters, or add the parameter to the specification.";
+    AMBIGUOUS_INPUT = "A2S054", "input with several possible locations", "Write the input under `pathParameters`, `queryParameters`, `headerParameters` or `cookieParameters`.";
+    MISSING_INPUT = "A2S055", "required input of a task not mapped", "Map the input in `input_mapping`.";
     UNSUPPORTED = "A2S056", "valid, but not supported yet", "Express the task without this feature for now.";
-    WRONG_KIND = "A2S057", "input of a type that the task does not take", "Map a value of the type that the specification names.";
+    WRONG_KIND = "A2S057", "input of a type that the task does not accept", "Map a value of the type that the specification declares.";
     QUERY_MISS = "A2S058", "JSONPath that cannot match the declared response", "Correct the path, or the response's schema in the task.";
-    BAD_EXAMPLE = "A2S059", "example that does not fit the capability", "Give each input a value that it takes, and answers for task steps.";
+    BAD_EXAMPLE = "A2S059", "example that does not fit the capability", "Give each input a value that it accepts, and give `answers` for the task steps.";
     // Dependencies.
-    UNDECLARED_DEPENDENCY = "A2S060", "capability used but not declared", "Declare it under `dependencies` with a version range.";
-    UNUSED_DEPENDENCY = "A2S061", "dependency that no step uses", "Remove it, or use it in a `capability` step.";
-    DEPENDENCY_MISSING = "A2S062", "dependency not published", "Publish it first, or correct name and range.";
-    DEPENDENCY_CHECKSUM = "A2S063", "no published version has the pinned checksum", "Correct the pin with the checksum that `a2s show` prints.";
-    DEPENDENCY_RANGE = "A2S064", "pinned version lies outside the range", "Correct the range or the pin.";
+    UNDECLARED_DEPENDENCY = "A2S060", "capability used but not declared", "Declare the capability under `dependencies` with a version range.";
+    UNUSED_DEPENDENCY = "A2S061", "unused dependency", "Remove the dependency, or use it in a `capability` step.";
+    DEPENDENCY_MISSING = "A2S062", "dependency not published", "Publish the dependency first, or correct the name and the range.";
+    DEPENDENCY_CHECKSUM = "A2S063", "pinned checksum that no published version has", "Replace the pin with a checksum that `a2s show` prints.";
+    DEPENDENCY_RANGE = "A2S064", "pinned version outside the range", "Correct the range or the pin.";
     DEPENDENCY_YANKED = "A2S065", "pinned version was yanked", "Pin a version that is not yanked.";
-    DEPENDENCY_CYCLE = "A2S066", "capability depends on itself", "Break the cycle.";
+    DEPENDENCY_CYCLE = "A2S066", "capability depends on itself", "Remove the dependency that closes the cycle.";
     DEPENDENCY_DOMAINS = "A2S067", "domains of a dependency not declared", "Add the dependency's domains to `domains`.";
     DEPENDENCY_PIN = "A2S068", "dependency pin is a placeholder", "Write the checksum that `a2s show` prints, or leave `checksum` out.";
     DEPENDENCY_DEPTH = "A2S069", "dependencies nested too deep", "Keep chains of capabilities at most 8 deep.";
     DEPENDENCY_PERMISSIONS = "A2S070", "permissions of a dependency not declared", "Add the dependency's permissions to `permissions`.";
-    DEPENDENCY_INPUTS = "A2S071", "inputs that a dependency does not take", "Map the inputs that `a2s show` lists.";
-    DEPENDENCY_CONFLICT = "A2S072", "capability used in two versions at once", "Let both dependencies lead to one version, or keep both if that is meant: each gets its own.";
-    DEPENDENCY_DEPRECATED = "A2S073", "dependency is deprecated", "Use what its publisher names instead, or keep it as long as it does.";
+    DEPENDENCY_INPUTS = "A2S071", "inputs that a dependency does not accept", "Map the inputs that `a2s show` lists.";
+    DEPENDENCY_CONFLICT = "A2S072", "capability used in two versions at once", "Make both dependencies resolve to one version. You may also keep both versions: each dependency gets its own.";
+    DEPENDENCY_DEPRECATED = "A2S073", "dependency is deprecated", "Use the replacement that its publisher names, or keep the dependency for now.";
     // More of tasks.
-    BAD_MCP = "A2S080", "malformed MCP task", "Give `server` and `tool`, and copy the schemas as `tools/list` gives them.";
+    BAD_MCP = "A2S080", "malformed MCP task", "Give `server` and `tool`, and copy the schemas as `tools/list` returns them.";
 }
 
 #[cfg(test)]

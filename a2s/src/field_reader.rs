@@ -94,11 +94,12 @@ impl DiagnosticSink {
         }
         let code = error_code::NEWER_FIELD;
         match self.diagnostics.iter_mut().find(|known| known.code == code.id) {
-            None => self.error(code, path, at, format!("{what} came with a2s 1.1")),
+            None => self.error(code, path, at, format!("{what} requires a2s 1.1")),
             Some(first) if first.related.len() < MAX_RELATED => {
-                first
-                    .related
-                    .push(RelatedPosition { message: format!("so did {what}"), position: at });
+                first.related.push(RelatedPosition {
+                    message: format!("{what} requires it too"),
+                    position: at,
+                });
             }
             Some(_) => {}
         }
@@ -123,7 +124,7 @@ impl DiagnosticSink {
                 format!("Write one of {}.", list.join(", "))
             }
         };
-        let message = format!("`{}` is no {what}", shorten_for_message(found));
+        let message = format!("`{}` is not a valid {what}", shorten_for_message(found));
         let at = field.node.position;
         self.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
     }
@@ -137,29 +138,33 @@ impl DiagnosticSink {
     ) {
         // The beginning of a collection says less than the key it belongs to.
         let (at, found) = match &field.node.kind {
-            NodeValue::Null => (field.key, "nothing stands here".to_owned()),
+            NodeValue::Null => (field.key, "the value is missing".to_owned()),
             NodeValue::Array(_) | NodeValue::Object(_) => {
                 (field.key, format!("this is {}", field.node.describe()))
             }
             _ => (field.node.position, format!("this is {}", field.node.describe())),
         };
         let hint = match (wanted, &field.node.kind) {
-            (_, NodeValue::Null) => "Fill it in.",
-            (ExpectedType::Text, NodeValue::Number(_) | NodeValue::Bool(_)) => "Put it in quotes.",
-            (ExpectedType::Text, _) => "Write one text.",
+            (_, NodeValue::Null) => "Add a value.",
+            (ExpectedType::Text, NodeValue::Number(_) | NodeValue::Bool(_)) => {
+                "Put the value in quotes."
+            }
+            (ExpectedType::Text, _) => "Write a single text.",
             (ExpectedType::Integer | ExpectedType::Boolean, NodeValue::String(_)) => {
-                "Write it without quotes."
+                "Write the value without quotes."
             }
             (ExpectedType::Integer, _) => "Write a whole number.",
             (ExpectedType::Boolean, _) => "Write `true` or `false`.",
             (ExpectedType::List, NodeValue::Object(_)) => {
-                "Write a list: each item begins with `- `."
+                "Write a list: start each item with `- `."
             }
-            (ExpectedType::List, _) => "Write a list: each item on a line of its own after `- `.",
+            (ExpectedType::List, _) => "Write a list: put each item on its own line after `- `.",
             (ExpectedType::Mapping, NodeValue::Array(_)) => {
                 "Write a mapping: fields without `- ` before them."
             }
-            (ExpectedType::Mapping, _) => "Write a mapping: a line `field: value` for each field.",
+            (ExpectedType::Mapping, _) => {
+                "Write a mapping: put each field on a line `field: value`."
+            }
         };
         let message = format!("{found}; {demand}");
         self.error_with_hint(error_code::WRONG_TYPE, &field.path, at, message, hint);

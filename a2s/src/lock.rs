@@ -44,16 +44,16 @@ pub struct LockFile {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// It is no YAML or JSON.
-    #[error("it cannot be read")]
+    #[error("it cannot be parsed")]
     Unreadable(Vec<Diagnostic>),
     /// It has another shape.
-    #[error("it is no lock: {0}")]
+    #[error("it is not a lock: {0}")]
     Malformed(String),
     /// It is of a program to come, or of none.
-    #[error("its format is {0}, and this program reads {FORMAT}")]
+    #[error("its format is {0}, but this program supports format {FORMAT}")]
     Format(String),
     /// Its content is not what its checksum says.
-    #[error("it was changed: it says {stated}, its content has {computed}")]
+    #[error("it was changed: it states the checksum {stated}, but its content has {computed}")]
     Changed {
         /// The checksum that it states.
         stated: Digest,
@@ -64,10 +64,10 @@ pub enum Error {
     #[error("it has more than {MAX_PINS} capabilities")]
     TooMany,
     /// One version has two contents.
-    #[error("it has `{}` {} twice", .0.name, .0.version)]
+    #[error("it contains `{}` {} twice", .0.name, .0.version)]
     Twice(Box<CapabilityRef>),
     /// A dependency is not in it.
-    #[error("it does not have {0}")]
+    #[error("it does not contain {0}")]
     Missing(String),
 }
 
@@ -166,10 +166,7 @@ impl LockFile {
 impl fmt::Display for LockFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let CapabilityRef { name, version, checksum } = &self.capability;
-        writeln!(
-            f,
-            "# What {name} {version} is made of. Written by `a2s lock`; not to be edited."
-        )?;
+        writeln!(f, "# The lock of {name} {version}. Written by `a2s lock`; do not edit.")?;
         writeln!(f, "lock: {FORMAT}\ncapability:\n  name: {name}\n  version: \"{version}\"")?;
         writeln!(f, "  checksum: \"{checksum}\"")?;
         if self.dependencies.is_empty() {
@@ -286,7 +283,7 @@ mod tests {
         assert!(parse("lock: 1", "lack: 1").contains("no field `lock`"));
         assert!(parse("name: Low", "name: low").starts_with("it is no lock"));
         assert!(parse("capability:", "more: 1\ncapability:").starts_with("it is no lock"));
-        assert!(parse("dependencies:", "dependencies").starts_with("it cannot be read"));
+        assert!(parse("dependencies:", "dependencies").starts_with("it cannot be parsed"));
         let without: String = text.lines().filter(|line| !line.starts_with("checksum")).collect();
         assert!(LockFile::parse(without.as_bytes()).is_err());
     }

@@ -62,7 +62,7 @@ impl CapabilityName {
             && text.chars().all(|c| c.is_ascii_alphanumeric());
         if !shaped || text.len() > MAX_NAME {
             return Err(InvalidName(format!(
-                "a capability name is PascalCase: letters and digits, at most {MAX_NAME}, the first an upper-case letter"
+                "a capability name is PascalCase: at most {MAX_NAME} letters and digits, starting with an upper-case letter"
             )));
         }
         Ok(Self(text.to_owned()))
@@ -138,7 +138,7 @@ impl StepId {
             && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
         if !shaped || text.len() > MAX_NAME {
             return Err(InvalidName(format!(
-                "a step id starts with a letter and has letters, digits, `_` and `-`, at most {MAX_NAME}"
+                "a step id starts with a letter and has at most {MAX_NAME} letters, digits, `_` and `-`"
             )));
         }
         Ok(Self(text.to_owned()))
@@ -163,7 +163,7 @@ impl Permission {
             && text.chars().all(|c| plain(c) || matches!(c, '.' | '_' | ':' | '/' | '-'));
         if !shaped || text.len() > MAX_NAME {
             return Err(InvalidName(format!(
-                "a permission is a name such as `weather.read`: lower-case letters, digits and `.`, `_`, `:`, `/`, `-`, at most {MAX_NAME}"
+                "a permission is a name such as `weather.read`: at most {MAX_NAME} lower-case letters, digits and `.`, `_`, `:`, `/`, `-`"
             )));
         }
         Ok(Self(text.to_owned()))
@@ -185,7 +185,7 @@ impl Domain {
     pub fn new(text: &str) -> Result<Self, InvalidName> {
         if text.contains("://") {
             return Err(InvalidName(
-                "a domain is a host name such as `api.example.com`; write the host alone, without scheme and path"
+                "a domain is a host name such as `api.example.com`; write only the host, without scheme and path"
                     .to_owned(),
             ));
         }

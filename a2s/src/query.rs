@@ -66,7 +66,9 @@ pub enum QueryError {
         there: String,
     },
     /// The response is too large for the query.
-    #[error("`{query}` asks too much of so large an answer; ask for less, or for one place")]
+    #[error(
+        "`{query}` visits too many values of this large response; select fewer values, or a single location"
+    )]
     TooExpensive {
         /// The query.
         query: String,
@@ -80,28 +82,31 @@ impl JsonPathQuery {
     /// The mistake, in words.
     pub fn parse(source: &str) -> Result<Self, String> {
         if source.len() > MAX_BYTES {
-            return Err(format!("the query has {} bytes; {MAX_BYTES} is the most", source.len()));
+            return Err(format!(
+                "the query has {} bytes; at most {MAX_BYTES} are allowed",
+                source.len()
+            ));
         }
         if nesting(source) > MAX_NESTING {
             return Err(format!("brackets are nested more than {MAX_NESTING} deep"));
         }
         // `serde_json_path` 0.7.2 panics when the text ends inside of such an escape.
         if source.rsplit_once("\\u").is_some_and(|(_, after)| after.chars().count() < 2) {
-            return Err(format!("`{source}` is no JSONPath: it ends inside of a string"));
+            return Err(format!("`{source}` is not a JSONPath: it ends inside a string"));
         }
         stacker::maybe_grow(RED_ZONE, STACK, || {
             let strict = serde_json_path::JsonPath::parse(source);
             let strict = strict.map_err(|error| match source.get(error.position()..) {
                 Some(_) if !source.starts_with('$') => {
-                    format!("`{source}` is no JSONPath: it does not begin with `$`")
+                    format!("`{source}` is not a JSONPath: it does not start with `$`")
                 }
                 Some(rest) if !rest.is_empty() && error.position() > 0 => {
-                    format!("`{source}` is no JSONPath: `{rest}` cannot be read")
+                    format!("`{source}` is not a JSONPath: `{rest}` cannot be parsed")
                 }
-                _ => format!("`{source}` is no JSONPath"),
+                _ => format!("`{source}` is not a JSONPath"),
             })?;
             let mut parsed = parse_json_path(source).map_err(|_| {
-                format!("`{source}` is valid JSONPath that cannot be evaluated here")
+                format!("`{source}` is valid JSONPath, but its evaluation is not supported")
             })?;
             if let Some(keys) = singular_keys(&parsed) {
                 return Ok(Self {
@@ -112,7 +117,7 @@ impl JsonPathQuery {
             evaluator_compat::adapt_query(&mut parsed)
                 .map_err(|reason| format!("`{source}`: {reason}"))?;
             if query_cost::is_too_costly(&parsed) {
-                return Err(format!("`{source}` may visit too many values; ask for less"));
+                return Err(format!("`{source}` can visit too many values; select fewer values"));
             }
             let way = if evaluator_compat::orders_by_selector(&parsed)
                 && !evaluator_compat::has_filter(&parsed)

@@ -34,13 +34,13 @@ pub struct StreamPermit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StreamRejection {
     /// All callers together have the most.
-    #[error("{0} streams are open, which is the most")]
+    #[error("{0} streams are open, which is the limit")]
     Total(usize),
     /// The caller has the most for one principal.
-    #[error("{0} streams of this caller are open, which is the most for one caller")]
+    #[error("{0} streams of this caller are open, which is the limit for one caller")]
     Principal(usize),
     /// Callers without a known token have the most for all of them.
-    #[error("{0} streams of callers without a token are open, which is the most for all of them")]
+    #[error("{0} streams of callers without a token are open, which is the limit for all of them")]
     Anonymous(usize),
 }
 

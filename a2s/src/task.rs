@@ -73,14 +73,14 @@ pub enum TaskFormat {
 const NOT_RUN: [(&str, &str, &str); 2] = [
     (
         "AsyncAPI",
-        "a step is one request and one answer, and AsyncAPI describes channels of messages",
+        "a step is one request and one response, but AsyncAPI describes channels of messages",
         "Describe the operation that sends the message over HTTP with OpenAPI, or call a tool of an \
-         MCP server that does it.",
+         MCP server that sends it.",
     ),
     (
         "Custom",
-        "a service that nothing describes cannot be checked before it is sent something",
-        "Put the service behind an HTTP operation, GraphQL or a tool of an MCP server, and describe \
+        "without a description of the service, the request cannot be checked before it is sent",
+        "Offer the service as an HTTP operation, GraphQL or a tool of an MCP server, and describe \
          that.",
     ),
 ];
@@ -109,7 +109,7 @@ impl TaskFormat {
     /// does not have.
     pub(crate) fn explain_unsupported(text: &str) -> Option<(String, &'static str)> {
         let known = NOT_RUN.iter().find(|(name, ..)| name.eq_ignore_ascii_case(text));
-        known.map(|(name, why, hint)| (format!("`{name}` is not run here: {why}"), *hint))
+        known.map(|(name, why, hint)| (format!("`{name}` is not supported: {why}"), *hint))
     }
 }
 
@@ -259,12 +259,11 @@ fn is_set_for_requests(name: &str) -> bool {
 fn check_header_name(name: &str) -> Result<(), Problem> {
     if !is_header_name(name) {
         let hint = "Use letters, digits and dashes.".to_owned();
-        return Err((format!("`{}` is no header name", shorten_for_message(name)), hint));
+        return Err((format!("`{}` is not a header name", shorten_for_message(name)), hint));
     }
     if RESERVED_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
-        let hint =
-            "Remove it: credentials come from the caller, and the rest is set for each request.";
-        return Err((format!("a document may not set the header `{name}`"), hint.to_owned()));
+        let hint = "Remove it: the caller provides credentials, and the executor sets the other headers for each request.";
+        return Err((format!("a document must not set the header `{name}`"), hint.to_owned()));
     }
     Ok(())
 }
@@ -291,8 +290,10 @@ fn decode_headers(
         let (at, (message, hint)) = match check_header_name(header) {
             Err(problem) => (entry.key, problem),
             Ok(()) if (special.own)(&header.to_ascii_lowercase()) => {
-                let message =
-                    format!("the header `{}` is set for each request", shorten_for_message(header));
+                let message = format!(
+                    "the executor sets the header `{}` for each request",
+                    shorten_for_message(header)
+                );
                 (entry.key, (message, "Remove it.".to_owned()))
             }
             Ok(()) if visible => {
@@ -300,8 +301,8 @@ fn decode_headers(
                 continue;
             }
             Ok(()) => {
-                let message = "a header value has visible ASCII characters only".to_owned();
-                (entry.node.position, (message, "Remove the others.".to_owned()))
+                let message = "a header value must have visible ASCII characters only".to_owned();
+                (entry.node.position, (message, "Remove the other characters.".to_owned()))
             }
         };
         findings.error_with_hint(special.code, &entry.path, at, message, hint);
@@ -312,28 +313,28 @@ fn decode_headers(
 /// Reads the address of a service: absolute, over HTTP, with nothing but scheme, host, port and
 /// path.
 fn decode_url(text: &str) -> Result<Url, Problem> {
-    let whole = || "Write the whole address, beginning with `https://`.".to_owned();
+    let whole = || "Write the whole address, starting with `https://`.".to_owned();
     let url = Url::parse(text).map_err(|error| match error {
         url::ParseError::RelativeUrlWithoutBase => {
             (format!("`{}` has no host", shorten_for_message(text)), whole())
         }
-        error => (format!("`{}` is no address: {error}", shorten_for_message(text)), whole()),
+        error => (format!("`{}` is not an address: {error}", shorten_for_message(text)), whole()),
     })?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
         let message =
-            format!("`{}` does not begin with `https://` or `http://`", shorten_for_message(text));
+            format!("`{}` does not start with `https://` or `http://`", shorten_for_message(text));
         return Err((message, whole()));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err((
-            "an address may not carry a user name or a password".to_owned(),
-            "Remove them; credentials come from the caller.".to_owned(),
+            "an address must not contain a user name or a password".to_owned(),
+            "Remove them; the caller provides credentials.".to_owned(),
         ));
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err((
-            format!("`{}` may not have `?` or `#`", shorten_for_message(text)),
-            "Declare what stands behind `?` as query parameters.".to_owned(),
+            format!("`{}` must not contain `?` or `#`", shorten_for_message(text)),
+            "Declare the text after `?` as query parameters.".to_owned(),
         ));
     }
     Ok(url)

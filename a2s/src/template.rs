@@ -288,7 +288,7 @@ impl VariableReference {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "`${{{text}}}` is not a reference; write names joined by dots and indexes in brackets, as in `${{days[0].text}}`"
+                "`${{{text}}}` is not a reference; write names separated by dots and indexes in brackets, as in `${{days[0].text}}`"
             )
         };
         let mut rest = text.trim();
@@ -351,7 +351,7 @@ impl VariableReference {
         let missing = |reason| MissingReference { reference: self.to_string(), reason };
         let mut value = variables
             .variable(&self.variable)
-            .ok_or_else(|| missing(format!("there is no `{}`", self.variable)))?;
+            .ok_or_else(|| missing(format!("unknown name `{}`", self.variable)))?;
         for (index, segment) in self.path.iter().enumerate() {
             let next = match segment {
                 ReferenceSegment::Member(name) => value.get(name),

@@ -176,14 +176,15 @@ impl TreeNode {
 pub(crate) fn parse(source: &[u8]) -> (Option<TreeNode>, DiagnosticList) {
     let start = SourcePosition { line: 1, column: 1 };
     if source.len() > MAX_BYTES {
-        let message = format!("the document has {} bytes; {MAX_BYTES} is the most", source.len());
+        let message =
+            format!("the document has {} bytes; at most {MAX_BYTES} are allowed", source.len());
         return (None, Diagnostic::error(error_code::TOO_LARGE, "", start, message).into());
     }
     let text = match std::str::from_utf8(source) {
         Ok(text) => text,
         Err(error) => {
             let before = String::from_utf8_lossy(&source[..error.valid_up_to()]);
-            let message = "a byte here is not UTF-8".to_owned();
+            let message = "the document has a byte here that is not UTF-8".to_owned();
             let diagnostic =
                 Diagnostic::error(error_code::NOT_UTF8, "", position_after(&before), message);
             return (None, diagnostic.into());

@@ -142,7 +142,7 @@ impl A2aServer {
                 return self.reply(&ticket, task).await.map(RpcResponse::Single);
             }
             Err((_, denial)) => {
-                return Err(denied_error("the request may not be acted on", &denial));
+                return Err(denied_error("the guardian does not allow the request", &denial));
             }
         };
         let task = match asked {
@@ -177,16 +177,16 @@ impl A2aServer {
             }
             ParsedRequest::Cancel { id } => {
                 let entry = self.find_task(id)?;
-                let message =
-                    self.new_message(&entry, vec![Part::Text("It was stopped.".to_owned())]);
+                let message = self
+                    .new_message(&entry, vec![Part::Text("The task was cancelled.".to_owned())]);
                 let waiting = entry.cancel(message, self.agent.clock.now()).map_err(|state| {
                     let state = ticket.version.state(state);
-                    RpcError::new(Kind::NotCancelable, format!("the task is over: {state}"))
+                    RpcError::new(Kind::NotCancelable, format!("the task has ended: {state}"))
                 })?;
                 if let Some(waiting) = waiting
                     && let Err(error) = waiting.cancel(&self.agent).await
                 {
-                    tracing::warn!(%error, "the run of a task that was stopped waits on");
+                    tracing::warn!(%error, "the run of a cancelled task could not be cancelled and still waits");
                 }
                 entry.snapshot().0
             }
@@ -196,7 +196,7 @@ impl A2aServer {
                 let (task, seen) = entry.snapshot();
                 if task.status.state.is_final() {
                     let state = ticket.version.state(task.status.state);
-                    let text = format!("the task is over: {state}; ask for it");
+                    let text = format!("the task has ended: {state}; get the task instead");
                     return Err(RpcError::new(Kind::Unsupported, text));
                 }
                 return Ok(RpcResponse::Stream(self.stream_task(ticket, Some(entry), task, seen)));
@@ -233,7 +233,7 @@ impl A2aServer {
             let call =
                 RpcRequest::from_object(payload.clone(), None).map_err(|(_, fault)| fault)?;
             if (call.version, call.method) != (version, method) {
-                return Err(RpcError::new(Kind::Request, "the method differs"));
+                return Err(RpcError::new(Kind::Request, "the guardian changed the method"));
             }
             ParsedRequest::read(&call)
         };
@@ -290,7 +290,7 @@ impl A2aServer {
                 let result = used.remove("result").unwrap_or_default();
                 Ok(rpc::result_response(&ticket.id, result))
             }
-            Err(denial) => Err(denied_error("the answer is withheld", &denial)),
+            Err(denial) => Err(denied_error("the guardian does not allow the response", &denial)),
         }
     }
 
@@ -302,7 +302,7 @@ impl A2aServer {
             .tasks
             .create(id, self.owner.clone(), context, now)
             .map_err(|TaskStoreFull| busy_error())?;
-        let words = format!("I may not act on this: {denial}");
+        let words = format!("The guardian does not allow me to do this: {denial}");
         let message = Some(self.new_message(&entry, vec![Part::Text(words)]));
         let status = TaskStatus { state: TaskState::Rejected, message, timestamp: Some(now) };
         entry.apply_update(TaskUpdate::Status(status), now);
@@ -378,10 +378,14 @@ impl A2aServer {
 /// The error for a method that is never supported.
 fn unsupported_error(method: RpcMethod) -> RpcError {
     match method {
-        RpcMethod::ExtendedCard => {
-            RpcError::new(Kind::NoExtendedCard, "there is one card, for all")
-        }
-        _ => RpcError::new(Kind::NoPush, "nobody is notified: follow the task, or ask for it"),
+        RpcMethod::ExtendedCard => RpcError::new(
+            Kind::NoExtendedCard,
+            "the agent has only one card, which is the same for all callers",
+        ),
+        _ => RpcError::new(
+            Kind::NoPush,
+            "push notifications are not supported: follow the task, or get it",
+        ),
     }
 }
 
@@ -390,13 +394,13 @@ fn denied_error(what: &str, denial: &GuardDenial) -> RpcError {
 }
 
 fn busy_error() -> RpcError {
-    RpcError::new(Kind::Busy, "too much is done at once: try again later")
+    RpcError::new(Kind::Busy, "too many tasks at once: try again later")
 }
 
 /// One answer for ids that were never given, are forgotten, belong to another party, or are no ids at
 /// all.
 fn task_not_found() -> RpcError {
-    RpcError::new(Kind::NoTask, "there is no such task, or not any more")
+    RpcError::new(Kind::NoTask, "unknown task, or a task that was removed")
 }
 
 /// A task with at most so many of the last messages of its history.

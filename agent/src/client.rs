@@ -26,7 +26,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It does not answer.
-    #[error("{url} does not answer: {cause}")]
+    #[error("{url} does not respond: {cause}")]
     Unreachable {
         /// Its expected address.
         url: Box<Url>,
@@ -229,7 +229,7 @@ impl ServiceClient {
     pub async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, Error> {
         let body = self.bytes(request).await?;
         serde_json::from_slice(&body)
-            .map_err(|error| self.bad_response(format!("answered what is not understood: {error}")))
+            .map_err(|error| self.bad_response(format!("sent an invalid response: {error}")))
     }
 
     /// Sends a request and reads the bytes of a successful response, at most 64 MiB unless a limit is set.
@@ -267,16 +267,14 @@ impl ServiceClient {
         while let Some(chunk) = stream.next().await {
             body.extend_from_slice(&chunk.map_err(|error| self.unreachable(&error))?);
             if body.len() > self.max_bytes {
-                return Err(
-                    self.bad_response(format!("answered more than {} bytes", self.max_bytes))
-                );
+                return Err(self.bad_response(format!("sent more than {} bytes", self.max_bytes)));
             }
         }
         Ok(body)
     }
 
     fn unexplained_status(&self, status: StatusCode) -> Error {
-        self.bad_response(format!("answered {status} without saying why"))
+        self.bad_response(format!("responded with status {status} without a reason"))
     }
 
     /// No answer.

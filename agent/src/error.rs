@@ -27,11 +27,11 @@ macro_rules! table {
 }
 
 table! {
-    BadRequest = "A2S600", 400, "request to the agent that cannot be used", "Send the JSON that `/openapi.json` describes.";
-    Unauthorized = "A2S601", 401, "token missing or wrong", "Send `Authorization: Bearer TOKEN`; the token lies in the data folder, or set `A2S_TOKEN`.";
-    Unreachable = "A2S602", 502, "registry or executor not reachable", "Start it, or correct its address; the agent has no other way to do anything.";
-    Busy = "A2S603", 503, "too many turns at once", "Try again when other turns are over.";
-    Forbidden = "A2S604", 403, "token does not open this", "Use a token with the scope that the message names: `a2s tokens create NAME --scope SCOPE`.";
+    BadRequest = "A2S600", 400, "invalid request to the agent", "Send the JSON that `/openapi.json` describes.";
+    Unauthorized = "A2S601", 401, "token missing or wrong", "Send `Authorization: Bearer TOKEN`; the token is in the data folder, or set `A2S_TOKEN`.";
+    Unreachable = "A2S602", 502, "registry or executor not reachable", "Start the service, or correct its address; the agent needs a registry and an executor.";
+    Busy = "A2S603", 503, "too many turns at once", "Try again when other turns have ended.";
+    Forbidden = "A2S604", 403, "token without the required scope", "Use a token with the scope that the message names: `a2s tokens create NAME --scope SCOPE`.";
 }
 
 impl Kind {
@@ -55,7 +55,7 @@ pub enum Error {
     #[error(transparent)]
     Service(#[from] ClientError),
     /// Too many turns are taken at once.
-    #[error("{0} turns are taken at once already")]
+    #[error("{0} turns are in progress already")]
     Busy(usize),
 }
 

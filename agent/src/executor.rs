@@ -163,7 +163,7 @@ impl RunEventStream {
                 }
             };
             let event: RunEvent = serde_json::from_str(&block.data).map_err(|error| {
-                self.client.bad_response(format!("sent an event that is not understood: {error}"))
+                self.client.bad_response(format!("sent an invalid event: {error}"))
             })?;
             self.over =
                 matches!(event.kind, EventKind::RunFinished { .. } | EventKind::RunWaiting { .. });

@@ -27,7 +27,7 @@ const MAX_REASONS: usize = 20;
 const MAX_REASON: usize = 100;
 /// The message of the denial when a guardian adds a consent that the person did not give. A guardian may
 /// change an answer and remove a consent, but it cannot give one.
-pub(crate) const ADDED_CONSENT: &str = "it wants a yes that the user did not give";
+pub(crate) const ADDED_CONSENT: &str = "it adds a consent that the user did not give";
 
 /// The session, turn and step of a message, for the guardian.
 #[derive(Debug, Clone, Copy)]
@@ -150,7 +150,10 @@ impl Guard {
             for result in wanted {
                 let hit = used.iter().find(|hit| id(hit) == result.id);
                 let hit = hit.ok_or_else(|| {
-                    format!("`{}` is none of the results", to_single_line(&result.id, MAX_REASON))
+                    format!(
+                        "`{}` is not one of the results",
+                        to_single_line(&result.id, MAX_REASON)
+                    )
                 })?;
                 kept.push(SearchHit { description: result.content.clone(), ..hit.clone() });
             }
@@ -298,14 +301,14 @@ impl<T> GuardOutcome<T> {
 }
 
 fn other_hook() -> String {
-    "it is about something else than was asked".to_owned()
+    "its method differs from the original".to_owned()
 }
 
 /// The text of a message that a guardian has changed.
 fn text_of(content: &[ContentPart]) -> Result<String, String> {
     let parts = content.iter().map(|part| match part {
         ContentPart::Text(part) => Ok(part.text.as_str()),
-        _ => Err("the content is more than text".to_owned()),
+        _ => Err("the content must be only text".to_owned()),
     });
     Ok(parts.collect::<Result<Vec<_>, _>>()?.join("\n"))
 }
@@ -336,7 +339,7 @@ fn unguarded(method: Method) -> GuardianDecision {
         guardian: None,
         decision: "unguarded".to_owned(),
         source: DecisionSource::Unguarded,
-        message: "no guardian is asked".to_owned(),
+        message: "no guardian is configured".to_owned(),
         reason_codes: Vec::new(),
     }
 }
@@ -347,7 +350,7 @@ fn agent_identity() -> Agent {
     Agent::new(
         "a2s-agent".to_owned(),
         "A2S agent".to_owned(),
-        "Find published capabilities for what somebody wants, and have them run.".to_owned(),
+        "Find published capabilities for a request, and run them.".to_owned(),
         env!("CARGO_PKG_VERSION").to_owned(),
         provider,
         "urn:a2s:agent".to_owned(),

@@ -148,7 +148,7 @@ impl IntoResponse for Error {
     post, path = "/v1/agent", tag = "agent", security(("token" = [])),
     request_body = AgentRequest,
     responses(
-        (status = 200, description = "The answer; or the events: the data of each is an `AgentEvent`", content(
+        (status = 200, description = "The response, or a stream of events: the data of each event is an `AgentEvent`", content(
             (AgentResponse = "application/json"),
             (String = "text/event-stream"),
         )),

@@ -75,7 +75,7 @@ impl LanguageModel {
         }
         match http {
             Ok(http) => Ok(Self { http, url, name, key }),
-            Err(error) => Err(Error { name, what: format!("cannot be asked: {error}") }),
+            Err(error) => Err(Error { name, what: format!("cannot be used: {error}") }),
         }
     }
 
@@ -89,7 +89,7 @@ impl LanguageModel {
     pub(crate) async fn read_intents(&self, query: &str) -> Result<Vec<String>, Error> {
         let answer = self.complete_json(READ_INTENTS_PROMPT, query.to_owned()).await?;
         let intents = answer.get("intents").and_then(Value::as_array);
-        let intents = intents.ok_or_else(|| self.error("gave no list of intents"))?;
+        let intents = intents.ok_or_else(|| self.error("returned no list of intents"))?;
         let intents = intents.iter().take(MAX_INTENTS).filter_map(Value::as_str);
         let intents: Vec<_> = intents.map(|intent| to_single_line(intent, MAX_INTENT)).collect();
         Ok(intents.into_iter().filter(|intent| !intent.is_empty()).collect())
@@ -114,7 +114,7 @@ impl LanguageModel {
             json!({"wish": query, "inputs": inputs}).to_string(),
         );
         let Value::Object(values) = answer.await? else {
-            return Err(self.error("gave no object of inputs"));
+            return Err(self.error("returned no object of inputs"));
         };
         let is_field = |name: &String| fields.iter().any(|field| field.name == *name);
         Ok(values.into_iter().filter(|(name, value)| is_field(name) && !value.is_null()).collect())
@@ -128,20 +128,20 @@ impl LanguageModel {
     ) -> Result<String, Error> {
         let results = results.to_string();
         if results.len() > MAX_RESULTS {
-            return Err(self.error("is not shown results of this size"));
+            return Err(self.error("cannot summarize results of this size"));
         }
         let text = self
             .complete(WRITE_SUMMARY_PROMPT, format!("Wish: {query}\nResults: {results}"), false)
             .await?;
         let text: String = text.trim().chars().take(MAX_TEXT).collect();
-        if text.is_empty() { Err(self.error("wrote nothing")) } else { Ok(text) }
+        if text.is_empty() { Err(self.error("returned an empty text")) } else { Ok(text) }
     }
 
     async fn complete_json(&self, system: &str, user: String) -> Result<Value, Error> {
         let text = self.complete(system, user, true).await?;
         // Some models add a code fence despite the prompt.
         let text = text.trim().trim_start_matches("```json").trim_matches('`');
-        serde_json::from_str(text).map_err(|_| self.error("gave no JSON"))
+        serde_json::from_str(text).map_err(|_| self.error("returned no JSON"))
     }
 
     async fn complete(&self, system: &str, user: String, json: bool) -> Result<String, Error> {
@@ -161,23 +161,23 @@ impl LanguageModel {
             request = request.bearer_auth(key.expose_secret());
         }
         let unreachable =
-            |error: &reqwest::Error| self.error(format!("does not answer: {}", root_cause(error)));
+            |error: &reqwest::Error| self.error(format!("does not respond: {}", root_cause(error)));
         let response = request.send().await.map_err(|error| unreachable(&error))?;
         if !response.status().is_success() {
-            return Err(self.error(format!("answered {}", response.status())));
+            return Err(self.error(format!("responded with status {}", response.status())));
         }
         let mut bytes = Vec::new();
         let mut stream = response.bytes_stream();
         while let Some(chunk) = stream.next().await {
             bytes.extend_from_slice(&chunk.map_err(|error| unreachable(&error))?);
             if bytes.len() > MAX_RESPONSE_BYTES {
-                return Err(self.error(format!("answered more than {MAX_RESPONSE_BYTES} bytes")));
+                return Err(self.error(format!("sent more than {MAX_RESPONSE_BYTES} bytes")));
             }
         }
-        let answer: Value =
-            serde_json::from_slice(&bytes).map_err(|_| self.error("answered what is no JSON"))?;
+        let answer: Value = serde_json::from_slice(&bytes)
+            .map_err(|_| self.error("sent a response that is not JSON"))?;
         let text = answer.pointer("/choices/0/message/content").and_then(Value::as_str);
-        text.map(str::to_owned).ok_or_else(|| self.error("answered without a message"))
+        text.map(str::to_owned).ok_or_else(|| self.error("sent a response without a message"))
     }
 
     fn error(&self, what: impl Into<String>) -> Error {

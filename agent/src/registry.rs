@@ -116,18 +116,19 @@ impl RemoteRegistry {
             let why = first.unwrap_or("it has errors");
             Error::BadResponse {
                 url: Box::new(self.url().clone()),
-                what: format!("gave a document of `{name}` that is not valid: {why}"),
+                what: format!("returned an invalid document of `{name}`: {why}"),
                 diagnostics,
             }
         })?;
         let (capability, digest) = (document.capability(), document.digest());
         if capability.name != *name {
-            let message = format!("gave `{}` when it was asked for `{name}`", capability.name);
+            let message = format!("returned `{}` instead of `{name}`", capability.name);
             return Err(self.client.bad_response(message));
         }
         if let Some(wanted) = wanted.filter(|wanted| *wanted != digest) {
-            let message =
-                format!("gave `{name}` with {digest}, and not {wanted}: its data was changed");
+            let message = format!(
+                "returned `{name}` with the checksum {digest}, not {wanted}: its data was changed"
+            );
             return Err(self.client.bad_response(message));
         }
         Ok((document, source))
@@ -226,7 +227,7 @@ impl RegistryChangeStream {
     pub async fn next(&mut self) -> Result<Option<RegistryChange>, Error> {
         match self.events.next(&self.client).await? {
             SseItem::Event(block) => serde_json::from_str(&block.data).map(Some).map_err(|error| {
-                self.client.bad_response(format!("sent a change that is not understood: {error}"))
+                self.client.bad_response(format!("sent an invalid change: {error}"))
             }),
             SseItem::End | SseItem::Broken(_) => Ok(None),
         }

@@ -62,10 +62,12 @@ impl RemoteTurn {
         let block = match self.events.next(&self.client).await? {
             SseItem::Event(block) => block,
             SseItem::Broken(error) => return Err(self.client.unreachable(&error)),
-            SseItem::End => return Err(self.client.bad_response("ended a turn without an answer")),
+            SseItem::End => {
+                return Err(self.client.bad_response("ended a turn without a response"));
+            }
         };
         let unreadable =
-            |error| self.client.bad_response(format!("sent what is not understood: {error}"));
+            |error| self.client.bad_response(format!("sent an invalid event: {error}"));
         if block.event.as_deref() == Some("problem") {
             let problem: Problem = serde_json::from_str(&block.data).map_err(unreadable)?;
             return Err(Error::Refused { problem: Box::new(problem) });

@@ -62,15 +62,18 @@ impl RegistryTokenIntrospector {
             return Ok(Some(caller));
         }
         let request = IntrospectionRequest { token: token.clone() };
-        let answer: IntrospectionResponse =
-            match self.client.post(&["v1", "tokens", "introspect"], &request).await {
-                Ok(answer) => answer,
-                Err(Error::Refused { problem }) if NO_INTROSPECTION.contains(&problem.status) => {
-                    tracing::warn!(%problem, "the registry tells this service of no tokens");
-                    IntrospectionResponse::default()
-                }
-                Err(error) => return Err(error.to_string()),
-            };
+        let answer: IntrospectionResponse = match self
+            .client
+            .post(&["v1", "tokens", "introspect"], &request)
+            .await
+        {
+            Ok(answer) => answer,
+            Err(Error::Refused { problem }) if NO_INTROSPECTION.contains(&problem.status) => {
+                tracing::warn!(%problem, "the registry does not allow this service to look up tokens");
+                IntrospectionResponse::default()
+            }
+            Err(error) => return Err(error.to_string()),
+        };
         let IntrospectionResponse { active, scope, sub, exp } = answer;
         let mut known = self.known();
         // The owner of the registry is not the owner of this service, and each service knows the

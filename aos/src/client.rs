@@ -92,13 +92,13 @@ impl fmt::Debug for BearerToken {
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// The HTTP client could not be made, for instance because TLS has no roots to trust.
-    #[error("the client of the guardian cannot be made: {0}")]
+    #[error("cannot create the client of the guardian: {0}")]
     Http(#[source] reqwest::Error),
     /// The agent's own certificate. The text never quotes it.
-    #[error("key and certificate for the guardian are not both there as PEM")]
+    #[error("the files for the guardian must contain a key and a certificate as PEM")]
     Identity,
     /// The certificates to trust are not usable.
-    #[error("the authorities for the guardian are not certificates as PEM")]
+    #[error("the authorities for the guardian must be certificates as PEM")]
     TrustRoots,
 }
 
@@ -207,7 +207,7 @@ impl GuardianClient {
             ResponseBody::Pong(pong) => Ok(pong),
             ResponseBody::Error(error) => Err(GuardianError::from_error_object(error)),
             ResponseBody::Decision(_) => {
-                Err(GuardianError::Unusable("a decision is no answer to a ping".to_owned()))
+                Err(GuardianError::Unusable("a decision is not a response to a ping".to_owned()))
             }
         }
     }
@@ -238,7 +238,7 @@ impl GuardianClient {
         let answer = match self.send(question, headers).await? {
             ResponseBody::Decision(answer) => answer,
             ResponseBody::Pong(_) => {
-                return Err(GuardianError::Unusable("a pong is no decision".to_owned()));
+                return Err(GuardianError::Unusable("a pong is not a decision".to_owned()));
             }
             ResponseBody::Error(error) => return Err(GuardianError::from_error_object(error)),
         };

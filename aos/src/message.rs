@@ -261,7 +261,7 @@ impl Request {
     /// another tool. The text says what differs.
     pub fn with_modification(&self, modified: Self) -> Result<Self, String> {
         let (was, is) = (self.method(), modified.method());
-        let differs = |what: &str| Err(format!("{what} differs from the one that was asked about"));
+        let differs = |what: &str| Err(format!("{what} differs from the original"));
         let mut call = self.call.clone();
         match (&mut call, modified.call) {
             (MethodCall::AgentTrigger(mine), MethodCall::AgentTrigger(theirs)) => {
@@ -303,8 +303,8 @@ impl Request {
             (MethodCall::A2a(was, mine), MethodCall::A2a(is, theirs)) if *was == is => {
                 mine.payload = theirs.payload
             }
-            _ if was == is => return Err(format!("{was} has nothing to modify")),
-            _ => return Err(format!("the method is {is}, asked was {was}")),
+            _ if was == is => return Err(format!("{was} cannot be modified")),
+            _ => return Err(format!("the method is {is}, but the request has {was}")),
         }
         Ok(Self { id: self.id.clone(), call })
     }

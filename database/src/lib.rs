@@ -93,7 +93,7 @@ impl DatabaseLock {
         let cause = match loss {
             DatabaseLoss::Database => "it is missing or empty".to_owned(),
             DatabaseLoss::Log => format!(
-                "its log (`{path}-wal`), which has the last {content}, is gone, though no process closed the database"
+                "its log (`{path}-wal`), which contains the last {content}, is missing, although no process closed the database"
             ),
             DatabaseLoss::Identity => {
                 format!("its log (`{path}-wal`) was lost, or it is another database")
@@ -102,7 +102,7 @@ impl DatabaseLock {
         let lock = self.path();
         let lock = lock.display();
         format!(
-            "the {database} `{path}` has not the {content} that `{lock}` shows to have been here: {cause}"
+            "the {database} `{path}` lacks the {content} that it had according to `{lock}`: {cause}"
         )
     }
 

@@ -128,13 +128,13 @@ async fn suspend_unless_over(
     let state = RunState::from_events(&events).filter(|_| !has_gap);
     let status = state.map(|state| state.to_run().status);
     if status != Some(row.status) {
-        return Err(damaged(&format!("the journal of run {run} does not lead to its status")));
+        return Err(damaged(&format!("the journal of run {run} does not match its status")));
     }
     if row.status.is_final() {
         return Ok(false);
     }
-    let message = "the run was restored from a backup; what it has sent since the backup was taken is \
-                   not known";
+    let message = "the run was restored from a backup; the requests that it sent after the backup are \
+                   unknown";
     let error = Error::new(ErrorKind::RestoredFromBackup, message).to_run_error(None, None, false);
     let event = RunEvent {
         v: EVENT_VERSION,

@@ -112,7 +112,7 @@ impl ExecutorDatabase {
             Some(("sqlite", path)) => path.strip_prefix("//").unwrap_or(path),
             // A letter alone is a drive, not a scheme.
             Some((scheme, _)) if scheme.len() > 1 && !scheme.contains(['/', '\\', '.']) => {
-                let message = format!("no database is known for `{scheme}:`");
+                let message = format!("unknown kind of database `{scheme}:`");
                 return Err(Error::new(ErrorKind::Configuration, message));
             }
             _ => address,

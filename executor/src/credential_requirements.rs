@@ -298,10 +298,10 @@ impl MissingCredentials {
                 if let Some(place) = place {
                     command.extend([" --in ", &ShellWord(&place.to_string()).to_string()]);
                 }
-                format!("Store it: `{command}`.")
+                format!("Store the credential: `{command}`.")
             }
             RequiredCredential::Grant(CredentialUser { principal, capability }) => format!(
-                "It is stored, and this run may not use it. Whoever administers the executor can \
+                "The credential is stored, but this run may not use it. An administrator of the executor can \
                  allow it: `a2s secrets allow {host} {scheme} --subject {principal}`, or \
                  `--capability {capability}`.",
                 scheme = ShellWord(&missing.scheme),
@@ -312,7 +312,7 @@ impl MissingCredentials {
             ),
             RequiredCredential::Unsupported(what) => {
                 format!(
-                    "Nothing can be stored for it: {what} is not sent; ask the author of the capability for another way in."
+                    "The executor does not support {what}; ask the author of the capability for another security scheme."
                 )
             }
         }
@@ -334,7 +334,7 @@ impl MissingCredentials {
                 named.join(", "),
                 self.host
             ),
-            _ => format!("there is no credential {} for {}", named.join(", "), self.host),
+            _ => format!("the credential {} for {} is missing", named.join(", "), self.host),
         };
         let hints: Vec<String> =
             self.missing.iter().map(|missing| self.next_action(missing)).collect();
@@ -361,7 +361,7 @@ fn required_credential(wanted: &SecurityRequirement) -> RequiredCredential {
         (Some(kind), _) => RequiredCredential::Stored(*kind, None),
         (None, Some(SecurityScheme::MutualTls)) => RequiredCredential::Certificate,
         (None, Some(scheme)) => RequiredCredential::Unsupported(scheme.describe()),
-        (None, None) => RequiredCredential::Unsupported("a scheme that is not defined".to_owned()),
+        (None, None) => RequiredCredential::Unsupported("an undefined security scheme".to_owned()),
     }
 }
 

@@ -166,7 +166,7 @@ impl<'r> Engine<'r> {
         let capability = unit.document.capability();
         if let Some(name) = unit.missing_inputs(inputs).first() {
             let message = format!("`{}` has no value for its input `{name}`", capability.name);
-            let hint = "Set it in a step before this one, or map it in `input_mapping`.";
+            let hint = "Set it in an earlier step, or map it in `input_mapping`.";
             return Err(
                 self.fail_step(path, Error::new(ErrorKind::MissingInput, message).with_hint(hint))
             );
@@ -232,7 +232,7 @@ impl<'r> Engine<'r> {
             }
             StepAction::Capability { capability, inputs, outputs } => {
                 let Some(child) = unit.uses.get(capability) else {
-                    let message = format!("`{capability}` is not part of the plan");
+                    let message = format!("the plan does not contain `{capability}`");
                     return Err(self.fail_step(path, Error::new(ErrorKind::Internal, message)));
                 };
                 let given = self.render_inputs(path, child, inputs, scope)?;

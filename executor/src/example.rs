@@ -140,7 +140,7 @@ impl ExampleRunner {
             let name = &document.capability().name;
             if library.documents.len() == limits.max_documents {
                 let message =
-                    format!("`{name}` needs more than {} documents", limits.max_documents);
+                    format!("`{name}` requires more than {} documents", limits.max_documents);
                 return Err(Error::new(ErrorKind::BudgetExceeded, message));
             }
             let mut choices = BTreeMap::new();
@@ -148,9 +148,8 @@ impl ExampleRunner {
                 let used = choose(dependency).and_then(|digest| documents.get(&digest));
                 let Some(used) = used else {
                     let used = &dependency.capability;
-                    let message = format!(
-                        "`{name}` uses `{used}`, and no version of it that fits is at hand"
-                    );
+                    let message =
+                        format!("`{name}` uses `{used}`, but no matching version is available");
                     return Err(Error::new(ErrorKind::DependencyRefused, message));
                 };
                 choices.insert(dependency.capability.clone(), used.digest());
@@ -212,7 +211,7 @@ impl ExampleRunner {
             Some(EventKind::RunFinished { output, error, .. }) => (output.as_ref(), error.clone()),
             Some(EventKind::RunWaiting { error }) => (None, Some(error.clone())),
             _ => {
-                let error = Error::new(ErrorKind::Internal, "the example has no end");
+                let error = Error::new(ErrorKind::Internal, "the run of the example did not end");
                 (None, Some(error.to_run_error(None, None, true)))
             }
         };

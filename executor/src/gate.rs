@@ -317,12 +317,16 @@ impl GuardianGate {
                 let (shown, changes) = apply_verdict::modified_inputs(inputs.masked, modified)?;
                 let truth = apply_verdict::restore_inputs(inputs, shown.clone(), has_secrets)?;
                 let next = prepare(&truth)
-                    .map_err(|error| format!("the inputs fit no request: {error}"))?
+                    .map_err(|error| {
+                        format!("the inputs do not result in a valid request: {error}")
+                    })?
                     .with_masked_inputs(shown.clone());
                 if is_last && target_of(&next) != target {
-                    return Err("method, host or path of the request change once more, after the \
-                                guardians were asked about the changed request"
-                        .to_owned());
+                    return Err(
+                        "the method, host or path of the request changed again, after the \
+                                guardians had checked the changed request"
+                            .to_owned(),
+                    );
                 }
                 (prepared, made) = (next, Some([truth, shown]));
                 Ok(changes)
@@ -413,9 +417,10 @@ impl GuardianGate {
             Some(wanted) => {
                 let id = &wanted.id;
                 let hint = format!(
-                    "Approve it with `a2s guardian approve {id}`, and set the same outputs again then."
+                    "Approve it with `a2s guardian approve {id}`, then set the same outputs again."
                 );
-                Error { kind: ErrorKind::GuardianDeniedResult, approval: None, ..error }.with_hint(hint)
+                Error { kind: ErrorKind::GuardianDeniedResult, approval: None, ..error }
+                    .with_hint(hint)
             }
             None => error,
         });

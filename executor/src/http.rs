@@ -137,13 +137,13 @@ fn probe_routes() -> OpenApiRouter<App> {
     params(
         ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible characters"),
         ("traceparent" = Option<String>, Header, description = "The trace that the run continues (W3C Trace Context)"),
-        ("tracestate" = Option<String>, Header, description = "What tracing systems have added to it"),
+        ("tracestate" = Option<String>, Header, description = "The data that tracing systems have added to the trace"),
     ),
     request_body = ExecutionRequest,
     responses(
         (status = 200, description = "The run, finished or waiting for a person", body = Run),
-        (status = 202, description = "The run, under way or waiting for room", body = Run),
-        (status = 429, description = "Too many runs of this caller wait for room; `Retry-After` says when to try again"),
+        (status = 202, description = "The run, in progress or waiting for a free slot", body = Run),
+        (status = 429, description = "Too many runs of this caller wait for a free slot; `Retry-After` states when to try again"),
         (status = 404),
         (status = 409),
         (status = 410),
@@ -201,11 +201,11 @@ struct ListQuery {
 #[utoipa::path(
     get, path = "/v1/executions", tag = "executor", security(("token" = [])),
     params(
-        ("limit" = Option<usize>, Query, minimum = 1, maximum = 100, description = "How many runs at most: 1 to 100, 20 when absent"),
-        ("before" = Option<Uuid>, Query, description = "Only runs started before this one: `next` of the page before"),
+        ("limit" = Option<usize>, Query, minimum = 1, maximum = 100, description = "The maximum number of runs: 1 to 100, 20 by default"),
+        ("before" = Option<Uuid>, Query, description = "Only runs that started before this one: `next` of the previous page"),
         ("status" = Option<RunStatus>, Query, description = "Only runs in this state"),
         ("name" = Option<CapabilityName>, Query, description = "Only runs of this capability"),
-        ("tenant" = Option<Principal>, Query, description = "Only runs of this principal: the name of a token, `owner`, or `token/end user`; others than one's own with `admin` alone"),
+        ("tenant" = Option<Principal>, Query, description = "Only runs of this principal: the name of a token, `owner`, or `token/end user`; runs of other principals require `admin`"),
     ),
     responses(
         (status = 200, description = "A page of runs", body = ExecutionList),
@@ -220,7 +220,7 @@ async fn list_executions(
         query.map_err(|rejection| Error::new(ErrorKind::BadRequest, rejection.body_text()))?;
     let limit = limit.unwrap_or(DEFAULT_PAGE);
     if !(1..=MAX_PAGE).contains(&limit) {
-        return Err(Error::new(ErrorKind::BadRequest, format!("`limit` is 1 to {MAX_PAGE}")));
+        return Err(Error::new(ErrorKind::BadRequest, format!("`limit` must be 1 to {MAX_PAGE}")));
     }
     let filter = RunFilter { before, status, name, tenant };
     app.runs().list(filter, limit, &caller).await.map(Json)
@@ -249,7 +249,7 @@ async fn get_execution(
     delete, path = "/v1/executions/{id}", tag = "executor", security(("token" = [])),
     params(("id" = Uuid, Path, description = "The run")),
     responses(
-        (status = 204, description = "It is forgotten"),
+        (status = 204, description = "The run is deleted"),
         (status = 409),
     ),
 )]
@@ -272,11 +272,11 @@ async fn delete_execution(
     get, path = "/v1/executions/{id}/events", tag = "executor", security(("token" = [])),
     params(
         ("id" = Uuid, Path, description = "The run"),
-        ("Last-Event-ID" = Option<u64>, Header, description = "The last event that was received"),
+        ("Last-Event-ID" = Option<u64>, Header, description = "The last event that the client received"),
     ),
     responses(
         (status = 200, description = "The events: the data of each is an `Event`", body = String, content_type = "text/event-stream"),
-        (status = 204, description = "All events were received before"),
+        (status = 204, description = "The client has received all events already"),
         (status = 429),
     ),
 )]
@@ -291,7 +291,7 @@ async fn stream_events(
         None => 0,
         Some((_, Ok(id))) if let Ok(id) = id.trim().parse() => id,
         Some((id, _)) => {
-            let message = format!("`Last-Event-ID` is a number, not {id:?}");
+            let message = format!("`Last-Event-ID` must be a number, not {id:?}");
             return Err(Error::new(ErrorKind::BadRequest, message));
         }
     };
@@ -427,7 +427,7 @@ async fn list_hosts(State(app): State<App>) -> Json<HostList> {
 /// Check that the process is alive
 #[utoipa::path(
     get, path = "/healthz", tag = "executor",
-    responses((status = 200, description = "It does", body = String, content_type = "text/plain")),
+    responses((status = 200, description = "The executor is alive", body = String, content_type = "text/plain")),
 )]
 async fn check_health() -> &'static str {
     "ok\n"
@@ -437,8 +437,8 @@ async fn check_health() -> &'static str {
 #[utoipa::path(
     get, path = "/readyz", tag = "executor",
     responses(
-        (status = 200, description = "They can", body = String, content_type = "text/plain"),
-        (status = 503, description = "They cannot", body = String, content_type = "text/plain"),
+        (status = 200, description = "The executor is ready for runs", body = String, content_type = "text/plain"),
+        (status = 503, description = "The executor is not ready for runs", body = String, content_type = "text/plain"),
     ),
 )]
 async fn check_readiness(State(app): State<App>) -> Response {
@@ -495,9 +495,8 @@ fn problem_response(problem: &Problem) -> Response {
 
 fn read_json<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, Error> {
     let body = body.map_err(|rejection| body_error(&rejection))?;
-    serde_json::from_slice(&body).map_err(|error| {
-        Error::new(ErrorKind::BadRequest, format!("the body is not what it should be: {error}"))
-    })
+    serde_json::from_slice(&body)
+        .map_err(|error| Error::new(ErrorKind::BadRequest, format!("the body is invalid: {error}")))
 }
 
 fn body_error(rejection: &BytesRejection) -> Error {
@@ -510,14 +509,15 @@ fn body_error(rejection: &BytesRejection) -> Error {
 
 fn read_id(text: &str) -> Result<Uuid, Error> {
     text.parse()
-        .map_err(|_| Error::new(ErrorKind::RunNotFound, format!("`{text}` is no id of a run")))
+        .map_err(|_| Error::new(ErrorKind::RunNotFound, format!("`{text}` is not the id of a run")))
 }
 
 fn read_key(header: &HeaderValue) -> Result<String, Error> {
     let key = header.to_str().unwrap_or_default();
     if key.is_empty() || key.len() > MAX_IDEMPOTENCY_KEY {
-        let message =
-            format!("`Idempotency-Key` takes 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters");
+        let message = format!(
+            "`Idempotency-Key` must have 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters"
+        );
         return Err(Error::new(ErrorKind::BadRequest, message));
     }
     Ok(key.to_owned())

@@ -179,7 +179,7 @@ impl App {
     /// Checks that runs can be started.
     ///
     /// # Errors
-    /// When the executor shuts down or its database fails.
+    /// When the executor is shutting down or its database fails.
     pub async fn check_ready(&self) -> Result<(), Error> {
         self.runs().check_ready().await
     }

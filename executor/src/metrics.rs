@@ -105,24 +105,28 @@ impl Metrics {
             waiting: Gauge::default(),
         };
         registry.register("runs", "Runs that ended, by status", metrics.runs.clone());
-        registry.register("run_seconds", "How long runs took", metrics.run_seconds.clone());
-        registry.register("runs_live", "Runs under way here", metrics.live.clone());
+        registry.register("run_seconds", "Duration of runs", metrics.run_seconds.clone());
+        registry.register("runs_live", "Runs in progress on this executor", metrics.live.clone());
         registry.register("runs_resumed", "Runs taken over", metrics.resumed.clone());
-        registry.register("runs_queued", "Runs that had to wait for room", metrics.queued.clone());
+        registry.register(
+            "runs_queued",
+            "Runs that had to wait for a free slot",
+            metrics.queued.clone(),
+        );
         registry.register("steps", "Steps that ended, by kind and outcome", metrics.steps.clone());
         registry.register(
             "step_seconds",
-            "How long steps took, by kind",
+            "Duration of steps, by kind",
             metrics.step_seconds.clone(),
         );
         registry.register(
             "requests",
-            "Requests to services, by status: its class, or failed without one",
+            "Requests to services, by class of the status, or failed for requests without a status",
             metrics.requests.clone(),
         );
         registry.register(
             "waits",
-            "Requests that waited for their turn, by reason",
+            "Requests that waited for a permit, by reason",
             metrics.waits.clone(),
         );
         registry.register(
@@ -132,7 +136,7 @@ impl Metrics {
         );
         registry.register(
             "guardian_failures",
-            "Questions that a guardian gave no usable answer to, those of previews included, by hook, guardian and reason",
+            "Requests to guardians without a usable response, including previews, by hook, guardian and reason",
             metrics.guardian_failures.clone(),
         );
         registry.register("reports", "Reports of outcomes, by status", metrics.reports.clone());

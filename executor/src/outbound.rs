@@ -231,7 +231,7 @@ impl OutboundClient {
         let equipped = timeout(time, tokens).await;
         equipped.unwrap_or_else(|_| {
             let host = authority(request.url());
-            let message = format!("no token for {host} came within {} s", time.as_secs_f32());
+            let message = format!("no token for {host} arrived within {} s", time.as_secs_f32());
             Err(SendError::not_sent(ErrorKind::Timeout, message))
         })
     }
@@ -269,8 +269,10 @@ impl OutboundClient {
     ) -> Result<ServiceReply, SendError> {
         let size = request.body().map_or(0, Bytes::len);
         if self.max_request_bytes < size {
-            let message =
-                format!("the body has {size} bytes, {} is the limit", self.max_request_bytes);
+            let message = format!(
+                "the body has {size} bytes, but the limit is {} bytes",
+                self.max_request_bytes
+            );
             return Err(SendError::not_sent(ErrorKind::RequestTooLarge, message));
         }
         let host = || authority(request.url());
@@ -278,7 +280,7 @@ impl OutboundClient {
         let answer = timeout(time, self.send_and_read(request, wire)).await;
         let answer = answer.unwrap_or_else(|_| {
             let (host, seconds) = (host(), time.as_secs_f32());
-            let message = format!("{host} did not answer completely within {seconds} s");
+            let message = format!("{host} did not send a complete response within {seconds} s");
             Err(SendError::after_send(ErrorKind::Timeout, message))
         });
         let quiet =
@@ -292,7 +294,7 @@ impl OutboundClient {
             }
             Err(failure) => {
                 let code = failure.error.kind.code().id;
-                tracing::debug!(host = host(), %method, code, sent = failure.sent, "no answer");
+                tracing::debug!(host = host(), %method, code, sent = failure.sent, "no response");
             }
         }
         answer
@@ -379,7 +381,7 @@ impl OutboundClient {
         check_headers(headers, host)?;
         let limit = self.max_response_bytes;
         let too_large = || {
-            let message = format!("{} answered with more than {limit} bytes", host());
+            let message = format!("the response of {} has more than {limit} bytes", host());
             SendError::after_send(ErrorKind::ResponseTooLarge, message)
         };
         let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
@@ -392,7 +394,7 @@ impl OutboundClient {
         let mut read = 0;
         while let Some(chunk) = response.chunk().await.map_err(|error| {
             let (host, cause) = (host(), innermost(&error));
-            let message = format!("the answer of {host} broke off after {read} bytes: {cause}");
+            let message = format!("the response of {host} ended early after {read} bytes: {cause}");
             SendError::after_send(ErrorKind::ConnectionLost, message)
         })? {
             read += chunk.len();
@@ -409,7 +411,7 @@ impl OutboundClient {
             }
         }
         if listener.is_some() {
-            let message = format!("{} ended its stream of events without an answer", host());
+            let message = format!("{} ended its stream of events without a response", host());
             return Err(SendError::after_send(ErrorKind::ConnectionLost, message));
         }
         Ok(body.freeze())
@@ -442,7 +444,7 @@ fn check_upstream(domain: &Domain, url: &Url) -> Result<(), Error> {
         return Ok(());
     }
     let message = format!(
-        "the upstream of {domain} is not an http or https address without user, query and fragment"
+        "the upstream of {domain} must be an http or https address without user, query and fragment"
     );
     Err(Error::new(ErrorKind::Configuration, message))
 }

@@ -105,11 +105,14 @@ impl ExecutionPlan {
         }
         let name = &self.root.pin.name;
         let flags: Vec<_> = missing.iter().map(|input| format!("--input {input}=…")).collect();
-        Err(Error::new(ErrorKind::MissingInput, format!("`{name}` needs {}", join_names(&missing)))
-            .with_hint(format!(
-                "Give a value for each: {}; or have it remembered with `a2s state set`.",
-                flags.join(" ")
-            )))
+        Err(Error::new(
+            ErrorKind::MissingInput,
+            format!("`{name}` requires {}", join_names(&missing)),
+        )
+        .with_hint(format!(
+            "Give a value for each input: {}; or store it with `a2s state set`.",
+            flags.join(" ")
+        )))
     }
 
     /// Refuses inputs that are not taken, and values that do not fit.
@@ -122,7 +125,8 @@ impl ExecutionPlan {
         let name = &self.root.pin.name;
         let taken: Vec<_> = self.root.inputs.keys().collect();
         let takes = if taken.is_empty() { "no inputs".to_owned() } else { join_names(&taken) };
-        let message = format!("`{name}` does not take {}; it takes {takes}", join_names(&unknown));
+        let message =
+            format!("`{name}` does not accept {}; it accepts {takes}", join_names(&unknown));
         let error = Error::new(ErrorKind::UnknownInput, message);
         let close = unknown
             .first()
@@ -330,9 +334,9 @@ impl PlanInput {
                 return Some(reason);
             }
             let takes = parameter.kind.map_or_else(String::new, |kind| {
-                format!("; it takes a value of the type `{}`", kind.as_str())
+                format!("; it requires a value of the type `{}`", kind.as_str())
             });
-            Some(format!("the value of `{}` does not fit{takes}", parameter.name))
+            Some(format!("the value of `{}` is not valid{takes}", parameter.name))
         })
     }
 }
@@ -361,11 +365,11 @@ impl PlanBuilder<'_> {
         let capability = document.capability();
         let name = &capability.name;
         if self.chain.contains(name) {
-            return refused(format!("`{name}` uses itself by way of {}", join_names(&self.chain)));
+            return refused(format!("`{name}` uses itself through {}", join_names(&self.chain)));
         }
         if self.chain.len() > MAX_DEPENDENCY_DEPTH {
             return refused(format!(
-                "more than {MAX_DEPENDENCY_DEPTH} capabilities use one another in a chain"
+                "the chain of dependencies has more than {MAX_DEPENDENCY_DEPTH} capabilities"
             ));
         }
         self.chain.push(name.clone());
@@ -418,21 +422,25 @@ fn check_compatibility(
         Err(Error::new(ErrorKind::DependencyRefused, message))
     };
     if *name != dependency.capability {
-        return refused(format!("where it means `{}`", dependency.capability));
+        return refused(format!("but it declares `{}`", dependency.capability));
     }
     if !dependency.range.matches(version) {
-        return refused(format!("which lies outside `{}`", dependency.range));
+        return refused(format!("which is outside `{}`", dependency.range));
     }
     if dependency.checksum.is_some_and(|pin| pin != *checksum) {
         return refused("which does not have the pinned checksum".to_owned());
     }
     let used = child.document.capability();
     if let Some(foreign) = used.domains.iter().find(|domain| !capability.domains.contains(domain)) {
-        return refused(format!("which talks to `{foreign}`, a host outside its `domains`"));
+        return refused(format!(
+            "which sends requests to `{foreign}`, a host outside its `domains`"
+        ));
     }
     let mut permissions = used.permissions.iter();
     match permissions.find(|permission| !capability.permissions.contains(permission)) {
-        Some(more) => refused(format!("which needs `{more}`, and its `permissions` lack that")),
+        Some(more) => {
+            refused(format!("which requires `{more}`, but its `permissions` do not list it"))
+        }
         None => Ok(()),
     }
 }

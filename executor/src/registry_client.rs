@@ -119,11 +119,11 @@ impl RegistryClient {
         let unusable =
             |why: String| Error::new(ErrorKind::Configuration, format!("registry `{base}`: {why}"));
         if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
-            return Err(unusable("it is no HTTP address".to_owned()));
+            return Err(unusable("it is not an HTTP address".to_owned()));
         }
         if !base.username().is_empty() || base.password().is_some() {
             let message =
-                "the registry's address has a user or password in it; set its token instead";
+                "the registry's address contains a user name or password; set a token instead";
             return Err(Error::new(ErrorKind::Configuration, message));
         }
         let mut base = base.clone();
@@ -168,7 +168,7 @@ impl RegistryClient {
             if library.documents.len() == max_documents {
                 return Err(Error::new(
                     ErrorKind::BudgetExceeded,
-                    format!("`{}` needs more than {max_documents} documents", wanted.name),
+                    format!("`{}` requires more than {max_documents} documents", wanted.name),
                 ));
             }
             let (document, source) = self.fetch(&pin).await?;
@@ -204,7 +204,7 @@ impl RegistryClient {
             for document in library.documents.values() {
                 let name = &document.capability().name;
                 if let Err(error) = self.list_versions(name, listed).await {
-                    tracing::debug!(%error, %name, "no list of versions to tell of");
+                    tracing::debug!(%error, %name, "the list of versions is not available");
                 }
             }
         }
@@ -239,7 +239,7 @@ impl RegistryClient {
         dependency.select_version(versions).map(to_ref).ok_or_else(|| {
             let message = match dependency.checksum {
                 Some(pin) => format!("no version of `{name}` has the pinned checksum {pin}"),
-                None => format!("no live version of `{name}` lies in `{}`", dependency.range),
+                None => format!("no live version of `{name}` matches `{}`", dependency.range),
             };
             Error::new(ErrorKind::DependencyRefused, message)
         })
@@ -340,7 +340,7 @@ impl RegistryClient {
         if let Some(stated) = etag.and_then(parse_etag)
             && stated != *checksum
         {
-            return Err(mismatch(pin, &format!("its `ETag` says {stated}")));
+            return Err(mismatch(pin, &format!("its `ETag` states {stated}")));
         }
         let source = self.read(response, MAX_DOCUMENT_BYTES).await?;
         let document = self.open(&source, name, version).await?;
@@ -421,7 +421,7 @@ impl RegistryClient {
             if body.len() + chunk.len() > limit {
                 return Err(Error::new(
                     ErrorKind::RegistryAnswer,
-                    format!("the registry's answer has more than {limit} bytes"),
+                    format!("the registry's response has more than {limit} bytes"),
                 ));
             }
             body.extend_from_slice(&chunk);
@@ -431,13 +431,13 @@ impl RegistryClient {
 
     fn unreachable(&self, error: &reqwest::Error) -> Error {
         let why = if error.is_timeout() {
-            "no answer in time"
+            "no response in time"
         } else if error.is_connect() {
             "no connection"
         } else {
-            "the answer broke off"
+            "the response ended early"
         };
-        tracing::warn!(%error, "the registry did not answer");
+        tracing::warn!(%error, "the registry did not respond");
         Error::new(ErrorKind::RegistryUnreachable, format!("the registry at {}: {why}", self.base))
     }
 
@@ -448,14 +448,14 @@ impl RegistryClient {
         let Ok(problem) = serde_json::from_slice::<Problem>(&body) else {
             return Error::new(
                 ErrorKind::RegistryAnswer,
-                format!("the registry answered with status {}", status.as_u16()),
+                format!("the registry responded with status {}", status.as_u16()),
             );
         };
         let kind = match problem.code.as_str() {
             DOCUMENT_DAMAGED => ErrorKind::DigestMismatch,
             _ => ErrorKind::RegistryAnswer,
         };
-        let error = Error::new(kind, format!("the registry says {problem}"));
+        let error = Error::new(kind, format!("the registry reports {problem}"));
         match problem.hint {
             Some(hint) => error.with_hint(hint),
             None => error,
@@ -478,7 +478,7 @@ fn choose_version<'v>(
         let known: Vec<_> = versions.iter().map(|v| v.version.to_string()).collect();
         Error::new(
             ErrorKind::CapabilityNotFound,
-            format!("`{name}` has no {what}; there are {}", known.join(", ")),
+            format!("`{name}` has no {what}; published versions: {}", known.join(", ")),
         )
     };
     let exact = wanted.version.and_then(|text| Version::parse(text).ok());
@@ -488,32 +488,35 @@ fn choose_version<'v>(
     } else {
         let text = wanted.version.unwrap_or("*");
         let range = VersionReq::parse(text).map_err(|error| {
-            Error::new(ErrorKind::BadRange, format!("`{text}` is no version or range: {error}"))
+            Error::new(ErrorKind::BadRange, format!("`{text}` is not a version or range: {error}"))
         })?;
         if let Some(digest) = wanted.digest {
             let pinned = versions.iter().find(|v| v.checksum == digest);
             let pinned = pinned.ok_or_else(|| {
                 Error::new(
                     ErrorKind::DigestMismatch,
-                    format!("no version of `{name}` has {digest}"),
+                    format!("no version of `{name}` has the checksum {digest}"),
                 )
             })?;
             if wanted.version.is_some() && !range.matches(&pinned.version) {
                 return Err(Error::new(
                     ErrorKind::DigestMismatch,
-                    format!("{digest} is `{name}` {}, which is not in `{text}`", pinned.version),
+                    format!(
+                        "{digest} is the checksum of `{name}` {}, which does not match `{text}`",
+                        pinned.version
+                    ),
                 ));
             }
             pinned
         } else {
             let live = versions.iter().filter(|v| !v.yanked && range.matches(&v.version));
             live.max_by_key(|v| (v.version.pre.is_empty(), &v.version))
-                .ok_or_else(|| not_found(format!("live version in `{text}`")))?
+                .ok_or_else(|| not_found(format!("live version that matches `{text}`")))?
         }
     };
     match wanted.digest {
         Some(digest) if digest != chosen.checksum => {
-            Err(mismatch(&to_ref(chosen), &format!("{digest} was asked for")))
+            Err(mismatch(&to_ref(chosen), &format!("the caller requested {digest}")))
         }
         _ => Ok(chosen),
     }
@@ -548,11 +551,12 @@ fn to_document_error(name: &CapabilityName, version: &Version, found: &[Diagnost
 fn verify_document(document: &Document, pin: &CapabilityRef) -> Result<(), Error> {
     let computed = document.digest();
     if computed != pin.checksum {
-        return Err(mismatch(pin, &format!("what arrived has {computed}")));
+        return Err(mismatch(pin, &format!("the received document has {computed}")));
     }
     let capability = document.capability();
     if capability.name != pin.name || capability.version != pin.version {
-        let arrived = format!("`{}` {} arrived", capability.name, capability.version);
+        let arrived =
+            format!("the received document is `{}` {}", capability.name, capability.version);
         return Err(mismatch(pin, &arrived));
     }
     Ok(())
@@ -561,7 +565,7 @@ fn verify_document(document: &Document, pin: &CapabilityRef) -> Result<(), Error
 fn mismatch(CapabilityRef { name, version, checksum }: &CapabilityRef, but: &str) -> Error {
     Error::new(
         ErrorKind::DigestMismatch,
-        format!("`{name}` {version} is listed with {checksum}, but {but}"),
+        format!("the registry lists `{name}` {version} with {checksum}, but {but}"),
     )
 }
 

@@ -184,7 +184,7 @@ mod tests {
         ] {
             check(ErrorKind::StatusError, Some(status), blame, FailureClass::Service);
         }
-        // Of an answer that cannot be read the status says nothing.
+        // Of an response that cannot be read the status says nothing.
         check(ErrorKind::NotJson, Some(200), FaultAttribution::Service, FailureClass::Service);
     }
 

@@ -192,10 +192,10 @@ impl PreparedRequest {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PrepareError {
     /// A required place has no value, or null.
-    #[error("the input `{0}` is required and has no value")]
+    #[error("the required input `{0}` has no value")]
     Missing(InputLocation),
     /// The task has no such place.
-    #[error("the task takes no input `{0}`")]
+    #[error("the task has no input `{0}`")]
     Unknown(InputLocation),
     /// The value cannot stand at its place.
     #[error("the value of `{place}` cannot be sent: {reason}")]
@@ -206,7 +206,7 @@ pub(crate) enum PrepareError {
         reason: Cow<'static, str>,
     },
     /// The value does not fit its schema.
-    #[error("the value of `{place}` does not fit its schema: {}", join_violations(.violations))]
+    #[error("the value of `{place}` does not match its schema: {}", join_violations(.violations))]
     Violation {
         /// The location of the value.
         place: InputLocation,
@@ -214,10 +214,10 @@ pub(crate) enum PrepareError {
         violations: Vec<SchemaViolation>,
     },
     /// The arguments of a tool, taken together, do not fit its schema.
-    #[error("the arguments do not fit their schema: {}", join_violations(.0))]
+    #[error("the arguments do not match their schema: {}", join_violations(.0))]
     Arguments(Vec<SchemaViolation>),
     /// The task itself cannot be sent, whatever its inputs are.
-    #[error("the task cannot be sent: {0}")]
+    #[error("the request of the task cannot be sent: {0}")]
     Task(String),
     /// A part of the request is longer than any service takes.
     #[error("the request is too large: {part} of more than {limit} bytes")]
@@ -244,13 +244,13 @@ impl From<PrepareError> for crate::error::Error {
     fn from(error: PrepareError) -> Self {
         let (kind, hint) = match error {
             PrepareError::Missing(_) => {
-                (ErrorKind::InvalidInput, "Give the input a value, or map another one to it.")
+                (ErrorKind::InvalidInput, "Give the input a value, or map another value to it.")
             }
             PrepareError::Unknown(_) => {
-                (ErrorKind::InvalidInput, "Use the names of the operation's own parameters.")
+                (ErrorKind::InvalidInput, "Use the names of the operation's parameters.")
             }
             PrepareError::Value { .. } => {
-                (ErrorKind::InvalidInput, "Give another value; nothing was sent.")
+                (ErrorKind::InvalidInput, "Give another value; the executor sent nothing.")
             }
             PrepareError::Violation { .. } | PrepareError::Arguments(_) => {
                 (ErrorKind::InputSchemaViolation, ErrorKind::InputSchemaViolation.code().remedy)

@@ -139,7 +139,7 @@ impl RunService {
         metrics: Metrics,
     ) -> Result<Arc<Self>, Error> {
         if config.limits.lease < SHORTEST_LEASE {
-            let message = format!("`lease` is at least {SHORTEST_LEASE:?}");
+            let message = format!("`lease` must be at least {SHORTEST_LEASE:?}");
             return Err(Error::new(ErrorKind::Configuration, message));
         }
         let registry = RegistryClient::new(&config.registry, config.registry_token.clone())?;
@@ -334,7 +334,7 @@ impl RunService {
             return Ok(());
         }
         let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
-        let message = format!("run {run} is not over: it is {}", row.status.as_str());
+        let message = format!("run {run} has not ended: it is {}", row.status.as_str());
         Err(Error::new(ErrorKind::WrongState, message)
             .with_hint("Cancel it first with `a2s cancel`."))
     }
@@ -399,7 +399,7 @@ impl RunService {
         self.closing.store(true, Ordering::SeqCst);
         if !self.wait_until_idle(grace).await {
             let live: Vec<_> = lock(&self.active).values().cloned().collect();
-            tracing::info!(runs = live.len(), "runs are left for later");
+            tracing::info!(runs = live.len(), "the executor stops; unfinished runs continue later");
             live.iter().for_each(|live| live.cancel.cancel(CancelReason::Suspended));
             drop(live);
             // Time for one request and the guardian's word on it.
@@ -414,7 +414,7 @@ impl RunService {
         self.mark_reported().await;
         self.sinks.close(until.saturating_duration_since(Instant::now()).max(FLUSH_TIMEOUT)).await;
         if let Err(error) = self.store.release(self.owner).await {
-            tracing::warn!(%error, "the leases could not be given back; they run out by themselves");
+            tracing::warn!(%error, "the leases could not be released; they expire");
         }
     }
 
@@ -532,5 +532,5 @@ fn ended(run: Uuid, status: RunStatus) -> Error {
 }
 
 fn not_found(run: Uuid) -> Error {
-    Error::new(ErrorKind::RunNotFound, format!("there is no run {run}"))
+    Error::new(ErrorKind::RunNotFound, format!("unknown run {run}"))
 }

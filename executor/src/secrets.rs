@@ -286,7 +286,8 @@ impl SecretIndex {
         }
         self.bytes += texts.iter().map(String::len).sum::<usize>();
         if self.bytes > MAX_BYTES {
-            let message = format!("the secrets of the run come to more than {MAX_BYTES} bytes");
+            let message =
+                format!("the secrets of the run have more than {MAX_BYTES} bytes in total");
             return Err(Error::new(ErrorKind::BudgetExceeded, message));
         }
         self.texts.extend(texts);
@@ -314,7 +315,10 @@ fn build(texts: &BTreeSet<String>) -> Result<AhoCorasick, Error> {
     // The longest first: what contains another secret is replaced as a whole.
     let finder = builder.match_kind(MatchKind::LeftmostLongest).build(texts);
     finder.map_err(|error| {
-        Error::new(ErrorKind::Internal, format!("secrets cannot be looked for: {error}"))
+        Error::new(
+            ErrorKind::Internal,
+            format!("the search for secrets could not be prepared: {error}"),
+        )
     })
 }
 

@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind};
 use a2s::to_single_line;
 
 /// As errors call it.
-const WHAT: &str = "what is remembered";
+const WHAT: &str = "the remembered values";
 /// The longest name.
 const MAX_NAME: usize = 100;
 /// The longest name of a session.
@@ -75,12 +75,12 @@ impl StateOwner {
     /// When it cannot be the name of one.
     pub(crate) fn from_session(principal: &Principal, name: &str) -> Result<Self, Error> {
         if name.is_empty() || name.len() > MAX_SESSION {
-            let message = format!("`session` takes 1 to {MAX_SESSION} bytes");
+            let message = format!("`session` must have 1 to {MAX_SESSION} bytes");
             return Err(Error::new(ErrorKind::BadRequest, message));
         }
         if name.contains('\0') {
             // PostgreSQL takes none.
-            return Err(Error::new(ErrorKind::BadRequest, "`session` takes no NUL"));
+            return Err(Error::new(ErrorKind::BadRequest, "`session` must not contain NUL"));
         }
         Ok(Self::Session(principal.clone(), name.to_owned()))
     }
@@ -187,12 +187,13 @@ impl StateTable {
             Err(Error::new(ErrorKind::BadRequest, message).with_hint(hint))
         };
         if name.len() > MAX_NAME || !a2s::is_variable_name(name) {
-            let message = format!("`{}` cannot name an input", to_single_line(name, MAX_NAME));
+            let message =
+                format!("`{}` is not a valid name of an input", to_single_line(name, MAX_NAME));
             return refused(message, "Use the name of an input; `a2s show` lists them.");
         }
         if value.to_string().len() > MAX_VALUE {
             let message = format!("the value of `{name}` has more than {MAX_VALUE} bytes");
-            return refused(message, "Give it with each run instead.");
+            return refused(message, "Give the value with each run instead.");
         }
         Ok(())
     }
@@ -222,11 +223,11 @@ impl StateTable {
         let written = written.map_err(to_store_error(WHAT))?;
         if written == 0 {
             let message = format!(
-                "no more values can be remembered: {MAX_ENTRIES} may be in one place, {principal} for \
-                 one caller, and {total} in all"
+                "no more values can be remembered: the limits are {MAX_ENTRIES} values for one scope, {principal} for \
+                 one caller, and {total} in total"
             );
             let error = Error::new(ErrorKind::BadRequest, message);
-            return Err(error.with_hint("Forget some with `a2s state remove`."));
+            return Err(error.with_hint("Delete some values with `a2s state remove`."));
         }
         Ok(StateEntry { name: name.to_owned(), value, updated_at })
     }
@@ -243,8 +244,7 @@ impl StateTable {
             query.execute(pool).await.map(|done| done.rows_affected())
         });
         if removed.map_err(to_store_error(WHAT))? == 0 {
-            let message =
-                format!("nothing is remembered by the name `{}`", to_single_line(name, MAX_NAME));
+            let message = format!("unknown remembered value `{}`", to_single_line(name, MAX_NAME));
             return Err(Error::new(ErrorKind::StateNotFound, message));
         }
         Ok(())

@@ -40,7 +40,7 @@ impl StepResult {
                 .head
                 .as_ref()
                 .map(|head| Value::from(head.status))
-                .ok_or_else(|| "only an answer of a service has a status".to_owned()),
+                .ok_or_else(|| "only the response of a service has a status".to_owned()),
         };
         taken.or_else(|miss| {
             output.default.clone().ok_or_else(|| {
@@ -53,7 +53,7 @@ impl StepResult {
     /// The first header of a name. Bytes beyond ASCII are shown as far as they are text.
     fn header(&self, name: &str) -> Result<Value, String> {
         let header = self.head.as_ref().and_then(|head| head.headers.get(name));
-        let header = header.ok_or_else(|| format!("the answer has no header `{name}`"))?;
+        let header = header.ok_or_else(|| format!("the response has no header `{name}`"))?;
         Ok(Value::String(String::from_utf8_lossy(header.as_bytes()).into_owned()))
     }
 }

@@ -38,7 +38,7 @@ impl<C: Clone + Send> PerThread<C> {
             }
             (self.make)().unwrap_or_else(|error| {
                 // One that is shared is slower, and as good.
-                tracing::warn!(%error, "a thread has no client of its own");
+                tracing::warn!(%error, "a thread could not create its own client");
                 self.first.clone()
             })
         })

@@ -175,7 +175,7 @@ impl TrustedVersions {
             query.execute(pool).await.map(|done| done.rows_affected())
         });
         if removed.map_err(to_store_error(WHAT))? == 0 {
-            let message = format!("no checksum of `{name}` {version} is remembered");
+            let message = format!("the executor remembers no checksum of `{name}` {version}");
             let error = Error::new(ErrorKind::StateNotFound, message);
             return Err(error.with_hint("List the remembered checksums with `a2s trust list`."));
         }
@@ -214,10 +214,10 @@ fn refuse(pin: &CapabilityRef, trusted: &TrustedVersion) -> Error {
         None => format!("which was first seen at {remembered_at:.0}"),
     };
     let message = format!(
-        "the registry gives `{name}` {version} with {checksum}; this executor remembers {known}, {since}"
+        "the registry returns `{name}` {version} with the checksum {checksum}, but this executor remembers {known}, {since}"
     );
     let hint = format!(
-        "A published version never changes: find out why the registry gives another document. If it \
+        "A published version never changes: find out why the registry returns another document. If it \
          is right, accept it with `a2s trust accept {name}@{version} --checksum {checksum}`."
     );
     Error::new(ErrorKind::ChecksumChanged, message).with_hint(hint)

@@ -72,10 +72,10 @@ impl Vault {
             && agreed != own()?
         {
             let message = format!(
-                "the executors of this database seal with the key {agreed}, and the key here is {}",
+                "the executors of this database use the key {agreed}, but the key of this executor is {}",
                 own()?
             );
-            let hint = "Give all of them one key: a copy of the key file, or `--secret-key env` \
+            let hint = "Give all executors the same key: a copy of the key file, or `--secret-key env` \
                         with the same A2S_SECRET_KEY.";
             return Err(Error::new(ErrorKind::Configuration, message).with_hint(hint));
         }
@@ -86,7 +86,7 @@ impl Vault {
                 Ok(key) => tracing::warn!(
                     key = key.id(),
                     sealed_with = sealed_with.join(", "),
-                    "some stored credentials were sealed with another key and cannot be used"
+                    "some stored credentials were sealed with another key and cannot be used; set them again or use that key"
                 ),
                 Err(error) => tracing::warn!(%error, "the stored credentials cannot be used"),
             }
@@ -119,16 +119,16 @@ impl Vault {
         credential: &Credential,
     ) -> Result<(StoredCredential, bool), Error> {
         if !is_scheme_name(scheme) {
-            let message = "the name of a scheme has 1 to 100 characters, no control characters \
-                           among them, neither a dash nor a space at its beginning, and is not a dot or \
-                           two alone";
+            let message = "the name of a scheme must have 1 to 100 characters and no control characters; \
+                           it must not start with a dash or a space, and must not be a dot or \
+                           two dots";
             return Err(Error::new(ErrorKind::BadRequest, message));
         }
         check::check(credential)?;
         let before = self.table.get(&host, scheme).await?;
         let (before, users) = before.map(|row| (row.set_at, row.users)).unzip();
         if before.is_none() && self.table.count().await? >= MAX_STORED {
-            let message = format!("{MAX_STORED} credentials are stored, and that is the most");
+            let message = format!("{MAX_STORED} credentials are stored, which is the limit");
             return Err(Error::new(ErrorKind::BadRequest, message));
         }
         // Tokens are kept by this time: it is another one even if the clock was put back.
@@ -162,8 +162,8 @@ impl Vault {
         users: CredentialUsers,
     ) -> Result<StoredCredential, Error> {
         if users.len() > CredentialUsers::MAX {
-            let message = format!("a credential has at most {} grants", CredentialUsers::MAX);
-            let hint = "Grant it to a publisher, or to everybody (`*`).";
+            let message = format!("a credential can have at most {} grants", CredentialUsers::MAX);
+            let hint = "Grant it to a publisher, or to all principals (`*`).";
             return Err(Error::new(ErrorKind::BadRequest, message).with_hint(hint));
         }
         if !self.table.set_users(host, scheme, &users).await? {
@@ -241,7 +241,7 @@ impl Vault {
         seq: u64,
         sealed: &Ciphertext,
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let what = format_args!("what event {seq} of run {run} keeps secret");
+        let what = format_args!("the sealed values of event {seq} of run {run}");
         self.open_sealed(SealContext::Event(run, seq), sealed, &what)
     }
 
@@ -298,8 +298,9 @@ impl Vault {
         let key = self.keys.key_for_opening()?;
         if sealed.key_id != key.id() {
             let (with, here) = (&sealed.key_id, key.id());
-            let message =
-                format!("{what} was sealed with the key {with}, and the key here is {here}");
+            let message = format!(
+                "{what} was sealed with the key {with}, but the key of this executor is {here}"
+            );
             return Err(Error::new(ErrorKind::VaultKey, message));
         }
         seal::open(&key, place, sealed).ok_or_else(|| damaged(what))
@@ -308,12 +309,15 @@ impl Vault {
 
 fn not_stored(host: &Domain, scheme: &str) -> Error {
     let scheme = a2s::to_single_line(scheme, 100);
-    let message = format!("no credential `{scheme}` is stored for {host}");
+    let message = format!("unknown credential `{scheme}` for {host}");
     Error::new(ErrorKind::CredentialNotFound, message)
 }
 
 fn damaged(what: &dyn fmt::Display) -> Error {
-    Error::new(ErrorKind::VaultKey, format!("{what} does not open: its row was changed or moved"))
+    Error::new(
+        ErrorKind::VaultKey,
+        format!("{what} cannot be unsealed: its row in the database was changed or moved"),
+    )
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::policy::PolicyErrors;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The policy file cannot be read.
-    #[error("the policy {} cannot be read", path.display())]
+    #[error("cannot read the policy {}", path.display())]
     PolicyUnreadable {
         /// The file.
         path: PathBuf,
@@ -26,7 +26,7 @@ pub enum Error {
         faults: PolicyErrors,
     },
     /// The audit log cannot be opened or written.
-    #[error("the audit log {} cannot be used", path.display())]
+    #[error("cannot use the audit log {}", path.display())]
     AuditUnavailable {
         /// The file.
         path: PathBuf,
@@ -34,7 +34,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The audit log does not end with a record of its own chain.
-    #[error("the audit log {} is broken: {reason}; move it away to start a new one", path.display())]
+    #[error("the audit log {} is broken: {reason}; move the file to start a new audit log", path.display())]
     AuditBroken {
         /// The file.
         path: PathBuf,
@@ -113,19 +113,19 @@ pub(crate) struct ErrorMapping {
 #[rustfmt::skip]
 const TABLE: [(RejectionCode, &str, i64, u16, &str); 14] = [
     (RejectionCode::Parse,            "parse_error",            code::PARSE_ERROR,      200, "The body is not JSON."),
-    (RejectionCode::InvalidRequest,   "invalid_request",        code::INVALID_REQUEST,  200, "The body is no JSON-RPC request."),
-    (RejectionCode::MethodNotFound,   "method_not_found",       code::METHOD_NOT_FOUND, 200, "No such method."),
-    (RejectionCode::InvalidParams,    "invalid_params",         code::INVALID_PARAMS,   200, "The params do not fit the method."),
+    (RejectionCode::InvalidRequest,   "invalid_request",        code::INVALID_REQUEST,  200, "The body is not a JSON-RPC request."),
+    (RejectionCode::MethodNotFound,   "method_not_found",       code::METHOD_NOT_FOUND, 200, "Unknown method."),
+    (RejectionCode::InvalidParams,    "invalid_params",         code::INVALID_PARAMS,   200, "The params do not match the method."),
     (RejectionCode::TooLarge,         "body_too_large",         code::INVALID_REQUEST,  413, "The body is too long."),
     (RejectionCode::MediaType,        "unsupported_media_type", code::INVALID_REQUEST,  415, "The body must be application/json."),
-    (RejectionCode::AuditUnavailable, "audit_unavailable",      code::INTERNAL_ERROR,   200, "Denied, because the decision cannot be written to the audit log."),
+    (RejectionCode::AuditUnavailable, "audit_unavailable",      code::INTERNAL_ERROR,   200, "Denied, because the guardian cannot write the decision to the audit log."),
     (RejectionCode::Internal,         "internal_error",         code::INTERNAL_ERROR,   200, "Denied, because the guardian failed on this message."),
-    (RejectionCode::Unauthorized,     "unauthorized",           code::INVALID_REQUEST,  401, "Approvals need the guardian's token."),
-    (RejectionCode::ApprovalNotPending,       "approval_not_waiting",   code::INVALID_REQUEST,  404, "No such approval is waited for: it is unknown, decided or over."),
-    (RejectionCode::BadDecision,      "bad_decision",           code::INVALID_REQUEST,  400, "The body is not a JSON object of `decided_by` and `reason`."),
-    (RejectionCode::UnknownApproval,       "approval_unknown",       code::INVALID_REQUEST,  404, "No such approval is known here."),
-    (RejectionCode::BadStatus,        "bad_status",             code::INVALID_REQUEST,  400, "`status` is pending, approved, rejected, used, expired or all."),
-    (RejectionCode::TooManyFollowers, "too_many_followers",     code::INVALID_REQUEST,  503, "As many follow the approvals as may; come back later."),
+    (RejectionCode::Unauthorized,     "unauthorized",           code::INVALID_REQUEST,  401, "Approvals require the guardian's token."),
+    (RejectionCode::ApprovalNotPending,       "approval_not_waiting",   code::INVALID_REQUEST,  404, "The approval is not pending: it is unknown, decided or expired."),
+    (RejectionCode::BadDecision,      "bad_decision",           code::INVALID_REQUEST,  400, "The body is not a JSON object with `decided_by` and `reason`."),
+    (RejectionCode::UnknownApproval,       "approval_unknown",       code::INVALID_REQUEST,  404, "Unknown approval."),
+    (RejectionCode::BadStatus,        "bad_status",             code::INVALID_REQUEST,  400, "`status` must be pending, approved, rejected, used, expired or all."),
+    (RejectionCode::TooManyFollowers, "too_many_followers",     code::INVALID_REQUEST,  503, "Too many clients follow the approvals; try again later."),
 ];
 
 impl RejectionCode {

@@ -92,7 +92,7 @@ fn evaluate_message(app: &App, message: &[u8]) -> EvaluationResult {
         Ok(request) => request,
         Err(rejection) => {
             app.metrics.count_rejection(RejectionCode::from_jsonrpc_code(rejection.error.code()));
-            tracing::debug!(error = %rejection, "a message is refused");
+            tracing::debug!(error = %rejection, "the guardian rejected a message");
             return EvaluationResult::Response(Box::new(rejection.to_response()));
         }
     };
@@ -144,7 +144,7 @@ fn decide(app: &App, request: &Request) -> (PolicyDecision, Vec<AuditRecord>) {
 }
 
 fn internal_error(app: &App, id: Option<RequestId>) -> EvaluationResult {
-    tracing::error!("judging a message panicked, the step is denied");
+    tracing::error!("the evaluation of a message panicked; the guardian denies the step");
     app.metrics.count_rejection(RejectionCode::Internal);
     EvaluationResult::Response(Box::new(Response {
         id,

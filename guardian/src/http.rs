@@ -44,7 +44,7 @@ async fn read_readiness(State(app): State<Arc<App>>) -> (StatusCode, &'static st
     if app.is_ready() {
         (StatusCode::OK, "ready\n")
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "no audit log\n")
+        (StatusCode::SERVICE_UNAVAILABLE, "audit log not available\n")
     }
 }
 

@@ -240,14 +240,14 @@ impl App {
         if let Some(bytes) = torn {
             tracing::warn!(
                 bytes,
-                "a crash left the audit log unfinished, its last line was set aside"
+                "a crash left an incomplete last line in the audit log; the guardian moved it to another file"
             );
             entries.insert(0, AuditRecord::new_recovery(now, bytes));
         }
         let is_audited = match chain.append(&entries) {
             Ok(()) => true,
             Err(error) => {
-                tracing::error!(%error, "the audit log cannot be written, steps are denied");
+                tracing::error!(%error, "the audit log cannot be written; the guardian denies all steps");
                 false
             }
         };

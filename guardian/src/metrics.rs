@@ -27,17 +27,17 @@ impl Metrics {
         );
         registry.register(
             "shadow_decisions",
-            "Decisions beside those of the policy that is only tried, by method, decision and shadow",
+            "Decisions with the decisions of the shadow policy, by method, decision and shadow",
             metrics.shadow.clone(),
         );
         registry.register(
             "rejections",
-            "Messages that were not judged, by code",
+            "Rejected messages without a decision, by code",
             metrics.rejections.clone(),
         );
         registry.register(
             "audit_failures",
-            "Records that could not be written",
+            "Audit records that could not be written",
             metrics.audit_failures.clone(),
         );
         metrics

@@ -309,7 +309,7 @@ impl Evaluation<'_> {
         drop(facts);
         if self.state.rules.is_empty() && policy.default == DefaultDecision::Deny {
             let codes = vec!["default_deny".to_owned()];
-            let message = "No rule allows this, and the policy denies what no rule is about.";
+            let message = "No rule allows this, and the default of the policy is to deny.";
             return self.state.deny_with(codes, message.to_owned(), []);
         }
         self.state.finish(request, call)
@@ -338,7 +338,7 @@ impl Evaluation<'_> {
         if self.is_preview {
             let fits = self.lock_state().has_quota_for(&charge, limit.most, limit.within, self.now);
             if fits {
-                self.state.would_use(format!("the rule {rule} would count it"));
+                self.state.would_use(format!("the rule {rule} would count the step"));
             }
             return Ok(!fits);
         }
@@ -357,13 +357,13 @@ impl Evaluation<'_> {
         call: &MethodCall,
     ) -> Result<(), Box<PolicyDecision>> {
         let wanted = ApprovalRequest::new(&rule.id, call, within);
-        let words = rule.message.clone().unwrap_or_else(|| "A person has to approve this.".into());
+        let words = rule.message.clone().unwrap_or_else(|| "A person must approve this.".into());
         let required = vec!["approval_required".to_owned()];
         if self.is_preview {
             let state = self.lock_state().find_approval(&wanted, self.now).map(|known| known.state);
             return match state {
                 Some(ApprovalState::Approved | ApprovalState::Used) => {
-                    self.state.would_use("the approval of a person would be used by it".to_owned());
+                    self.state.would_use("the step would use the approval of a person".to_owned());
                     Ok(())
                 }
                 Some(ApprovalState::Rejected) => Err(self.state.deny_rejected(&words, [])),
@@ -381,7 +381,7 @@ impl Evaluation<'_> {
             ApprovalCheck::Waiting(approval, trace) => {
                 self.state.effects.approval = Some(trace);
                 let Approval { id, expires_at: until, .. } = &approval;
-                let message = format!("{words} It waits for the approval {id} until {until:.0}.");
+                let message = format!("{words} The approval {id} is pending until {until:.0}.");
                 let data = [
                     ("approval_id", json!(id)),
                     ("approval_until", json!(until)),
@@ -397,18 +397,17 @@ impl Evaluation<'_> {
                 Err(self.state.deny_rejected(&words, data))
             }
             ApprovalCheck::Full => {
-                let message =
-                    format!("{words} So many approvals wait already that no person can be asked.");
+                let message = format!("{words} Too many approvals are pending; try again later.");
                 let codes = vec!["approvals_full".to_owned()];
                 Err(Box::new(self.state.deny_with(codes, message, [])))
             }
             ApprovalCheck::QuotaReached(most) => {
                 let who = match RuleNames::from_call(call).has_user() {
                     true => "this user",
-                    false => "those who state no user",
+                    false => "requests without a user",
                 };
                 let message = format!(
-                    "{words} {most} approvals wait for {who} already; wait until some are decided."
+                    "{words} {most} approvals are already pending for {who}; wait until some are decided."
                 );
                 let codes = vec!["approvals_quota".to_owned()];
                 Err(Box::new(self.state.deny_with(codes, message, [])))
@@ -459,7 +458,7 @@ impl EvaluationState {
     fn deny_preview(&mut self, would: &Decision) -> PolicyDecision {
         let what = if self.is_changed { "changed and allowed" } else { "allowed" };
         let uses = std::mem::take(&mut self.would_use).join(", and ");
-        let message = format!("This is only a preview. It would be {what} now, and {uses}.");
+        let message = format!("This is only a preview. The step would now be {what}, and {uses}.");
         let data = [("preview", json!(would.as_str()))];
         self.deny_with(vec!["preview_only".to_owned()], message, data)
     }
@@ -485,7 +484,7 @@ impl EvaluationState {
     fn deny_unknown_user(&mut self, rule: &PolicyRule) -> PolicyDecision {
         let codes = vec!["user_unknown".to_owned()];
         let id = &rule.id;
-        let message = format!("The rule {id} depends on the user, and the message states none.");
+        let message = format!("The rule {id} depends on the user, but the message has no user.");
         self.deny_with(codes, message, [])
     }
 
@@ -503,7 +502,7 @@ impl EvaluationState {
         data: impl IntoIterator<Item = (&'static str, Value)>,
     ) -> Box<PolicyDecision> {
         let codes = vec!["approval_rejected".to_owned()];
-        Box::new(self.deny_with(codes, format!("{words} A person has rejected it."), data))
+        Box::new(self.deny_with(codes, format!("{words} A person rejected it."), data))
     }
 
     fn deny_with(

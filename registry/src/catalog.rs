@@ -128,7 +128,7 @@ impl Catalog {
                 self.live_versions.invalidate(&new.name);
                 self.feed.notify_followers();
                 if !self.index.wait_for(seq, self.limits.index_wait).await {
-                    tracing::warn!(name = %new.name, "published, but not in the search index yet");
+                    tracing::warn!(name = %new.name, "the capability is published, but not yet in the search index");
                 }
                 true
             }

@@ -119,7 +119,7 @@ impl DocumentReader {
     pub(crate) async fn open_one(&self, entry: &VersionEntry) -> Result<VerifiedDocument, Error> {
         let opened = self.open([entry]).await?.into_iter().next();
         let Some((entry, result)) = opened else {
-            return Err(Error::Internal("a document was asked for and none came".into()));
+            return Err(Error::Internal("a requested document was not returned".into()));
         };
         result.map_err(|damage| damage.into_error(entry))
     }
@@ -132,7 +132,7 @@ impl DocumentReader {
     ) -> Result<Result<VerifiedDocument, CorruptDocument>, Error> {
         let result = match source {
             Some(source) => self.verify_source(entry, source).await?,
-            None => Err(CorruptDocument { computed: None, reason: "is gone".to_owned() }),
+            None => Err(CorruptDocument { computed: None, reason: "is missing".to_owned() }),
         };
         if let Err(damage) = &result {
             self.damaged.inc();
@@ -155,11 +155,11 @@ impl DocumentReader {
         let (source, reading) = self.compile_cached(source).await?;
         let damage = |reason| Ok(Err(CorruptDocument { computed: reading.digest, reason }));
         let Some(computed) = reading.digest else {
-            return damage("is no document any more".to_owned());
+            return damage("is no longer a document".to_owned());
         };
         if computed != entry.digest {
             return damage(format!(
-                "has the checksum {computed} now; {} was published",
+                "now has the checksum {computed}, but was published with {}",
                 entry.digest
             ));
         }
@@ -167,10 +167,10 @@ impl DocumentReader {
             return damage("no longer states its own checksum".to_owned());
         }
         let Some(facts) = reading.facts else {
-            return damage("is no valid document for this version of the program".to_owned());
+            return damage("is not a valid document for this version of the program".to_owned());
         };
         if facts.name != entry.name || facts.version != entry.version {
-            return damage(format!("is the one of `{}` {}", facts.name, facts.version));
+            return damage(format!("is the document of `{}` {}", facts.name, facts.version));
         }
         Ok(Ok(VerifiedDocument { source, facts }))
     }

@@ -36,9 +36,9 @@ impl DegradedReason {
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::EmbedderGone => {
-                "found by words alone: the index is being built anew for another embedder"
+                "found by words only: the registry is rebuilding the index for another embedder"
             }
-            Self::EmbedderUnavailable => "found by words alone: the embedder does not answer",
+            Self::EmbedderUnavailable => "found by words only: the embedder does not respond",
         }
     }
 }
@@ -124,11 +124,13 @@ impl EmbeddingService {
                 self.cache_vectors(&keys, &vectors);
                 return (vectors, None);
             }
-            Ok(Ok(_)) => "its vectors are not as long as those of the index".to_owned(),
+            Ok(Ok(_)) => {
+                "its vectors do not have the length of the vectors in the index".to_owned()
+            }
             Ok(Err(error)) => error.to_string(),
-            Err(_) => "it takes too long".to_owned(),
+            Err(_) => "the request takes too long".to_owned(),
         };
-        tracing::warn!(why, "a search is answered by words alone");
+        tracing::warn!(why, "a search uses words only, without the embedder");
         (vec![None; texts.len()], Some(DegradedReason::EmbedderUnavailable))
     }
 
@@ -201,7 +203,7 @@ impl EmbeddingService {
             let new: Vec<_> = keys.into_iter().zip(vectors).collect();
             if let Err(error) = self.store.save_embeddings(&new).await {
                 // It costs the same again some day; that is all.
-                tracing::warn!(%error, "vectors could not be remembered");
+                tracing::warn!(%error, "vectors could not be cached");
             }
             known.extend(new);
         }

@@ -25,64 +25,66 @@ macro_rules! codes {
 
 codes! {
     // The request itself.
-    UNKNOWN_ROUTE = "A2S200", "no such page", "See `/openapi.json` for what there is.";
+    UNKNOWN_ROUTE = "A2S200", "unknown path", "See `/openapi.json` for the paths of this service.";
     METHOD_NOT_ALLOWED = "A2S201", "method not allowed here", "Use one of the methods in the header `Allow`.";
-    UNSUPPORTED_MEDIA = "A2S202", "media type not taken here", "Send documents as `application/yaml` or `application/json`, everything else as `application/json`.";
-    NOT_ACCEPTABLE = "A2S203", "no such representation", "Accept `application/yaml` or `application/json`.";
+    UNSUPPORTED_MEDIA = "A2S202", "unsupported media type", "Send documents as `application/yaml` or `application/json`, everything else as `application/json`.";
+    NOT_ACCEPTABLE = "A2S203", "representation not available", "Send `Accept: application/yaml` or `Accept: application/json`.";
     BODY_TOO_LARGE = "A2S204", "body too large", "Keep documents under 1 MiB, and other requests under 64 KiB.";
-    MALFORMED_BODY = "A2S205", "body that cannot be read", "Send one JSON object with the members that `/openapi.json` names.";
+    MALFORMED_BODY = "A2S205", "malformed body", "Send one JSON object with the members that `/openapi.json` describes.";
     MALFORMED_PARAMETER = "A2S206", "malformed path or query parameter", "Correct the parameter that the message names.";
-    UNAUTHORISED = "A2S207", "token missing or wrong", "Send `Authorization: Bearer <token>` with the owner's token, or with one that `a2s tokens create` has made.";
-    TIMED_OUT = "A2S208", "request took too long", "Try again; send the body faster, or ask for less.";
-    SCOPE_LACKING = "A2S209", "token does not open this", "Use a token with the scope that the message names: `a2s tokens create NAME --scope SCOPE`.";
+    UNAUTHORISED = "A2S207", "token missing or wrong", "Send `Authorization: Bearer <token>` with the owner's token, or with a token from `a2s tokens create`.";
+    TIMED_OUT = "A2S208", "request took too long", "Try again; send the body faster, or request less data.";
+    SCOPE_LACKING = "A2S209", "token without the required scope", "Use a token with the scope that the message names: `a2s tokens create NAME --scope SCOPE`.";
     // Publishing.
-    DOCUMENT_REFUSED = "A2S210", "document refused", "Mend every problem in `diagnostics`, then publish again.";
+    DOCUMENT_REFUSED = "A2S210", "document rejected", "Fix every error in `diagnostics`, then publish again.";
     VERSION_TAKEN = "A2S211", "version already published with other content", "Give the changed document a new version; a published one never changes.";
     NAME_TAKEN = "A2S212", "id already taken by another capability", "Choose a name whose kebab-case form is not in use.";
-    TOO_MANY_BELOW = "A2S213", "too many capabilities below one document", "Use fewer dependencies, or ones that use fewer themselves.";
-    NOT_OWNER = "A2S214", "name belongs to others", "Ask one of its owners to add you with `a2s owners NAME --add SUBJECT`, or choose another name.";
-    BAD_DEPRECATION = "A2S215", "deprecation that makes no sense", "Correct the member that the message names.";
-    NOT_MIRRORED = "A2S216", "not this mirror's", "What is published here under this name stays as it is. `docs/registry.md` tells how a name is handed over to a mirror.";
-    MIRROR_PRIVILEGED = "A2S217", "token that is too much for a mirror", "Make a token for the mirror, and give it as A2S_TOKEN: `a2s tokens create mirror --scope publish`.";
-    LOOKALIKE_NAME = "A2S218", "name that looks like a published one", "Choose a name that differs in more, or let an owner of the published one publish it.";
+    TOO_MANY_BELOW = "A2S213", "too many dependencies in one document", "Use fewer dependencies, or dependencies that have fewer dependencies themselves.";
+    NOT_OWNER = "A2S214", "name owned by others", "Ask one of its owners to add you with `a2s owners NAME --add SUBJECT`, or choose another name.";
+    BAD_DEPRECATION = "A2S215", "invalid deprecation", "Correct the member that the message names.";
+    NOT_MIRRORED = "A2S216", "name or version not copied by this mirror", "The mirror leaves this name as it is. `docs/registry.md` describes how to hand a name over to a mirror.";
+    MIRROR_PRIVILEGED = "A2S217", "token with too many scopes for a mirror", "Create a token for the mirror with `a2s tokens create mirror --scope publish`, and set it as A2S_TOKEN.";
+    LOOKALIKE_NAME = "A2S218", "name that looks like a published one", "Choose a more different name, or ask an owner of the published name to publish this one.";
     // Reading.
-    CAPABILITY_MISSING = "A2S220", "no such capability", "Check the name; names are case-sensitive PascalCase.";
-    VERSION_MISSING = "A2S221", "no such version", "Ask for a version or range that `/v1/capabilities/{name}` lists.";
+    CAPABILITY_MISSING = "A2S220", "unknown capability", "Check the name; names are case-sensitive PascalCase.";
+    VERSION_MISSING = "A2S221", "unknown version", "Request a version or range that matches a version in `/v1/capabilities/{name}`.";
     DOCUMENT_DAMAGED = "A2S222", "stored document no longer matches its checksum", "Restore the registry's database from a backup; the document was changed outside the registry.";
-    SERVICE_MISSING = "A2S223", "no such service", "Ask for a host that `/v1/services` lists.";
+    SERVICE_MISSING = "A2S223", "unknown service", "Request a host that `/v1/services` lists.";
     // Searching.
-    BAD_SEARCH = "A2S230", "search that cannot be answered", "Correct the member that the message names.";
+    BAD_SEARCH = "A2S230", "invalid search", "Correct the member that the message names.";
     UNKNOWN_STRATEGY = "A2S231", "unknown strategy", "Use a preset that the message lists, or give weights.";
-    INDEX_NOT_READY = "A2S232", "search index not ready", "Try again shortly; the index is being built from the stored documents.";
-    BAD_CURSOR = "A2S233", "cursor of no use here", "Begin again without `cursor`, or send it with the intent, strategy and filters that its page was asked with.";
-    BAD_TRIM = "A2S234", "audit that cannot be trimmed", "Give a time that has passed.";
+    INDEX_NOT_READY = "A2S232", "search index not ready", "Try again shortly; the registry is building the index from the stored documents.";
+    BAD_CURSOR = "A2S233", "cursor that cannot be used", "Start again without `cursor`, or send the cursor with the same intent, strategy and filters as the request that returned it.";
+    BAD_TRIM = "A2S234", "audit log that cannot be trimmed", "Give a time in the past.";
     // Outcomes.
     BAD_OUTCOME = "A2S240", "outcome that cannot be recorded", "Correct the member that the message names.";
-    OUTCOME_DIGEST = "A2S241", "outcome of another content", "Report the checksum of the version that ran.";
+    OUTCOME_DIGEST = "A2S241", "outcome for another checksum", "Report the checksum of the version that ran.";
     // Engines.
-    INTERNAL = "A2S250", "internal error", "Look into the registry's log.";
-    STORE_UNAVAILABLE = "A2S251", "database not available", "Try again; if it stays, look into the registry's log.";
-    INDEX_UNAVAILABLE = "A2S252", "search index not available", "Try again; if it stays, look into the registry's log.";
-    EMBEDDER_UNAVAILABLE = "A2S253", "embedder does not answer", "Check that the embeddings endpoint is up and takes the model and the key; the registry's log has what it answered. Searches go on meanwhile.";
-    TOO_MANY_FOLLOWERS = "A2S254", "too many follow the changes", "Close a stream, ask for pages, or try again later; a caller with a token has a share of its own.";
+    INTERNAL = "A2S250", "internal error", "See the registry's log for the cause.";
+    STORE_UNAVAILABLE = "A2S251", "database not available", "Try again; if the error remains, see the registry's log.";
+    INDEX_UNAVAILABLE = "A2S252", "search index not available", "Try again; if the error remains, see the registry's log.";
+    EMBEDDER_UNAVAILABLE = "A2S253", "embedder does not respond", "Check that the embeddings endpoint is up and accepts the model and the key; the registry's log contains its response. Searches continue to work.";
+    TOO_MANY_FOLLOWERS = "A2S254", "too many streams of changes", "Close a stream, request the changes in pages, or try again later. Callers with a token have their own limit.";
     // Start.
-    DATABASE_UNUSABLE = "A2S260", "database cannot be opened", "Check that address, password and permissions are right and that it is a registry's database; `docs/operations.md` tells what PostgreSQL needs.";
+    DATABASE_UNUSABLE = "A2S260", "database cannot be opened", "Check the address, the password and the permissions, and check that it is the database of a registry; `docs/operations.md` lists the requirements for PostgreSQL.";
     DATABASE_NEWER = "A2S261", "database made by a newer version", "Use the newer version of the program, or restore an older database.";
     INDEX_IN_USE = "A2S262", "index folder in use by another process", "Stop the other process, or use another data folder.";
-    INDEX_UNUSABLE = "A2S263", "index folder cannot be used", "Check that the path is a folder that can be written to.";
-    EMBEDDER_UNUSABLE = "A2S264", "embedder cannot be used", "Name `builtin`, the address of an OpenAI-compatible API with `--embedding-model`, or the folder of an uncased BERT sentence transformer.";
-    INDEX_SERVER_UNUSABLE = "A2S265", "search index server cannot be used", "Check address, key and version of the Qdrant server: `docs/operations.md` tells what it has to be. The port is that of its gRPC API, usually 6334.";
-    DATABASE_MISSING = "A2S266", "database missing", "Restore the database from a backup, or remove the lock file or the index folder that the message names to go on without those documents.";
+    INDEX_UNUSABLE = "A2S263", "index folder cannot be used", "Check that the path is a folder that the registry can write to.";
+    EMBEDDER_UNUSABLE = "A2S264", "embedder cannot be used", "Use `builtin`, the address of an OpenAI-compatible API with `--embedding-model`, or the folder of an uncased BERT sentence transformer.";
+    INDEX_SERVER_UNUSABLE = "A2S265", "search index server cannot be used", "Check the address, key and version of the Qdrant server; `docs/operations.md` lists the requirements. Use the port of its gRPC API, usually 6334.";
+    DATABASE_MISSING = "A2S266", "database missing", "Restore the database from a backup. To continue without those documents, remove the lock file or the index folder that the message names.";
     // Tokens and owners.
-    BAD_TOKEN = "A2S270", "token that cannot be made", "Correct the member that the message names.";
-    TOKEN_TAKEN = "A2S271", "name of a token already taken", "Choose another name, or revoke that token first: `a2s tokens revoke NAME`.";
-    TOKEN_MISSING = "A2S272", "no such token", "Ask for a name that `a2s tokens list` shows.";
-    LAST_OWNER = "A2S273", "name without an owner", "Add another owner first, or hand the name over with `--transfer`.";
+    BAD_TOKEN = "A2S270", "invalid token", "Correct the member that the message names.";
+    TOKEN_TAKEN = "A2S271", "token name already taken", "Choose another name, or revoke that token first: `a2s tokens revoke NAME`.";
+    TOKEN_MISSING = "A2S272", "unknown token", "Use a name that `a2s tokens list` shows.";
+    LAST_OWNER = "A2S273", "last owner of a name", "Add another owner first, or hand the name over with `--transfer`.";
 }
 
 /// A version whose digest differs from the one in a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` {version} was published with the checksum {published}, this is about {given}")]
+#[error(
+    "`{name}` {version} was published with the checksum {published}; the request names {given}"
+)]
 pub struct DigestMismatch {
     /// Name of the capability.
     pub name: CapabilityName,
@@ -99,16 +101,16 @@ pub struct DigestMismatch {
 #[non_exhaustive]
 pub enum Error {
     /// The path leads nowhere.
-    #[error("there is nothing at this address")]
+    #[error("this path does not exist")]
     UnknownRoute,
     /// The path is right, the method is not.
-    #[error("this address does not take this method")]
+    #[error("this path does not support this method")]
     MethodNotAllowed,
     /// The body is of a type that is not taken here.
-    #[error("`{0}` is not taken here")]
+    #[error("the media type `{0}` is not supported")]
     UnsupportedMedia(String),
     /// The caller accepts nothing that can be given.
-    #[error("a document cannot be given as `{0}`")]
+    #[error("a document is not available as `{0}`")]
     NotAcceptable(String),
     /// The body is larger than is taken here.
     #[error("the body is larger than {limit} bytes")]
@@ -126,7 +128,7 @@ pub enum Error {
     #[error("{0}")]
     Unauthorized(#[from] AuthError),
     /// The time for a request ran out.
-    #[error("the request was not done within {0} s")]
+    #[error("the request was not finished within {0} s")]
     TimedOut(u64),
 
     /// The document has errors; all of them are here.
@@ -147,7 +149,7 @@ pub enum Error {
     },
     /// The name looks like that of another owner.
     #[error(
-        "`{name}` differs from the published `{other}` only by case or letters that look alike"
+        "`{name}` differs from the published `{other}` only in case or in letters that look alike"
     )]
     LookalikeName {
         /// The name.
@@ -185,17 +187,17 @@ pub enum Error {
     #[error("{0}")]
     BadDeprecation(String),
     /// The dependencies of the document have too many dependencies.
-    #[error("more than {most} versions stand below the dependencies of the document")]
+    #[error("the dependencies of the document have more than {most} versions in total")]
     TooManyDependencies {
         /// The most there may be.
         most: usize,
     },
 
     /// No version of this name was ever published.
-    #[error("no capability is called `{0}`")]
+    #[error("unknown capability `{0}`")]
     CapabilityMissing(String),
     /// The capability is there, but no version is as asked for.
-    #[error("no version of `{name}` is `{wanted}`; there are {known}")]
+    #[error("no version of `{name}` matches `{wanted}`; known versions: {known}")]
     VersionMissing {
         /// Name of the capability.
         name: CapabilityName,
@@ -222,7 +224,7 @@ pub enum Error {
     #[error("{0}")]
     BadSearch(String),
     /// The preset is not one of those there are.
-    #[error("`{given}` is not a strategy; there are {known}")]
+    #[error("unknown strategy `{given}`; known strategies: {known}")]
     UnknownStrategy {
         /// The requested version or range.
         given: String,
@@ -250,20 +252,20 @@ pub enum Error {
     #[error("{0}")]
     BadToken(String),
     /// There is a token of this name.
-    #[error("there is a token called `{0}`")]
+    #[error("a token with the name `{0}` exists already")]
     TokenTaken(TokenSubject),
     /// There is no token of this name.
-    #[error("no token is called `{0}`")]
+    #[error("unknown token `{0}`")]
     TokenMissing(TokenSubject),
     /// The name would have no owner.
     #[error("`{0}` would have no owner")]
     LastOwner(CapabilityName),
     /// Too many streams of changes are open.
-    #[error("the changes cannot be followed now: {0}")]
+    #[error("the registry cannot stream the changes now: {0}")]
     TooManyFollowers(StreamRejection),
 
     /// Something that should not happen.
-    #[error("the registry met an unexpected error")]
+    #[error("an unexpected error occurred in the registry")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The store failed.
     #[error("{}", store_text(.0))]
@@ -384,7 +386,7 @@ fn not_mirrored(name: &CapabilityName, version: Option<&Version>, origin: Option
         Some(origin) => format!("was copied from {origin}"),
         None => "was published here".to_owned(),
     };
-    let whole = if version.is_some() { ", or has another checksum" } else { "" };
+    let whole = if version.is_some() { ", or its checksum differs" } else { "" };
     format!("{what} {from}{whole}, so this mirror does not change it")
 }
 
@@ -397,8 +399,8 @@ fn count_errors(diagnostics: &[Diagnostic]) -> String {
 
 fn store_text(error: &store::Error) -> &'static str {
     match error.kind() {
-        store::ErrorKind::Lost => "the database has not what was there before",
-        store::ErrorKind::Unavailable => "the database did not answer",
+        store::ErrorKind::Lost => "the database lacks data that was there before",
+        store::ErrorKind::Unavailable => "the database did not respond",
         store::ErrorKind::Unusable => "the database cannot be opened",
         store::ErrorKind::Newer => "the database was made by a newer version of the program",
     }
@@ -408,7 +410,7 @@ fn vectors_text(error: &vectors::Error) -> &'static str {
     match error {
         vectors::Error::NotReady => "the search index is being built from the stored documents",
         vectors::Error::Failed(_) | vectors::Error::Unavailable(_) => {
-            "the search index did not answer"
+            "the search index did not respond"
         }
         vectors::Error::DiskFull(_) => "the disk of the search index has too little free space",
         vectors::Error::Unusable(_) => "the server of the search index cannot be used",
@@ -419,7 +421,7 @@ fn vectors_text(error: &vectors::Error) -> &'static str {
 
 fn embedder_text(error: &embed::Error) -> &'static str {
     match error {
-        embed::Error::Unavailable(_) => "the embedder did not answer",
+        embed::Error::Unavailable(_) => "the embedder did not respond",
         embed::Error::Unusable(_) => "the embedder cannot be used",
     }
 }

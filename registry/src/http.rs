@@ -66,10 +66,10 @@ type App = State<Arc<HttpState>>;
     ),
     tags(
         (name = "capabilities", description = "Publish and read documents."),
-        (name = "search", description = "Find a capability and tell how it did."),
-        (name = "services", description = "The hosts that capabilities talk to."),
-        (name = "tokens", description = "Who may do what."),
-        (name = "changes", description = "What changed, and who changed it."),
+        (name = "search", description = "Find capabilities, and report the outcomes of runs."),
+        (name = "services", description = "The hosts that capabilities send requests to."),
+        (name = "tokens", description = "Access tokens and their scopes."),
+        (name = "changes", description = "Changes of the registry, with their authors."),
     ),
     components(schemas(Problem, a2s::api::RegistryChange, a2s::api::schema::VersionSelector, StrategyWeights)),
 )]
@@ -109,7 +109,7 @@ pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
     let mut openapi = api(0).split_for_parts().1;
     let bearer = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
-        .description(Some("The owner's token, or one with the scope that the route asks for."))
+        .description(Some("The owner's token, or a token with the scope that the route requires."))
         .build();
     openapi
         .components
@@ -178,12 +178,12 @@ async fn stop_at_deadline(
     )),
     responses(
         (status = 201, description = "Published", body = PublishResponse),
-        (status = 200, description = "This content was there; nothing changed", body = PublishResponse),
-        (status = 403, description = "The token does not open this, or the name belongs to others"),
-        (status = 409, description = "Version or id taken"),
+        (status = 200, description = "The same content is published already; nothing changed", body = PublishResponse),
+        (status = 403, description = "The token lacks the required scope, or others own the name"),
+        (status = 409, description = "The version or the id is taken"),
         (status = 413, description = "Larger than 1 MiB"),
         (status = 415, description = "Neither YAML nor JSON"),
-        (status = 422, description = "The document has errors, all of them listed"),
+        (status = 422, description = "The document has errors; the response lists all of them"),
     ),
 )]
 async fn publish_capability(
@@ -216,7 +216,7 @@ struct PageParams {
 #[utoipa::path(
     get, path = "/v1/capabilities", tag = "capabilities", params(PageParams),
     responses(
-        (status = 200, description = "One page", body = CapabilityList),
+        (status = 200, description = "A page of capabilities", body = CapabilityList),
     ),
 )]
 async fn list_capabilities(
@@ -230,7 +230,7 @@ async fn list_capabilities(
 fn page_size(limit: Option<u32>) -> Result<u32, Error> {
     let limit = limit.unwrap_or(DEFAULT_PAGE_SIZE);
     if !(1..=MAX_PAGE_SIZE).contains(&limit) {
-        let text = format!("`limit` is a number from 1 to {MAX_PAGE_SIZE}");
+        let text = format!("`limit` must be a number from 1 to {MAX_PAGE_SIZE}");
         return Err(Error::MalformedParameter(text));
     }
     Ok(limit)
@@ -241,7 +241,7 @@ fn page_size(limit: Option<u32>) -> Result<u32, Error> {
     get, path = "/v1/capabilities/{name}", tag = "capabilities",
     params(("name" = a2s::CapabilityName, Path, description = "Name in PascalCase")),
     responses(
-        (status = 200, description = "Newest first", body = CapabilityVersions),
+        (status = 200, description = "The versions, the newest first", body = CapabilityVersions),
     ),
 )]
 async fn list_versions(
@@ -261,15 +261,15 @@ async fn list_versions(
         ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
         ("version" = a2s::api::schema::VersionSelector, Path, description = "A version `1.2.0`, a range `^1.2`, or `latest`"),
         ("Accept" = Option<String>, Header, description = "`application/yaml` (default) or `application/json`"),
-        ("If-None-Match" = Option<String>, Header, description = "An `ETag` of before"),
+        ("If-None-Match" = Option<String>, Header, description = "The `ETag` of an earlier response"),
     ),
     responses(
         (status = 200, description = "The document", content(
             (Object = "application/yaml"),
             (Object = "application/json"),
         )),
-        (status = 304, description = "As before"),
-        (status = 406, description = "Neither YAML nor JSON is accepted"),
+        (status = 304, description = "The document has not changed"),
+        (status = 406, description = "`Accept` allows neither YAML nor JSON"),
         (status = 500, description = "The stored document was changed outside the registry (A2S222)"),
     ),
 )]
@@ -313,7 +313,7 @@ async fn get_document(
         ("version" = a2s::api::schema::VersionSelector, Path, description = "A version `1.2.0`, a range `^1.2`, or `latest`"),
     ),
     responses(
-        (status = 200, description = "How they ended", body = CapabilityStats),
+        (status = 200, description = "The outcomes of the runs", body = CapabilityStats),
     ),
 )]
 async fn get_stats(
@@ -331,9 +331,9 @@ async fn get_stats(
 #[utoipa::path(
     post, path = "/v1/search", tag = "search", request_body = SearchRequest,
     responses(
-        (status = 200, description = "What fits: to `intent`, to `intents`, or with `level: services`", body = AnySearchResponse),
+        (status = 200, description = "The results: for `intent`, for `intents`, or for `level: services`", body = AnySearchResponse),
         (status = 422),
-        (status = 503, description = "The index is being built"),
+        (status = 503, description = "The registry is building the index"),
         (status = 415),
     ),
 )]
@@ -351,8 +351,8 @@ async fn search_capabilities(
 #[utoipa::path(
     get, path = "/v1/index", tag = "search",
     responses(
-        (status = 200, description = "The index that answers", body = IndexStatus),
-        (status = 503, description = "The first index is being built"),
+        (status = 200, description = "The index that serves searches", body = IndexStatus),
+        (status = 503, description = "The registry is building its first index"),
     ),
 )]
 async fn get_index(State(app): App) -> Result<Json<IndexStatus>, Error> {
@@ -365,7 +365,7 @@ async fn get_index(State(app): App) -> Result<Json<IndexStatus>, Error> {
 #[utoipa::path(
     post, path = "/v1/verify", tag = "search", request_body = VerifyRequest,
     responses(
-        (status = 200, description = "Whether it is what was published", body = VerifyResponse),
+        (status = 200, description = "The result of the verification", body = VerifyResponse),
         (status = 415),
         (status = 404),
     ),
@@ -387,9 +387,9 @@ async fn verify_capability(
     post, path = "/v1/outcomes", tag = "search", security(("token" = [])),
     request_body = OutcomeReport,
     responses(
-        (status = 204, description = "It counts"),
+        (status = 204, description = "The outcome is recorded"),
         (status = 409, description = "The version has another checksum"),
-        (status = 422, description = "The report makes no sense"),
+        (status = 422, description = "The report is invalid"),
         (status = 415),
         (status = 404),
     ),

@@ -200,7 +200,7 @@ impl IndexerHandle {
         if let Some(task) = self.task.lock().await.take()
             && let Err(error) = task.await
         {
-            tracing::error!(%error, "the indexer ended badly");
+            tracing::error!(%error, "the indexer stopped unexpectedly");
         }
     }
 
@@ -313,7 +313,7 @@ impl Indexer {
             Some(IndexerEvent::Command(IndexCommand::Follow)) | None => {}
             Some(IndexerEvent::Step(step)) => self.apply_step(step).await?,
             Some(IndexerEvent::Embedded(Err(Error::Embedder(error)))) => {
-                tracing::warn!(%error, "what has words alone still waits for the embedder");
+                tracing::warn!(%error, "capabilities without vectors still wait for the embedder");
             }
             Some(IndexerEvent::Embedded(mended)) => late = Some(mended?),
         }
@@ -442,7 +442,9 @@ impl Indexer {
         if has_changed {
             self.metrics.index_paused.set(i64::from(is_paused));
             if !is_paused {
-                tracing::info!("the disk has space again, and the search index is written");
+                tracing::info!(
+                    "the disk has space again; the registry writes the search index again"
+                );
             }
         }
     }
@@ -451,7 +453,10 @@ impl Indexer {
         if let Error::Vectors(vectors::Error::DiskFull(why)) = error {
             // Said once: it is tried again every few seconds.
             if !self.progress.borrow().is_paused {
-                tracing::error!(why, "the search index is not written until there is more space");
+                tracing::error!(
+                    why,
+                    "the registry stops writing the search index until the disk has more space"
+                );
             }
             self.note_paused(true);
         } else {
@@ -484,7 +489,7 @@ impl Indexer {
     fn log_failure(&self, error: &Error) {
         self.metrics.index_failures.inc();
         let cause = std::error::Error::source(error).map(ToString::to_string);
-        tracing::error!(%error, cause, "the search index could not follow the store; trying again");
+        tracing::error!(%error, cause, "the search index could not be updated; the registry tries again");
     }
 }
 

@@ -235,7 +235,7 @@ impl App {
         {
             store.close().await;
             let message = format!(
-                "the database is new, but the search index in `{index}` was made from another one"
+                "the database is new, but the search index in `{index}` belongs to another database"
             );
             return Err(Error::DatabaseMissing(message));
         }
@@ -253,7 +253,7 @@ impl App {
             let live = Arc::clone(&live);
             async move {
                 if let Err(error) = live.preload().await {
-                    tracing::debug!(%error, "rows are read when a search asks for them");
+                    tracing::debug!(%error, "rows could not be loaded in advance; searches load them");
                 }
             }
         });

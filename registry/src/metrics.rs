@@ -82,15 +82,11 @@ impl Metrics {
         };
         registry.register(
             "publishes",
-            "Documents offered for publishing, by result",
+            "Documents sent for publishing, by result",
             metrics.publishes.clone(),
         );
-        registry.register("searches", "Searches answered, by result", metrics.searches.clone());
-        registry.register(
-            "search_seconds",
-            "Time from a search to its answer",
-            metrics.search_seconds.clone(),
-        );
+        registry.register("searches", "Searches, by result", metrics.searches.clone());
+        registry.register("search_seconds", "Duration of searches", metrics.search_seconds.clone());
         registry.register("outcomes", "Outcomes recorded", metrics.outcomes.clone());
         registry.register(
             "damaged_documents",
@@ -99,7 +95,7 @@ impl Metrics {
         );
         registry.register(
             "index_lag",
-            "Changes that the search index has yet to follow",
+            "Changes that the search index does not have yet",
             metrics.index_lag.clone(),
         );
         registry.register(
@@ -109,32 +105,32 @@ impl Metrics {
         );
         registry.register(
             "index_rebuilds",
-            "Times the search index was built from the stored documents",
+            "Number of builds of the search index from the stored documents",
             metrics.index_rebuilds.clone(),
         );
         registry.register(
             "index_paused",
-            "1 while the search index is not written, because its disk has too little space",
+            "1 while the registry does not write the search index, because its disk has too little space",
             metrics.index_paused.clone(),
         );
         registry.register(
             "index_build_done",
-            "Capabilities that are in the search index which is being built",
+            "Capabilities already in the new search index during a build",
             metrics.index_build_done.clone(),
         );
         registry.register(
             "index_build_size",
-            "Capabilities that the search index which is being built will have; 0 when none is",
+            "Capabilities of the new search index after its build; 0 without a build",
             metrics.index_build_size.clone(),
         );
         registry.register(
             "embedded_texts",
-            "Texts of documents that an embedder other than the built-in one gave vectors for, by from: now, or earlier (cache)",
+            "Texts of documents with vectors of an embedder other than the built-in one, by from: now, or earlier (cache)",
             metrics.embedded.clone(),
         );
         registry.register(
             "degraded_searches",
-            "Searches answered by words alone, because the embedder did not answer",
+            "Searches by words only, because the embedder did not respond",
             metrics.degraded_searches.clone(),
         );
         metrics.begin_at_zero();

@@ -39,7 +39,9 @@ impl MirrorSource {
             (1..=MAX_SOURCE).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic())
         });
         let (Some(source), None) = (source, values.next()) else {
-            return Err(bad("`A2S-Mirror` is one address of 1 to 1024 visible ASCII characters"));
+            return Err(bad(
+                "`A2S-Mirror` must be one address of 1 to 1024 visible ASCII characters",
+            ));
         };
         if caller.has_scope(TokenScope::Admin) {
             return Err(Error::MirrorPrivileged(caller.subject.clone()));
@@ -48,7 +50,7 @@ impl MirrorSource {
             None => None,
             Some(text) => {
                 let digest = text.to_str().ok().and_then(|text| text.parse().ok());
-                Some(digest.ok_or_else(|| bad("`A2S-Mirror-Checksum` is no checksum"))?)
+                Some(digest.ok_or_else(|| bad("`A2S-Mirror-Checksum` is not a checksum"))?)
             }
         };
         Ok(Some(Self { source: source.to_owned(), checksum }))

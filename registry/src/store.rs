@@ -327,7 +327,7 @@ pub(crate) async fn open(database: &DatabaseAddress) -> Result<Arc<dyn RegistryS
         Some(("sqlite", path)) => path.strip_prefix("//").unwrap_or(path),
         // A letter alone is a drive, not a scheme.
         Some((scheme, _)) if scheme.len() > 1 && !scheme.contains(['/', '\\', '.']) => {
-            return Err(Error::unusable(format!("no database is known for `{scheme}:`")));
+            return Err(Error::unusable(format!("unknown kind of database `{scheme}:`")));
         }
         _ => address,
     };

@@ -53,10 +53,10 @@ impl TokenService {
         let TokenRequest { name, scopes, expires_in_s } = request;
         let bad = |text: &str| Err(Error::BadToken(text.to_owned()));
         if scopes.is_empty() {
-            return bad("a token without a scope opens nothing");
+            return bad("a token must have at least one scope");
         }
         if name.is_reserved() {
-            let message = format!("`{name}` is reserved for callers that no made token stands for");
+            let message = format!("`{name}` is a reserved name; choose another name");
             return Err(Error::BadToken(message));
         }
         // A token opens nothing that its maker's does not.
@@ -69,7 +69,7 @@ impl TokenService {
             Some(seconds) => {
                 let end = i64::try_from(seconds).ok().filter(|seconds| 0 < *seconds);
                 let end = end.and_then(|s| now.checked_add(SignedDuration::from_secs(s)).ok());
-                let Some(end) = end else { return bad("`expires_in_s` is not in reach") };
+                let Some(end) = end else { return bad("`expires_in_s` is out of range") };
                 Some(end)
             }
         };
@@ -80,7 +80,7 @@ impl TokenService {
             TokenResult::Created => Ok(NewToken { entry: to_entry(row, now), token }),
             TokenResult::NameTaken => Err(Error::TokenTaken(row.name)),
             TokenResult::TooMany => Err(Error::BadToken(format!(
-                "there are {MAX_TOKENS} tokens, the most there may be"
+                "the registry has {MAX_TOKENS} tokens, which is the limit"
             ))),
         }
     }
@@ -147,8 +147,8 @@ impl TokenIntrospector for TokenService {
                 return Ok(Some(caller));
             }
             let found = self.find(token).await.map_err(|error| {
-                tracing::error!(%error, "a token cannot be looked up");
-                "the database did not answer".to_owned()
+                tracing::error!(%error, "a token could not be looked up");
+                "the database did not respond".to_owned()
             })?;
             Ok(found.map(|row| Caller { subject: row.name, end_user: None, scopes: row.scopes }))
         })

@@ -281,7 +281,7 @@ pub(crate) fn find_foreign_index(place: &IndexLocation, store: &str) -> Option<S
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no index yet; it is being built.
-    #[error("there is no index yet")]
+    #[error("the index is not built yet")]
     NotReady,
     /// The engine failed.
     #[error("{0}")]
@@ -296,7 +296,7 @@ pub enum Error {
     #[error("{0}")]
     Unusable(String),
     /// Another process uses the folder.
-    #[error("another process holds `{0}`")]
+    #[error("another process uses `{0}`")]
     InUse(String),
     /// The folder cannot be read or written.
     #[error("`{path}`: {source}")]

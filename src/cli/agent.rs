@@ -13,45 +13,45 @@ Examples:
   printf 'list dog breeds\\n' | a2s chat --json
   a2s chat --yes \"tweet 'Hello'\"
 
-Before anything runs that is not known to be read-only, the agent shows it and asks; --yes answers
+Before a run that is not known to be read-only, the agent shows it and asks; --yes gives consent
 in advance.
 
-`a2s up` has to run. Everything that is said, found and done is put to its guardians. A message as
-the argument is one turn: the command then ends with 1 when what was wanted is not done, and with 3
-when a guardian said no.";
+`a2s up` must run. Its guardians check every message, search result and run. A message as
+the argument is one turn: the command then ends with 1 when the task was not completed, and with 3
+when a guardian denied it.";
 
 pub(crate) const AFTER_COMPOSE: &str = "\
-The document of the best chain goes to standard output, and why it is so to standard error. With
---json there are up to three. Read one before you publish it; docs/composition.md tells what links
-two capabilities.
+The document of the best chain goes to standard output, and the reasons to standard error. With
+--json there are up to three documents. Read a document before you publish it; docs/composition.md
+describes what links two capabilities.
 
   a2s compose \"look up the country JP and get the weather in its capital\" > chain.yaml
 
 Exit codes:
-  0  there is a chain
-  1  nothing links the capabilities that were found, or the registry refuses the document
-  4  the registry does not answer";
+  0  a chain was found
+  1  the found capabilities cannot be linked, or the registry rejects the document
+  4  the registry does not respond";
 
 pub(crate) const AFTER_MCP: &str = "\
-A bridge: what an MCP client says on standard input goes to /mcp of `a2s up`, with the owner's
-token, and what that says comes out. Start `a2s up` first; docs/agents.md shows how clients are
-told of this command.
+A bridge: it sends messages of an MCP client from standard input to /mcp of `a2s up`, with the owner's
+token, and prints the responses. Start `a2s up` first; docs/agents.md describes how to configure
+clients for this command.
 
 Exit codes:
-  0  the client has ended the conversation
-  1  the server has ended it
-  4  nothing answers at the URL";
+  0  the client has ended the session
+  1  the server has ended the session
+  4  no response at the URL";
 
 pub(crate) const AFTER_SERVE: &str = "\
-Callers show tokens of the registry, which this service asks about them; registry and executor are
-shown the same ones. It has no owner and no token of its own. Conversations are kept by callers, MCP
-sessions and tasks of A2A in this process: run one of it, or send each session to the same one.
+Callers send tokens of the registry; this service looks them up there, and sends the
+same tokens to registry and executor. It has no owner's token. Callers keep conversations, but MCP
+sessions and A2A tasks are in this process: run one process, or send each session to the same one.
 
   a2s tokens create agent --scope service > agent.token
   a2s serve agent --registry https://registry.example.com --executor https://executor.example.com \\
     --registry-token-file agent.token --guardian https://guardian.example.com/aos
 
-docs/operations.md has the set-up of several machines.";
+docs/operations.md describes the set-up of several machines.";
 
 /// An agent on its own.
 #[derive(Debug, Args)]

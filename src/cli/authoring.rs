@@ -6,12 +6,12 @@ use clap::{Args, Subcommand};
 use url::Url;
 
 pub(super) const AFTER_FMT: &str = "\
-Comments stay with what they stand at, and the checksum stays the same: what would change the
-content is refused. JSON stays JSON.";
+Comments stay with their fields, and the checksum stays the same: the command rejects every change of
+the content. JSON stays JSON.";
 
 pub(super) const AFTER_IMPORT: &str = "\
-Every document is compiled before it is written, and has its checksum. What cannot be carried over
-is listed with its place and the reason. A file with other content is left alone without --force.
+The command compiles every document before it writes it, and adds the checksum. It lists parts that
+it cannot import, with location and reason. It replaces a file with other content only with --force.
 
   a2s import openapi https://api.example.com/openapi.json --list
   a2s import openapi petstore.yaml --operation getPetById --out drafts

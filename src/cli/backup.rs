@@ -5,17 +5,17 @@ use std::path::PathBuf;
 use clap::Args;
 
 pub(super) const AFTER_BACKUP: &str = "\
-Services may run meanwhile. The copy has the documents, the runs, the audit log, the owner's token and
-the key for stored credentials, when it is in a file; keep it as secret as the data folder. The search
-index is left out: it is built again from the documents. With PostgreSQL or a key elsewhere, see
+Services can keep running. The backup has documents, runs, the audit log, the owner's token and
+the key for stored credentials, if it is in a file; keep it as secret as the data folder. The search
+index is left out: the registry rebuilds it from the documents. For PostgreSQL or another key, see
 docs/operations.md.
 
 Example:
   a2s backup /backups/2026-11-25";
 
 pub(super) const AFTER_RESTORE: &str = "\
-Every file, checksum, journal and the chain of the audit log are checked before the data folder is there.
-Runs that had not ended wait for a person then: what they have sent since is not known
+The command checks files, checksums, journals and the audit chain before it creates the data folder.
+Unfinished runs then wait for a person: the requests that they sent after the backup are unknown
 (`a2s runs --status waiting`).
 
 Example:

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use clap::Args;
 
 pub(super) const AFTER_BOM: &str = "\
-The bill is CycloneDX 1.6 in JSON: the capability and everything that it leads to by digest, its
-tools, and the services behind them. The same capabilities give the same bytes.
+The bill of materials is CycloneDX 1.6 in JSON: the capability, all its dependencies by checksum, the
+tools, and the services that they use. The same capabilities give the same bytes.
 
 Exit codes:
   0  made
-  1  the document has errors, or something that it leads to is missing
+  1  the document has errors, or a dependency is missing
   2  usage error
-  4  the registry was needed, and does not answer";
+  4  the registry was needed, and does not respond";
 
 #[derive(Debug, Args)]
 pub(crate) struct BomArgs {

@@ -4,16 +4,16 @@ use clap::Args;
 use url::Url;
 
 pub(super) const AFTER_DOCTOR: &str = "\
-Looks at this machine, the data folder, and the service at --url, and sends nothing anywhere else unless
---resolve or --guardian names it.
+Checks this machine, the data folder and the service at --url. It contacts other hosts only if
+--resolve or --guardian names them.
 
 Examples:
   a2s doctor
   a2s doctor --resolve api.github.com --guardian https://guardian.example.com/aos
 
 Exit codes:
-  0  nothing has to be fixed; there may be warnings
-  1  something has to be fixed";
+  0  no errors; there may be warnings
+  1  an error must be fixed";
 
 /// The checks beyond this machine.
 #[derive(Debug, Args)]

@@ -15,9 +15,9 @@ pub(crate) struct EmbedderArgs {
         env = "A2S_EMBEDDER",
         value_name = "builtin|URL|FOLDER",
         value_parser = parse_embedder,
-        help = "What turns texts into vectors: builtin, the address of an OpenAI-compatible API such as \
+        help = "The embedder, which converts texts to vectors: builtin, the address of an OpenAI-compatible API such as \
                 http://127.0.0.1:11434/v1, or the folder of a sentence transformer [default: builtin]. \
-                With another one than before, the index is built anew while the old one answers \
+                After a change, the registry builds a new index, and the old one serves searches until then \
                 (docs/search.md)"
     )]
     pub(crate) embedder: Option<EmbedderChoice>,
@@ -25,7 +25,7 @@ pub(crate) struct EmbedderArgs {
         long,
         env = "A2S_EMBEDDING_MODEL",
         value_name = "NAME",
-        help = "The model that the API is asked for. Its key is in A2S_EMBEDDING_KEY"
+        help = "The model of the API. The key of the API is in A2S_EMBEDDING_KEY"
     )]
     pub(crate) embedding_model: Option<String>,
 }

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 pub(super) const AFTER_GUARDIAN: &str = "\
-docs/guardian.md has how policies are written. `approve`, `reject` and `approvals` ask the guardian
-at --url with the owner's token; the others read files.";
+docs/guardian.md describes policies. `approve`, `reject` and `approvals` call the guardian
+at --url with the owner's token; the other commands read files.";
 
 const AFTER_TEST: &str = "\
-Nothing is asked and nothing is sent: each case begins with nothing counted and nothing approved.
+The command sends nothing: each case starts without counted calls and without approvals.
 A file of cases:
   cases:
     - name: small amounts pass
@@ -18,19 +18,19 @@ A file of cases:
 
 Exit codes:
   0  every case passed
-  1  one failed, or a file has faults
+  1  a case failed, or a file has errors
   2  usage error";
 
 const AFTER_AUDIT: &str = "\
-The log is in segments: audit.jsonl, and the closed ones beside it (audit.000001.jsonl). All are
-checked; with --after from the oldest one that is there.
+The log has segments: audit.jsonl, and closed ones next to it (audit.000001.jsonl). The command
+checks all of them; with --after, from the oldest existing segment.
 
-A chain alone cannot show that its end was cut off: keep the digest that `verify` prints somewhere
-else, and give it with --head later: the log has to have it still.
+A chain alone cannot show that its end was cut off: store the digest that `verify` prints at another
+location, and pass it with --head later: the log must still contain it.
 
 Exit codes:
   0  every record follows the one before it
-  1  one does not, or the log cannot be read";
+  1  a record does not, or the log cannot be read";
 
 /// Policies, approvals and the audit log of the reference guardian.
 #[derive(Debug, Subcommand)]

@@ -10,31 +10,31 @@ use url::Url;
 
 pub(super) const AFTER_TOKENS: &str = "\
 Scopes:
-  publish  publish under names that are free or one's own; yank, deprecate, change owners
+  publish  publish under free or own names; yank, deprecate, change owners
   execute  plan, start, read and cancel runs, talk with the agent
   admin    tokens, credentials, the audit, and the names of others
-  delegate name the end user that a request is made for
-  service  another service: ask what tokens open, report outcomes
-  guard    ask a guardian
+  delegate name the end user of a request
+  service  another service: look up tokens, report outcomes
+  guard    call a guardian
 
-A token can be made with scopes that the maker's own token has.
+You can create a token only with scopes that your own token has.
 
-The owner's token in the data folder opens everything, and is no entry of the list.
-Give a token to a command as A2S_TOKEN.";
+The owner's token in the data folder has all scopes. The list does not contain it.
+Pass a token to a command as A2S_TOKEN.";
 
 pub(super) const AFTER_MIRROR: &str = "\
-Copies go to the registry that --url names. Every document is compiled and its digest computed
-again; one that is not what the other registry said is refused, told, and left out. How far it
-came is kept in the data folder, so that it goes on there when it is started again.
+The copies go to the registry at --url. The command compiles every document and computes its checksum
+again; it reports and skips a document that differs from the list of the other registry. The data
+folder contains its position, so that it continues there after a restart.
 
-A mirror needs a token of the scope publish, and none with admin: it changes names and versions that it
-has copied itself, and the registry refuses everything else. Make one, and give it as A2S_TOKEN:
+A mirror needs a token with the scope publish, without admin: it can change only what
+it has copied itself. Create a token, and pass it as A2S_TOKEN:
   a2s tokens create mirror --scope publish --expires 90d
 
 Exit codes:
-  0  all there was is copied (without --once: ended by Ctrl-C)
-  1  something was refused, or the other registry is none
-  4  a registry does not answer";
+  0  everything is copied (without --once: ended by Ctrl-C)
+  1  a change was rejected, or the other address is not a registry
+  4  a registry does not respond";
 
 #[derive(Debug, Args)]
 pub(crate) struct DeprecateArgs {
@@ -149,7 +149,7 @@ fn parse_life(text: &str) -> Result<SignedDuration, String> {
     let days = jiff::SpanRelativeTo::days_are_24_hours();
     let life = span.to_duration(days).map_err(|error| error.to_string())?;
     if life < SignedDuration::from_secs(1) {
-        return Err("a token lasts a second at least".to_owned());
+        return Err("a token must be valid for at least one second".to_owned());
     }
     Ok(life)
 }

@@ -5,21 +5,21 @@ use a2s::{CapabilityName, Principal};
 use clap::{ArgGroup, Args, Subcommand};
 
 const AFTER_RESUME: &str = "\
-A run waits when a request was sent, the executor stopped before it recorded what came of it, and
-sending it again could do the same thing twice. Ask the service, then say:
-  --repeat  it did not take effect: send it again
-  --skip    go on, without what the step would have set
-  --set     it did take effect: go on with these outputs
-One that was set aside, because its executors do not survive it (A2S374), goes on with --repeat.
+A run waits when the executor sent a request, stopped before it recorded the result, and
+a repetition could have its effect twice. Check at the service, then use:
+  --repeat  the request did not take effect: send it again
+  --skip    continue without the outputs of the step
+  --set     the request did take effect: continue with these outputs
+A run that was taken over too often (A2S374) continues with --repeat.
 
 Examples:
   a2s runs resume 01981f3c-… --repeat
   a2s runs resume 01981f3c-… --step pay --set payment_id=p-17 --set status=paid";
 
 const AFTER_REPLAY: &str = "\
-No service and no guardian is asked: each task step is given the answer that it was given then. The
-command ends with 1 when something is different: what a step asks, sets or fails with, steps that
-are new or gone, and the result.
+The replay calls no service and no guardian: each task step gets the response that was recorded. The
+command ends with 1 when something differs: request, outputs or error of a step, steps that
+are new or missing, or the result.
 
 Examples:
   a2s runs replay 01981f3c-…
@@ -72,7 +72,8 @@ pub(crate) enum RunsCommand {
 
 fn parse_status(text: &str) -> Result<RunStatus, String> {
     serde_json::from_value(text.into()).map_err(|_| {
-        "a state is queued, running, waiting, succeeded, failed, denied or cancelled".to_owned()
+        "a state must be queued, running, waiting, succeeded, failed, denied or cancelled"
+            .to_owned()
     })
 }
 

@@ -6,17 +6,17 @@ use clap::{Args, ValueEnum};
 use semver::VersionReq;
 
 pub(crate) const AFTER_SEARCH: &str = "\
-Of a capability that uses others, what is true of all of it counts: --read-only wants that those
-change nothing either, and --permission names what callers hold for all of it.
+The filters include the dependencies of a capability: --read-only requires that the dependencies
+are read-only too, and --permission names the permissions that callers have for all of them.
 
-docs/search.md says what is found, and how one is chosen.";
+docs/search.md describes the search and the ranking.";
 
 pub(crate) const AFTER_GRAPH: &str = "\
-Dependencies are understood as they are today: a range means the newest version in it that is not
-yanked, a pin the one content that it names.
+The graph shows the current versions: a range means its newest version that is not
+yanked, and a pin means the version with its checksum.
 
   a2s graph GetWeather --dot | dot -Tsvg > graph.svg
-  a2s graph GetWeather@1.2.0 --impact        what would break if that version were yanked";
+  a2s graph GetWeather@1.2.0 --impact        the capabilities that would break if that version were yanked";
 
 #[derive(Debug, Args)]
 pub(crate) struct SearchArgs {

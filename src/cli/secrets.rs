@@ -3,16 +3,16 @@
 use clap::{Args, Subcommand, ValueEnum};
 
 pub(super) const AFTER_SECRETS: &str = "\
-A credential belongs to one host and to the name that a document's security scheme has. It is sent
-to that host alone. `a2s run NAME --dry-run` tells which credentials a capability wants, and how to
-store those that are missing.
+A credential belongs to one host and to the name of a security scheme. The executor sends it
+only to that host. `a2s run NAME --dry-run` shows the required credentials, and how to
+store missing credentials.
 
-A credential is used by the owner's runs alone until `a2s secrets allow` grants it to others.
+Only the owner's runs use a credential until `a2s secrets allow` grants it to others.
 
-The executor keeps credentials encrypted in its database and never shows them again.";
+The executor stores credentials encrypted in its database and never shows them again.";
 
 const AFTER_SET: &str = "\
-The secret itself is asked for without showing it, or read from standard input, a line for each:
+The command asks for the secret without showing it, or reads it from standard input, one per line:
   api-key  the key
   basic    the password
   bearer   the token
@@ -24,8 +24,8 @@ Examples:
   a2s secrets set api.crm.example oauth --kind oauth2 --client-id me --token-host login.crm.example";
 
 const AFTER_ALLOW: &str = "\
-A credential that was just stored is for the owner's runs alone. The grants given here replace those
-that there were; one that matches is enough.
+A new credential is only for the owner's runs. The grants of this command replace the earlier
+grants; a run needs one matching grant.
 
 Examples:
   a2s secrets allow api.shop.example login --subject billing

@@ -3,15 +3,15 @@
 use clap::Args;
 
 pub(super) const AFTER_TEST: &str = "\
-Nothing is sent: each request gets the answer that the example has for its step, or else one that is
-made up from what the operation declares. Documents among the targets are used by the others; for
-what is not among them the registry is asked.
+The command sends nothing: each request gets the response of the example for its step, or one
+generated from the declaration of the operation. Targets can use each other as dependencies; other
+dependencies come from the registry.
 
 Exit codes:
   0  every example passed
-  1  one failed, or a document has errors; with --require-examples: one has none
+  1  an example failed, or a document has errors; with --require-examples: a document has no examples
   2  usage error
-  4  the registry was needed, and does not answer";
+  4  the registry was needed, and does not respond";
 
 #[derive(Debug, Args)]
 pub(crate) struct TestArgs {

@@ -3,8 +3,8 @@
 use clap::Subcommand;
 
 pub(super) const AFTER_TRUST: &str = "\
-The executor remembers the checksum that each version had when it was first run or planned. It refuses
-another one with A2S395 and sends nothing.
+The executor remembers the checksum that each version had in its first run or plan. It rejects
+a version with another checksum with A2S395, and sends nothing.
 
 Examples:
   a2s trust list

@@ -63,7 +63,7 @@ fn print(entry: &AuditEntry, output: &mut CommandOutput) {
         return;
     }
     let AuditEntry { seq, at, action, .. } = entry;
-    let by = entry.actor.as_ref().map_or("nobody knows who", |by| by.as_str());
+    let by = entry.actor.as_ref().map_or("unknown", |by| by.as_str());
     let mut words = Vec::new();
     words.extend(entry.name.as_ref().map(ToString::to_string));
     words.extend(entry.version.as_ref().map(ToString::to_string));

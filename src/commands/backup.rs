@@ -62,12 +62,12 @@ pub(super) async fn back_up(
 ) -> Result<(), CliError> {
     let parts = [DOCUMENTS, RUNS, AUDIT].map(|name| data.join(name));
     if !parts.iter().any(|path| path.exists()) {
-        let message = format!("{}: there is no data of a service", data.display());
-        return Err(backup_error(message).with_hint("Name the data folder with --data-dir."));
+        let message = format!("{} does not contain the data of a service", data.display());
+        return Err(backup_error(message).with_hint("Give the data folder with --data-dir."));
     }
     let [documents, runs, audit] = parts;
     let made_at = clock::now();
-    let making = UnfinishedFolder::create(to, &format!("{} is there already", to.display()))?;
+    let making = UnfinishedFolder::create(to, &format!("{} exists already", to.display()))?;
     // A later copy has all that an earlier one refers to: documents of the runs, decisions about
     // their requests.
     if runs.exists() {
@@ -110,7 +110,7 @@ pub(super) async fn back_up(
     output.line(format_args!("copied {files}, {bytes} bytes, to {}", to.display()));
     if runs.exists() && !data.join("secrets.key").exists() {
         output.line(format_args!(
-            "{WARN}the data folder has no key for credentials{WARN:#}: if some are stored, keep a copy of the key, too"
+            "{WARN}the data folder has no key for credentials{WARN:#}: if credentials are stored, also keep a copy of the key"
         ));
     }
     Ok(())
@@ -126,7 +126,8 @@ pub(super) async fn restore(
     if let Some(name) = manifest.files.keys().find(|name| !from.join(name).is_file()) {
         return Err(backup_error(format!("{}: {name} is missing", from.display())));
     }
-    let making = UnfinishedFolder::create(data, &format!("{} has data already", data.display()))?;
+    let making =
+        UnfinishedFolder::create(data, &format!("{} already contains data", data.display()))?;
     for name in manifest.files.keys() {
         let (from, to) = (from.join(name), making.join(name));
         fs::copy(&from, &to).map_err(|error| CliError::file_error(&from, &error))?;
@@ -167,11 +168,11 @@ pub(super) async fn restore(
         }));
         return Ok(());
     }
-    output.line(format_args!("restored the copy of {} to {}", manifest.made_at, data.display()));
+    output.line(format_args!("restored the backup of {} to {}", manifest.made_at, data.display()));
     let lines = [
-        documents.map(|all| format!("{}, each with its checksum", count_u64(all, "document"))),
-        runs.map(|runs| format!("{}, each with its whole journal", count_u64(runs.runs, "run"))),
-        records.map(|all| format!("{} in a whole chain", count_u64(all, "audit record"))),
+        documents.map(|all| format!("{} with the right checksums", count_u64(all, "document"))),
+        runs.map(|runs| format!("{} with complete journals", count_u64(runs.runs, "run"))),
+        records.map(|all| format!("{} in a complete chain", count_u64(all, "audit record"))),
     ];
     for line in lines.into_iter().flatten() {
         output.line(format_args!("  {line}"));
@@ -179,7 +180,7 @@ pub(super) async fn restore(
     if 0 < suspended {
         let runs = count_u64(suspended, "run");
         output.line(format_args!(
-            "{WARN}{runs} had not ended and wait for a person{WARN:#}: a2s runs --status waiting"
+            "{WARN}{runs} not finished, waiting for a person{WARN:#}: a2s runs --status waiting"
         ));
     }
     Ok(())
@@ -199,23 +200,22 @@ fn read_manifest(from: &Path) -> Result<BackupManifest, CliError> {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(backup_error(format!(
-                "{}: this is no whole copy, it has no {MANIFEST}",
+                "{} is not a complete backup: {MANIFEST} is missing",
                 from.display()
             )));
         }
         Err(error) => return Err(CliError::file_error(&path, &error)),
     };
     let manifest: BackupManifest = serde_json::from_slice(&text)
-        .map_err(|error| backup_error(format!("{} is not understood: {error}", path.display())))?;
+        .map_err(|error| backup_error(format!("{} is malformed: {error}", path.display())))?;
     // Names of files, and nothing that leads elsewhere.
     let is_plain = |name: &String| {
         Path::new(name).file_name().is_some_and(|last| last == name.as_str()) && name != MANIFEST
     };
     if manifest.form != FORMAT_VERSION || !manifest.files.keys().all(is_plain) {
-        let message = format!("{} was made by another version of a2s", path.display());
-        return Err(
-            backup_error(message).with_hint(format!("Use a2s {} for it.", manifest.program))
-        );
+        let message = format!("{} was written by another version of a2s", path.display());
+        return Err(backup_error(message)
+            .with_hint(format!("Use a2s {} for this backup.", manifest.program)));
     }
     Ok(manifest)
 }
@@ -267,9 +267,8 @@ impl UnfinishedFolder {
         match fs::read_dir(target) {
             Ok(mut entries) => {
                 if entries.next().is_some() {
-                    return Err(
-                        backup_error(taken).with_hint("Move it away, or name another folder.")
-                    );
+                    return Err(backup_error(taken)
+                        .with_hint("Move it to another location, or use another folder."));
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

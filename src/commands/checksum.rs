@@ -99,12 +99,13 @@ async fn published_digest(
     client: &ServiceClient,
 ) -> Result<Digest, CliError> {
     let wrong = |what: String| CliError::new(CliExitCode::Bad, BAD_ARGUMENT, what);
-    let name: CapabilityName =
-        name.parse().map_err(|error| wrong(format!("`{name}` names no capability: {error}")))?;
+    let name: CapabilityName = name
+        .parse()
+        .map_err(|error| wrong(format!("`{name}` is not a capability name: {error}")))?;
     // Written as a range, or `1.0.0` would mean that version alone.
     let range = range
         .parse::<VersionReq>()
-        .map_err(|error| wrong(format!("`{range}` is no range of versions: {error}")))?
+        .map_err(|error| wrong(format!("`{range}` is not a range of versions: {error}")))?
         .to_string();
     let target = VersionSpec { name, range: Some(range) };
     let fetched =
@@ -112,8 +113,9 @@ async fn published_digest(
             |failure| match failure.exit {
                 CliExitCode::Bad => {
                     let name = &target.name;
-                    let hint =
-                        format!("Publish one, or see `a2s show {name}` for those there are.");
+                    let hint = format!(
+                        "Publish a version, or list the published versions with `a2s show {name}`."
+                    );
                     failure.with_hint(hint)
                 }
                 CliExitCode::Usage | CliExitCode::Denied | CliExitCode::Unreachable => failure,
@@ -154,11 +156,10 @@ pub(super) fn update_checksum(file: &Path, source: Vec<u8>) -> Result<Vec<u8>, C
 /// Puts the checksum into the file.
 fn write_checksum(file: &Path, source: &[u8], digest: Digest) -> Result<(), CliError> {
     if file == Path::new("-") {
-        return Err(CliError::invalid_argument("standard input cannot be written to"));
+        return Err(CliError::invalid_argument("a checksum cannot be written to standard input"));
     }
     let filled = insert_checksum(&String::from_utf8_lossy(source), digest).ok_or_else(|| {
-        let message =
-            format!("{} has no place for the checksum that is understood", file.display());
+        let message = format!("cannot find the location for the checksum in {}", file.display());
         let hint = format!("Write this at the top level: checksum: \"{digest}\"");
         CliError::new(CliExitCode::Bad, BAD_ARGUMENT, message).with_hint(hint)
     })?;

@@ -18,15 +18,16 @@ pub(super) async fn compose(
     let ComposeArgs { intent, author, publish } = arguments;
     let requests = collect_candidates(&RemoteRegistry::new(client.clone()), &intent).await?;
     if requests.is_empty() {
-        let message = "this does not ask for two to four things";
+        let message = "the request does not contain two to four tasks";
         return Err(CliError::new(CliExitCode::Bad, NO_CHAIN, message)
-            .with_hint("`a2s search` finds what does one thing; say what shall be done, one after another: \"get a joke and tweet it\"."));
+            .with_hint("For one task, use `a2s search`. Name the tasks one after another: \"get a joke and tweet it\"."));
     }
     let proposals = propose(&requests, &author);
     let Some(best) = proposals.first() else {
-        let message = "nothing that is published for one part gives what the next one takes";
+        let message =
+            "the outputs of the published capabilities do not match the inputs of the next ones";
         return Err(CliError::new(CliExitCode::Bad, NO_CHAIN, message)
-            .with_hint("Say what goes where (\"tweet it\", \"the weather in its capital\"); `a2s graph NAME` tells what can feed what."));
+            .with_hint("Name the input of each task (\"tweet it\", \"the weather in its capital\"); `a2s graph NAME` lists the matching outputs and inputs."));
     };
     let published = match publish {
         true => Some(publish_document(best.text.as_bytes(), client).await?),

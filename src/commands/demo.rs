@@ -73,7 +73,7 @@ pub(crate) async fn demo(arguments: &DemoArgs, output: &mut CommandOutput) -> Re
         let total = count(claims.len(), "claim");
         output.line(format_args!(""));
         if broken.is_empty() {
-            output.line(format_args!("{GOOD}all {total} held{GOOD:#}"));
+            output.line(format_args!("{GOOD}all {total} confirmed{GOOD:#}"));
             output.line(format_args!(
                 "{DIM}next: a2s up, then a2s search \"dog breeds\" in another terminal{DIM:#}"
             ));
@@ -84,7 +84,7 @@ pub(crate) async fn demo(arguments: &DemoArgs, output: &mut CommandOutput) -> Re
     }
     let list: Vec<&str> = broken.iter().map(|claim| claim.text.as_str()).collect();
     let failure =
-        CliError::new(CliExitCode::Bad, DEMO_BROKEN, format!("did not hold: {}", list.join("; ")));
+        CliError::new(CliExitCode::Bad, DEMO_BROKEN, format!("failed claims: {}", list.join("; ")));
     Err(CliError { is_printed: output.is_json(), ..failure })
 }
 
@@ -152,8 +152,8 @@ impl<'o> Demo<'o> {
         self.title("Services on this machine");
         for (what, at) in [
             ("registry, executor, guardian", self.stack.url()),
-            ("stand-in for api.weather.com (REST)", self.weather.url()),
-            ("stand-in for api.twitter.com (GraphQL)", self.social.url()),
+            ("mock of api.weather.com (REST)", self.weather.url()),
+            ("mock of api.twitter.com (GraphQL)", self.social.url()),
         ] {
             if !self.output.is_json() {
                 self.output.line(format_args!("{what:<40} {DIM}{at}{DIM:#}"));
@@ -229,7 +229,7 @@ impl<'o> Demo<'o> {
             self.output.line(format_args!("{digest}"));
         }
         self.check_claim(
-            "the registry keeps what the hit names, digest for digest".to_owned(),
+            "the document in the registry has the checksum of the hit".to_owned(),
             answer.valid && answer.computed == Some(digest),
             json!(answer),
         );
@@ -237,7 +237,7 @@ impl<'o> Demo<'o> {
     }
 
     async fn plan(&mut self, name: &CapabilityName, digest: a2s::Digest) -> Result<(), CliError> {
-        self.title("Plan, sending nothing");
+        self.title("Plan without sending anything");
         let request = PlanRequest {
             name: name.clone(),
             version: None,
@@ -253,7 +253,7 @@ impl<'o> Demo<'o> {
         }
         let sent = self.count_requests();
         self.check_claim(
-            "the plan names two steps and two hosts, lacks no input, and nothing was sent"
+            "the plan has two steps and two hosts, no input is missing, and nothing was sent"
                 .to_owned(),
             plan.steps.len() == 2
                 && plan.hosts.len() == 2
@@ -269,13 +269,13 @@ impl<'o> Demo<'o> {
         name: &CapabilityName,
         digest: a2s::Digest,
     ) -> Result<(), CliError> {
-        self.title("Run it: the guardian is asked before and after each step");
+        self.title("Run it: the guardian checks each step before and after it");
         let run =
             self.run(name, digest, "Paris", "Weekend picnic weather update for Paris:").await?;
         let decisions = decisions(&run);
         let tweet = run.output.as_ref().and_then(|output| output.get("tweet_id")).cloned();
         self.check_claim(
-            "both steps ran, allowed before and after, and there is a tweet".to_owned(),
+            "both steps ran, allowed before and after, and created a tweet".to_owned(),
             run.status == RunStatus::Succeeded
                 && decisions == ["allow"; 4]
                 && tweet.is_some_and(|id| !id.is_null())
@@ -340,7 +340,7 @@ impl<'o> Demo<'o> {
             failure.diagnostics.iter().any(|diagnostic| diagnostic.code == "A2S031")
         });
         self.check_claim(
-            "one letter changed, and the registry refuses the document".to_owned(),
+            "one letter changed, and the registry rejects the document".to_owned(),
             mismatch && tampered != source,
             json!(refused.map(|failure| failure.to_json())),
         );
@@ -360,7 +360,7 @@ impl<'o> Demo<'o> {
             error.step.as_deref() == Some("getWeather") && !error.hint.is_empty()
         });
         self.check_claim(
-            "the error names the step and what to do, and the next step did not run".to_owned(),
+            "the error names the step and the fix, and the next step did not run".to_owned(),
             run.status == RunStatus::Failed && named && self.count_requests().1 == before.1,
             json!(run),
         );

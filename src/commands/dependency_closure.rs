@@ -70,9 +70,9 @@ pub(super) async fn load_closure(
     if let Some(MissingDependency::Versions(unknown) | MissingDependency::Document(unknown, _)) =
         index.missing_dependencies(&capability.dependencies).first()
     {
-        let message = format!("`{unknown}`, which `{name}` leads to, is not in the folder");
+        let message = format!("`{unknown}`, a dependency of `{name}`, is not in the folder");
         return Err(CliError::new(CliExitCode::Bad, missing, message)
-            .with_hint("Put it there, or leave `--folder` out to ask the registry."));
+            .with_hint("Put it into the folder, or leave `--folder` out to use the registry."));
     }
     Ok(DependencyClosure { index, documents: below })
 }

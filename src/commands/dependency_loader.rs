@@ -45,9 +45,9 @@ pub(super) async fn load_dependencies(
         for need in needs {
             let MissingDependency::Document(name, listing) = need else { continue };
             if index.len() >= a2s::lock::MAX_PINS {
-                let message = format!("`{}` leads to too many capabilities", capability.name);
+                let message = format!("`{}` has too many dependencies", capability.name);
                 return Err(CliError::new(CliExitCode::Bad, BAD_ANSWER, message)
-                    .with_hint("Let capabilities use fewer others."));
+                    .with_hint("Use fewer dependencies in these capabilities."));
             }
             let (version, digest) = (listing.version.to_string(), Some(listing.checksum));
             // It must match the list of versions.

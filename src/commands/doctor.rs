@@ -106,10 +106,13 @@ fn check_folder(data: &Path) -> DoctorFinding {
     let metadata = match std::fs::metadata(data) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return DoctorFinding::good(CHECK, format!("{shown} is made when a service starts"));
+            return DoctorFinding::good(
+                CHECK,
+                format!("{shown} does not exist yet; a service creates it at its start"),
+            );
         }
         Err(error) => {
-            let remedy = "Run services as the user that the folder belongs to.";
+            let remedy = "Run services as the user that owns the folder.";
             return DoctorFinding::bad(CHECK, format!("{shown}: {error}"), remedy);
         }
     };
@@ -119,24 +122,24 @@ fn check_folder(data: &Path) -> DoctorFinding {
         let mode = metadata.permissions().mode() & 0o777;
         let remedy = format!("chmod 700 '{shown}'");
         if mode & 0o022 != 0 {
-            let message = format!("other users may write to {shown} ({mode:04o})");
+            let message = format!("other users can write to {shown} ({mode:04o})");
             return DoctorFinding::bad(CHECK, message, remedy);
         }
         if mode & 0o077 != 0 {
-            let message = format!("other users may look into {shown} ({mode:04o})");
+            let message = format!("other users can read {shown} ({mode:04o})");
             return DoctorFinding::warning(CHECK, message, remedy);
         }
     }
     if !metadata.is_dir() {
-        let message = format!("{shown} is no folder");
-        return DoctorFinding::bad(CHECK, message, "Name another one with --data-dir.");
+        let message = format!("{shown} is not a folder");
+        return DoctorFinding::bad(CHECK, message, "Use another folder with --data-dir.");
     }
     match tempfile::tempfile_in(data) {
-        Ok(_) => DoctorFinding::good(CHECK, format!("{shown} is this user's alone")),
+        Ok(_) => DoctorFinding::good(CHECK, format!("only this user has access to {shown}")),
         Err(error) => DoctorFinding::bad(
             CHECK,
             format!("{shown} cannot be written: {error}"),
-            "Run services as the user that the folder belongs to.",
+            "Run services as the user that owns the folder.",
         ),
     }
 }
@@ -145,16 +148,18 @@ fn check_folder(data: &Path) -> DoctorFinding {
 fn check_space(data: &Path) -> DoctorFinding {
     const CHECK: &str = "disk";
     let Some(free) = free_space(data) else {
-        let remedy = "Look at it with the tools of the system.";
-        return DoctorFinding::warning(CHECK, "the free space is not known here", remedy);
+        let remedy = "Check the free space with the tools of the system.";
+        return DoctorFinding::warning(CHECK, "the free space is unknown on this system", remedy);
     };
     let message = format!("{} MiB are free for {}", free >> 20, data.display());
     match free {
-        0..MIN_SPACE => DoctorFinding::bad(CHECK, message, "Make room, or move the data folder."),
+        0..MIN_SPACE => {
+            DoctorFinding::bad(CHECK, message, "Free some space, or move the data folder.")
+        }
         MIN_SPACE..WARN_SPACE => DoctorFinding::warning(
             CHECK,
             message,
-            "docs/operations.md says what grows by how much; `keep-runs` forgets runs earlier.",
+            "docs/operations.md describes the growth of the data; `keep-runs` deletes runs earlier.",
         ),
         _ => DoctorFinding::good(CHECK, message),
     }
@@ -179,7 +184,7 @@ fn check_open_files() -> DoctorFinding {
     const CHECK: &str = "open files";
     #[cfg(unix)]
     if let Some(most) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
-        let message = format!("a service may have {most} files and connections open");
+        let message = format!("a service can open at most {most} files and connections");
         if most < MIN_OPEN_FILES {
             let remedy = format!(
                 "`ulimit -n {MIN_OPEN_FILES}` before it starts, or `LimitNOFILE={MIN_OPEN_FILES}` in its unit."
@@ -203,7 +208,7 @@ async fn check_service(client: &ServiceClient) -> Vec<DoctorFinding> {
             return vec![DoctorFinding::bad(
                 CHECK,
                 message,
-                "See its log; `a2s ready` asks again.",
+                "See its log; `a2s ready` checks again.",
             )];
         }
         Ok(Err(_)) | Err(_) => return vec![check_port(url)],
@@ -223,15 +228,15 @@ fn check_port(url: &Url) -> DoctorFinding {
     let (host, port) = (url.host_str().unwrap_or_default(), url.port_or_known_default());
     let port = port.unwrap_or_default();
     if !agent::is_loopback(url) {
-        let message = format!("nothing answers at {url}");
+        let message = format!("no response at {url}");
         return DoctorFinding::bad(CHECK, message, "Start the service there, or set --url.");
     }
     match TcpListener::bind((host.trim_matches(['[', ']']), port)) {
         Ok(_) => DoctorFinding::good(CHECK, format!("{port} is free: `a2s up` can listen there")),
         Err(error) => DoctorFinding::bad(
             CHECK,
-            format!("no service of a2s answers at {url}, and none can listen there: {error}"),
-            "End what listens there, or use another port with --listen and --url.",
+            format!("no a2s service responds at {url}, and a service cannot listen there: {error}"),
+            "Stop the program that listens there, or use another port with --listen and --url.",
         ),
     }
 }
@@ -244,7 +249,11 @@ fn check_time(date: &str) -> Option<DoctorFinding> {
         return Some(DoctorFinding::good(CHECK, "this clock and the service's agree"));
     }
     let message = format!("this clock and the service's are {} s apart", apart.abs());
-    Some(DoctorFinding::warning(CHECK, message, "Let both machines follow a time server."))
+    Some(DoctorFinding::warning(
+        CHECK,
+        message,
+        "Synchronize the clocks of both machines with a time server.",
+    ))
 }
 
 fn check_version(there: Option<&str>) -> DoctorFinding {
@@ -252,17 +261,17 @@ fn check_version(there: Option<&str>) -> DoctorFinding {
     let here = env!("CARGO_PKG_VERSION");
     match there {
         Some(there) if there == here => {
-            DoctorFinding::good(CHECK, format!("command and service are {here}"))
+            DoctorFinding::good(CHECK, format!("command and service have the version {here}"))
         }
         Some(there) => DoctorFinding::warning(
             CHECK,
-            format!("the command is {here}, the service {there}"),
-            "Use the same version of both.",
+            format!("the command has the version {here}, the service {there}"),
+            "Use the same version for both.",
         ),
         None => DoctorFinding::warning(
             CHECK,
-            "the service does not tell its version",
-            "Check that --url is a service of a2s.",
+            "the service does not report its version",
+            "Check that --url is the address of an a2s service.",
         ),
     }
 }
@@ -272,24 +281,25 @@ async fn check_name(host: &str) -> DoctorFinding {
     let found = timeout(CHECK_TIMEOUT, lookup_host((host, 443))).await;
     let why = match found.map(|found| found.map(Iterator::count)) {
         Ok(Ok(1..)) => {
-            return DoctorFinding::good(CHECK, format!("{host} is found"));
+            return DoctorFinding::good(CHECK, format!("{host} resolves to an address"));
         }
         Ok(Ok(_)) => "it has no address".to_owned(),
         Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("no answer within {} s", CHECK_TIMEOUT.as_secs()),
+        Err(_) => format!("no response within {} s", CHECK_TIMEOUT.as_secs()),
     };
     let remedy = "Check the name, and the name servers of this machine.";
-    DoctorFinding::bad(CHECK, format!("{host} is not found: {why}"), remedy)
+    DoctorFinding::bad(CHECK, format!("{host} does not resolve: {why}"), remedy)
 }
 
 async fn check_guardian(url: &Url) -> DoctorFinding {
     const CHECK: &str = "guardian";
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     let port = url.port_or_known_default().unwrap_or(443);
-    let remedy = "Start it, or correct its address; without it every step is denied.";
+    let remedy =
+        "Start the guardian, or correct its address; without it, the executor denies every step.";
     match timeout(CHECK_TIMEOUT, TcpStream::connect((host, port))).await {
-        Ok(Ok(_)) => DoctorFinding::good(CHECK, format!("{host}:{port} takes connections")),
+        Ok(Ok(_)) => DoctorFinding::good(CHECK, format!("{host}:{port} accepts connections")),
         Ok(Err(error)) => DoctorFinding::bad(CHECK, format!("{host}:{port}: {error}"), remedy),
-        Err(_) => DoctorFinding::bad(CHECK, format!("{host}:{port} does not answer"), remedy),
+        Err(_) => DoctorFinding::bad(CHECK, format!("{host}:{port} does not respond"), remedy),
     }
 }

@@ -102,7 +102,7 @@ pub(super) fn find(paths: &[PathBuf]) -> Result<Vec<FoundFile>, CliError> {
         Some(empty) => {
             let message = format!("{} has no .yaml, .yml or .json file", empty.display());
             Err(CliError::invalid_argument(message)
-                .with_hint("Name a folder with documents, or files."))
+                .with_hint("Use a folder with documents, or files."))
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::output::{BOLD, CommandOutput, NAME};
 
 pub(super) fn explain(code: &str, output: &mut CommandOutput) -> Result<(), CliError> {
     let code = errors::find(code).ok_or_else(|| {
-        CliError::invalid_argument(format!("there is no code `{code}`"))
+        CliError::invalid_argument(format!("unknown code `{code}`"))
             .with_hint("Codes look like A2S011; docs/errors.md lists them.")
     })?;
     let lesson = errors::find_lesson(code.id);
@@ -33,9 +33,9 @@ pub(super) fn explain(code: &str, output: &mut CommandOutput) -> Result<(), CliE
         output.line(format_args!("\n{about}"));
     }
     if let Some(MistakeExample { mistake, repair, diagnosis: said }) = shown {
-        output.line(format_args!("\n{BOLD}The mistake{BOLD:#}\n{}", indented(mistake)));
+        output.line(format_args!("\n{BOLD}Mistake{BOLD:#}\n{}", indented(mistake)));
         output.line(format_args!("\n{said}"));
-        output.line(format_args!("\n{BOLD}The repair{BOLD:#}\n{}", indented(repair)));
+        output.line(format_args!("\n{BOLD}Fix{BOLD:#}\n{}", indented(repair)));
     }
     Ok(())
 }

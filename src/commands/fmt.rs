@@ -26,7 +26,7 @@ pub(super) fn fmt(arguments: &FmtArgs, output: &mut CommandOutput) -> Result<(),
     let is_stdin = |path: &Path| path == Path::new("-");
     if arguments.files.iter().any(|file| is_stdin(file)) {
         if arguments.files.len() > 1 {
-            return Err(CliError::invalid_argument("standard input is formatted alone"));
+            return Err(CliError::invalid_argument("standard input cannot be combined with files"));
         }
         return fmt_stdin(arguments, output);
     }
@@ -110,10 +110,11 @@ fn format(path: &Path, source: &[u8], output: &mut CommandOutput) -> Option<Stri
     };
     let name = path.display().to_string();
     let FormatError::Unreadable(diagnostics) = error else {
-        let message = format!("{name}: {error}; it stays as it is");
-        output.print_error(&CliError::new(CliExitCode::Bad, BAD_ARGUMENT, message).with_hint(
-            "Format it by hand, and please report it: the layout is to be changed without the content.",
-        ));
+        let message = format!("{name}: {error}; the file is unchanged");
+        output.print_error(
+            &CliError::new(CliExitCode::Bad, BAD_ARGUMENT, message)
+                .with_hint("Format the file by hand, and please report the problem."),
+        );
         return None;
     };
     if output.is_json() {

@@ -57,7 +57,7 @@ fn print(graph: &CapabilityGraph, output: &mut CommandOutput) {
         print_impact("if it were yanked", impact, output);
     }
     if graph.truncated {
-        output.line(format_args!("{DIM}there is more than is told here{DIM:#}"));
+        output.line(format_args!("{DIM}the list is not complete{DIM:#}"));
     }
 }
 
@@ -94,7 +94,7 @@ fn tree_lines<'g>(
         let how = describe_edge(edge);
         let Some(far) = far else {
             lines.push(format!(
-                "{indent}{BAD}{}{BAD:#}  {DIM}{how}{DIM:#}  no version will do",
+                "{indent}{BAD}{}{BAD:#}  {DIM}{how}{DIM:#}  no matching version",
                 edge.uses
             ));
             continue;
@@ -145,6 +145,6 @@ pub(super) fn print_impact(heading: &str, impact: &YankImpact, output: &mut Comm
         output.line(format_args!("    {GOOD}keeps{GOOD:#}   {id}  {DIM}by a pin{DIM:#}"));
     }
     if *impact == YankImpact::default() {
-        output.line(format_args!("    {GOOD}nothing{GOOD:#} leads to it"));
+        output.line(format_args!("    {GOOD}nothing{GOOD:#} depends on it"));
     }
 }

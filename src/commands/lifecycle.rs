@@ -21,7 +21,7 @@ pub(super) async fn yank(
 ) -> Result<(), CliError> {
     let (name, version) = parse_exact(target)?;
     let answer = RemoteRegistry::new(client.clone()).yank(&name, &version, yanked, None).await?;
-    report(&answer, if yanked { "yanked" } else { "brought back" }, output);
+    report(&answer, if yanked { "yanked" } else { "unyanked" }, output);
     Ok(())
 }
 
@@ -46,8 +46,8 @@ fn parse_exact(target: &str) -> Result<(CapabilityName, Version), CliError> {
     let version = range.as_deref().and_then(|range| Version::parse(range).ok());
     match version {
         Some(version) => Ok((name, version)),
-        None => Err(CliError::invalid_argument(format!("`{target}` names no exact version"))
-            .with_hint(format!("Write {name}@1.2.0; `a2s show {name}` tells the newest."))),
+        None => Err(CliError::invalid_argument(format!("`{target}` is not an exact version"))
+            .with_hint(format!("Write {name}@1.2.0; `a2s show {name}` shows the newest version."))),
     }
 }
 
@@ -66,9 +66,9 @@ fn report(answer: &LifecycleResponse, done: &str, output: &mut CommandOutput) {
     }
     match latest {
         Some(latest) => output.line(format_args!("  {DIM}the newest is {latest}{DIM:#}")),
-        None => output.line(format_args!("  {WARN}no version is left{WARN:#} that can be found")),
+        None => output.line(format_args!("  {WARN}no version{WARN:#} can be found any more")),
     }
     if let Some(impact) = &answer.impact {
-        print_impact("by that", impact, output);
+        print_impact("effects", impact, output);
     }
 }

@@ -21,13 +21,13 @@ pub(super) async fn lock(
 ) -> Result<(), CliError> {
     let LockArgs { file, folder, check } = arguments;
     if file == Path::new("-") {
-        return Err(CliError::invalid_argument("a lock stands beside its file: name a file"));
+        return Err(CliError::invalid_argument(
+            "a lock is in the same folder as its file: give a file",
+        ));
     }
     if file.extension().is_some_and(|extension| extension == "lock") {
         let message = format!("{} is a lock", file.display());
-        return Err(
-            CliError::invalid_argument(message).with_hint("Name the document that it is of.")
-        );
+        return Err(CliError::invalid_argument(message).with_hint("Give the document of the lock."));
     }
     let (source, root) = document::open(file, output)?;
     let name = file.display().to_string();
@@ -83,7 +83,7 @@ fn build_lock(
         checksum: root.digest(),
     };
     a2s::lock::LockFile::new(pin, pins).map_err(|error| {
-        CliError::new(CliExitCode::Bad, LOCK, format!("nothing can be locked: {error}"))
+        CliError::new(CliExitCode::Bad, LOCK, format!("cannot write a lock: {error}"))
     })
 }
 
@@ -108,7 +108,7 @@ fn write(
     let name = path.display().to_string();
     let pins = lock.dependencies();
     let size = match pins.len() {
-        0 => "it uses no other capability".to_owned(),
+        0 => "no dependencies".to_owned(),
         1 => "1 capability".to_owned(),
         more => format!("{more} capabilities"),
     };
@@ -148,7 +148,7 @@ fn compare(
             output.line(format_args!("  {change}"));
         }
         output.line(format_args!(
-            "  {DIM}help:{DIM:#} `a2s lock {}` writes it anew.",
+            "  {DIM}help:{DIM:#} `a2s lock {}` writes it again.",
             sanitize(file)
         ));
     }
@@ -160,7 +160,8 @@ fn describe_changes(then: &a2s::lock::LockFile, now: &a2s::lock::LockFile) -> Ve
     let mut changes = Vec::new();
     let (old, new) = (then.capability(), now.capability());
     if old.name != new.name || old.version != new.version {
-        changes.push(format!("{} {} became {} {}", old.name, old.version, new.name, new.version));
+        changes
+            .push(format!("{} {} changed to {} {}", old.name, old.version, new.name, new.version));
     } else if old.checksum != new.checksum {
         changes.push(format!("{} {} has other content", new.name, new.version));
     }

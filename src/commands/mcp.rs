@@ -9,7 +9,7 @@ pub(crate) async fn mcp(client: &ServiceClient) -> Result<(), CliError> {
     check(client).await?;
     agent::mcp::bridge(client).await.map_err(|error| {
         CliError::new(CliExitCode::Bad, BAD_ANSWER, error.to_string())
-            .with_hint("Look at the log of `a2s up`, then start the MCP client again.")
+            .with_hint("Check the log of `a2s up`, then start the MCP client again.")
     })?;
     // A read of standard input that goes on must not keep the process.
     std::io::stdout().flush().map_err(|error| CliError::invalid_argument(error.to_string()))
@@ -21,7 +21,7 @@ async fn check(client: &ServiceClient) -> Result<(), CliError> {
     match client.bytes(client.request(reqwest::Method::GET, &["healthz"])).await {
         Ok(_) => Ok(()),
         Err(agent::ClientError::Unreachable { .. }) => {
-            let message = format!("nothing answers at {url}");
+            let message = format!("no response at {url}");
             Err(CliError::new(CliExitCode::Unreachable, NOT_REACHABLE, message)
                 .with_hint("Start `a2s up`, or give its address with --url."))
         }

@@ -54,8 +54,8 @@ pub(super) async fn mirror(
     let source =
         client(&arguments.source, None, None)?.with_token(token).with_max_bytes(MAX_RESPONSE_BYTES);
     if source.url() == target.url() {
-        return Err(CliError::invalid_argument("a registry is no mirror of itself")
-            .with_hint("--url names the registry that is copied to."));
+        return Err(CliError::invalid_argument("a registry cannot mirror itself")
+            .with_hint("Use --url for the registry that receives the copies."));
     }
     let origin = source.url().clone();
     let mut state = MirrorState::open(data, source.url(), target.url(), arguments.again)?;
@@ -77,9 +77,9 @@ pub(super) async fn mirror(
     let refused = report.finish(state.next());
     ended?;
     if left == 0 {
-        let message = format!("stopped after {} changes, and there may be more", arguments.most);
+        let message = format!("stopped after {} changes; there may be more", arguments.most);
         return Err(CliError::new(CliExitCode::Bad, BAD_ANSWER, message)
-            .with_hint("Start it again to go on, or raise --most."));
+            .with_hint("Start the command again to continue, or raise --most."));
     }
     if refused && arguments.once {
         Err(CliError::already_printed(CliExitCode::Bad))
@@ -159,13 +159,13 @@ impl RegistryMirror<'_> {
                     self.report.print_restart();
                 }
                 if std::mem::replace(&mut is_new, true) || feed.len() > MAX_FEED_NAME {
-                    return Err(invalid_response("gives its feed a name that no registry gives"));
+                    return Err(invalid_response("returned an invalid name of its feed"));
                 }
                 state.restart(&feed)?;
                 continue;
             }
             if changes.len() > PAGE_SIZE as usize || (more && changes.is_empty()) {
-                return Err(invalid_response("gave a page of changes that no registry gives"));
+                return Err(invalid_response("returned an invalid page of changes"));
             }
             for change in &changes {
                 self.apply_change(change, state).await?;
@@ -198,7 +198,7 @@ impl RegistryMirror<'_> {
         state: &mut MirrorState,
     ) -> Result<(), MirrorStop> {
         if change.seq <= state.next() {
-            return Err(invalid_response("numbers its changes backwards"));
+            return Err(invalid_response("returned changes in the wrong order"));
         }
         let outcome = self.send_change(change).await?;
         state.advance(change.seq)?;
@@ -222,8 +222,10 @@ impl RegistryMirror<'_> {
                 self.target.deprecate(name, version, &request, checksum).await
             }
             other => {
-                let what =
-                    format!("tells of `{}`, which is no change of a version", other.as_str());
+                let what = format!(
+                    "returned the change `{}`, which is not a change of a version",
+                    other.as_str()
+                );
                 return Err(invalid_response(&what));
             }
         };
@@ -248,7 +250,9 @@ impl RegistryMirror<'_> {
             };
         let stated = &document.capability().version;
         if stated != version {
-            return Ok(ChangeOutcome::Refused(format!("what came is version {stated}")));
+            return Ok(ChangeOutcome::Refused(format!(
+                "the received document has the version {stated}"
+            )));
         }
         to_outcome(self.target.publish(bytes).await.map(|answer| answer.created))
     }
@@ -275,7 +279,10 @@ fn to_outcome(done: Result<bool, ClientError>) -> Result<ChangeOutcome, MirrorSt
 /// An answer, however slowly the other registry sends it.
 async fn with_timeout<T>(answer: impl Future<Output = T>) -> Result<T, MirrorStop> {
     let late = |_| {
-        MirrorStop::Unreachable(format!("no whole answer within {} s", RESPONSE_TIMEOUT.as_secs()))
+        MirrorStop::Unreachable(format!(
+            "no complete response within {} s",
+            RESPONSE_TIMEOUT.as_secs()
+        ))
     };
     tokio::time::timeout(RESPONSE_TIMEOUT, answer).await.map_err(late)
 }

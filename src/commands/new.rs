@@ -17,8 +17,11 @@ pub(super) fn new(arguments: &NewArgs, output: &mut CommandOutput) -> Result<(),
             Some(close) => format!("Did you mean `{close}`?"),
             None => "Write a name such as GetWeather.".to_owned(),
         };
-        CliError::invalid_argument(format!("`{}` names no capability: {error}", arguments.name))
-            .with_hint(hint)
+        CliError::invalid_argument(format!(
+            "`{}` is not a capability name: {error}",
+            arguments.name
+        ))
+        .with_hint(hint)
     })?;
     let starter = if arguments.starter.graphql {
         StarterTemplate::Graphql
@@ -37,9 +40,9 @@ pub(super) fn new(arguments: &NewArgs, output: &mut CommandOutput) -> Result<(),
     let created = std::fs::File::options().write(true).create_new(true).open(&file);
     created.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| {
         if error.kind() == std::io::ErrorKind::AlreadyExists {
-            let message = format!("{} is there already", file.display());
+            let message = format!("{} exists already", file.display());
             return CliError::new(CliExitCode::Bad, BAD_ARGUMENT, message)
-                .with_hint("Name another file with --out, or remove this one.");
+                .with_hint("Use another file with --out, or remove this file.");
         }
         CliError::file_error(&file, &error)
     })?;

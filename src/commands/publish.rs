@@ -92,7 +92,8 @@ async fn run_examples(
         1 => "an example of the document fails".to_owned(),
         more => format!("{more} examples of the document fail"),
     };
-    let hint = format!("`a2s test {file}` says more; `--skip-tests` publishes all the same.");
+    let hint =
+        format!("`a2s test {file}` shows the cause; `--skip-tests` publishes without the tests.");
     let failure = CliError::new(CliExitCode::Bad, EXAMPLE, message).with_hint(hint);
     report_failure(file, source, &failure, output);
     if !output.is_json() {

@@ -19,7 +19,7 @@ pub(super) async fn ready(
     if output.is_json() {
         output.json_line(&json!({ "ready": true }));
     } else {
-        let and = if arguments.deep { ", and so is all that it works with" } else { "" };
+        let and = if arguments.deep { ", and so are the services that it uses" } else { "" };
         output.line(format_args!("{} is ready{and}", client.url()));
     }
     Ok(())

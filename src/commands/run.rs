@@ -113,9 +113,10 @@ fn parse_target(arguments: &RunArgs) -> Result<RunTarget, CliError> {
         arguments.checksum.filter(|digest| digest != checksum).map(|digest| digest.to_string())
     };
     if let Some(other) = other {
-        let message = format!("{} locks `{locked}` {version}, not {other}", file.display());
+        let message =
+            format!("{} is the lock of `{locked}` {version}, not of {other}", file.display());
         return Err(CliError::new(CliExitCode::Bad, LOCK, message)
-            .with_hint("Name the lock of what is to be run, or leave it out."));
+            .with_hint("Use the lock of the capability to run, or leave the lock out."));
     }
     Ok(RunTarget {
         name,
@@ -213,7 +214,7 @@ pub(super) async fn follow_once(
     mut on_event: impl FnMut(&RunEvent),
 ) -> Result<(), CliError> {
     let id = id.parse::<Uuid>().map_err(|_| {
-        CliError::invalid_argument(format!("`{id}` is no id of a run"))
+        CliError::invalid_argument(format!("`{id}` is not the id of a run"))
             .with_hint("`a2s runs` lists the runs with their ids.")
     })?;
     let mut events = RemoteExecutor::new(client.clone()).stream_events(id, *seen);
@@ -311,7 +312,7 @@ async fn keep_text_inputs(
 /// `name=value`, as it is written in `form`: the value is JSON when it can be read as JSON.
 pub(super) fn parse_assignment(text: &str, form: &str) -> Result<(String, Value), CliError> {
     let (name, value) = text.split_once('=').ok_or_else(|| {
-        CliError::invalid_argument(format!("`{text}` is no input"))
+        CliError::invalid_argument(format!("`{text}` is not an input"))
             .with_hint(format!("Write {form}."))
     })?;
     let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
@@ -327,7 +328,7 @@ fn read_inputs_file(file: &Path) -> Result<Map<String, Value>, CliError> {
     match value {
         Value::Object(inputs) => Ok(inputs),
         _ => Err(CliError::invalid_argument(format!(
-            "{} has to be a mapping of inputs",
+            "{} must be a mapping of inputs",
             file.display()
         ))),
     }

@@ -93,7 +93,7 @@ async fn list_runs(
     if list.executions.is_empty() {
         let RunsArgs { status, name, tenant, .. } = arguments;
         let any = status.is_none() && name.is_none() && tenant.is_none();
-        output.line(format_args!("{}", if any { "nothing has run yet" } else { "no such run" }));
+        output.line(format_args!("{}", if any { "no runs yet" } else { "no matching runs" }));
     }
     let ids: Vec<_> = list.executions.iter().map(|run| run.id.to_string()).collect();
     let rows = list.executions.iter().zip(&ids).map(|(run, id)| {
@@ -195,7 +195,7 @@ pub(super) async fn cancel_run(
     }
     print_result(&run, output);
     if !run.status.is_final() {
-        output.line(format_args!("the run ends when what is in flight has come back"));
+        output.line(format_args!("the run ends after its current requests have ended"));
     }
     Ok(())
 }

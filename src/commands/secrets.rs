@@ -154,14 +154,14 @@ fn read_credential(arguments: SetSecretArgs) -> Result<Credential, CliError> {
     if kind != SecretKind::Oauth2
         && (client_id.is_some() || refresh_token || !token_hosts.is_empty())
     {
-        let message = "--client-id, --token-host and --refresh-token are for --kind oauth2";
+        let message = "--client-id, --token-host and --refresh-token require --kind oauth2";
         return Err(CliError::invalid_argument(message));
     }
     if kind != SecretKind::Basic && user.is_some() {
-        return Err(CliError::invalid_argument("--user is for --kind basic"));
+        return Err(CliError::invalid_argument("--user requires --kind basic"));
     }
     if kind != SecretKind::ApiKey && place.is_some() {
-        return Err(CliError::invalid_argument("--in is for --kind api-key"));
+        return Err(CliError::invalid_argument("--in requires --kind api-key"));
     }
     let asked: &[&str] = match kind {
         SecretKind::ApiKey => &["key"],
@@ -211,11 +211,11 @@ fn split_lines(text: &str, names: &[&str]) -> Result<Vec<Secret>, CliError> {
         return Ok(lines);
     }
     let message = format!(
-        "standard input has {} lines, where the {} belongs",
+        "standard input has {} lines, but must have one line each for the {}",
         lines.len(),
         names.join(", then the ")
     );
-    Err(CliError::invalid_argument(message).with_hint("Give each secret on a line of its own."))
+    Err(CliError::invalid_argument(message).with_hint("Give each secret on its own line."))
 }
 
 fn cannot_read(error: &io::Error) -> CliError {

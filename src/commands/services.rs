@@ -36,8 +36,8 @@ pub(super) async fn services(
             find(&request, client, output).await
         }
         (None, _) if filters.is_some() => {
-            Err(CliError::invalid_argument("filters choose among what fits an intent".to_owned())
-                .with_hint("Say what is to be done: a2s services INTENT --read-only"))
+            Err(CliError::invalid_argument("filters require an intent".to_owned())
+                .with_hint("Add the intent: a2s services INTENT --read-only"))
         }
         (None, Some(host)) => show(&host, limit, client, output).await,
         (None, None) => list(limit, client, output).await,

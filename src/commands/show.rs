@@ -102,7 +102,7 @@ impl ShownCapability {
         let known = self.versions.iter().flat_map(|known| &known.versions);
         if let Some(known) = known.into_iter().find(|known| known.version == *version) {
             if known.yanked {
-                output.line(format_args!("{WARN}yanked{WARN:#}: kept for those who pin it"));
+                output.line(format_args!("{WARN}yanked{WARN:#}: kept for documents that pin it"));
             }
             if let Some(deprecated) = &known.deprecated {
                 output.line(format_args!("{WARN}{}{WARN:#}", sanitize(&deprecated.to_string())));
@@ -115,7 +115,7 @@ impl ShownCapability {
         let changes = match (interface.read_only, capability.dependencies.is_empty()) {
             (true, _) => "only reads",
             (false, true) => "changes something",
-            (false, false) => "does what its dependencies do",
+            (false, false) => "changes what its dependencies change",
         };
         let complexity = interface.complexity.as_str();
         print_about("effort", &format!("{complexity} complexity, {changes}"), output);
@@ -150,8 +150,9 @@ impl ShownCapability {
             }
         }
         if *uses_others {
-            output
-                .line(format_args!("    {DIM}and what its dependencies need beyond these{DIM:#}"));
+            output.line(format_args!(
+                "    {DIM}and the other permissions of its dependencies{DIM:#}"
+            ));
         }
         let none = if outputs.is_empty() { "     nothing" } else { "" };
         output.line(format_args!("  {BOLD}gives{BOLD:#}{none}"));
@@ -272,7 +273,7 @@ fn print_step(step: &Step, depth: usize, output: &mut CommandOutput) {
         StepAction::Task { .. } | StepAction::Capability { .. } => {}
     }
     if let OnError::Catch { steps, .. } = &step.control.on_error {
-        output.line(format_args!("{indent}{DIM}when that fails{DIM:#}"));
+        output.line(format_args!("{indent}{DIM}on failure{DIM:#}"));
         steps.iter().for_each(|step| print_step(step, depth + 1, output));
     }
 }

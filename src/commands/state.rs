@@ -22,7 +22,7 @@ pub(super) async fn state(
             if output.is_json() {
                 output.json_line(&list);
             } else if list.entries.is_empty() {
-                output.line(format_args!("nothing is remembered"));
+                output.line(format_args!("no remembered values"));
             }
             print(&list.entries, output);
         }
@@ -48,7 +48,7 @@ pub(super) async fn state(
                 if output.is_json() {
                     output.json_line(&serde_json::json!({ "removed": name }));
                 } else {
-                    output.line(format_args!("forgot {NAME}{}{NAME:#}", sanitize(name)));
+                    output.line(format_args!("deleted {NAME}{}{NAME:#}", sanitize(name)));
                 }
             }
         }

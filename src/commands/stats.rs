@@ -35,12 +35,12 @@ fn print(stats: &CapabilityStats, output: &mut CommandOutput) {
     };
     let neither = runs.saturating_sub(successes + faults);
     output.line(format_args!(
-        "  {BOLD}{}{BOLD:#}: {successes} good, {faults} bad, {neither} that tell nothing",
+        "  {BOLD}{}{BOLD:#}: {successes} good, {faults} bad, {neither} neutral",
         count(size(*runs), "run")
     ));
     let rate = match standing.success_rate {
         Some(rate) => format!("{:.1} %", rate * 100.0),
-        None => "not known".to_owned(),
+        None => "unknown".to_owned(),
     };
     output.line(format_args!(
         "  success rate {rate}, ranked as {:.1} %",
@@ -57,7 +57,7 @@ fn print(stats: &CapabilityStats, output: &mut CommandOutput) {
         ));
     }
     output.line(format_args!(
-        "  {DIM}told by {}, last run {last_run}{DIM:#}",
+        "  {DIM}reported by {}, last run {last_run}{DIM:#}",
         count(size(stats.reporters), "executor")
     ));
     for failure in &stats.failures {
@@ -69,7 +69,7 @@ fn print_failure(failure: &FailureCount, output: &mut CommandOutput) {
     let code = failure.code.as_deref().unwrap_or("no code");
     let class = failure.class.map_or(String::new(), |class| format!(" ({})", class.as_str()));
     let blame = match failure.attribution {
-        None => "nobody was named: counts",
+        None => "unknown cause: counts",
         Some(FaultAttribution::Capability) => "the capability: counts",
         Some(FaultAttribution::Service) => "the service: counts",
         Some(FaultAttribution::Caller) => "the caller",

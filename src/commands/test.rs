@@ -77,7 +77,7 @@ pub(super) async fn test(
         report::print(one, arguments.require_examples, &mut counts, output);
         if one.subject.is_stale {
             output.note(format_args!(
-                "{WARN}note{WARN:#} {}: the checksum is that of other content; `a2s checksum --write` or `a2s publish --write-checksum` writes it",
+                "{WARN}note{WARN:#} {}: the checksum does not match the content; `a2s checksum --write` or `a2s publish --write-checksum` corrects it",
                 sanitize(&one.subject.origin)
             ));
         }
@@ -117,7 +117,7 @@ async fn read(targets: &[String], client: &ServiceClient) -> Result<Vec<TestSubj
         }
     }
     if files.iter().filter(|file| *file == Path::new("-")).count() > 1 {
-        return Err(CliError::invalid_argument("standard input can be read once"));
+        return Err(CliError::invalid_argument("standard input can be given only once"));
     }
     if !files.is_empty() {
         let found = document::find(&files)?;

@@ -27,10 +27,12 @@ pub(super) async fn tokens(
             // Standard output has the token alone, for `TOKEN=$(a2s tokens create …)`.
             output.line(format_args!("{}", made.token.expose_secret()));
             output.note(format_args!("{}", cells(&made.entry).join("  ")));
-            output.note(format_args!("{DIM}it is shown this once; set it as A2S_TOKEN{DIM:#}"));
+            output.note(format_args!(
+                "{DIM}the token is shown only once; set it as A2S_TOKEN{DIM:#}"
+            ));
             if made.entry.expires_at.is_none() {
                 output.note(format_args!(
-                    "{WARN}hint:{WARN:#} this token never ends. Give one for a person or a job an end: \
+                    "{WARN}hint:{WARN:#} this token never expires. Set an expiry for the token of a person or a job: \
                      --expires 90d"
                 ));
             }
@@ -42,7 +44,7 @@ pub(super) async fn tokens(
                 return Ok(());
             }
             if list.tokens.is_empty() {
-                output.line(format_args!("there are no tokens but the owner's"));
+                output.line(format_args!("no tokens except the owner's"));
             }
             let rows: Vec<_> = list.tokens.iter().map(cells).collect();
             output.table(["NAME", "SCOPES", "MADE", "ENDS"], &rows);
@@ -65,8 +67,8 @@ fn cells(token: &TokenEntry) -> Vec<String> {
     let scopes = scopes.join(", ");
     let (name, made) = (&token.name, token.created_at);
     let end = match token.expires_at {
-        None => format!("{DIM}never ends{DIM:#}"),
-        Some(end) if token.expired => format!("{WARN}ended{WARN:#} {DIM}{end:.0}{DIM:#}"),
+        None => format!("{DIM}never expires{DIM:#}"),
+        Some(end) if token.expired => format!("{WARN}expired{WARN:#} {DIM}{end:.0}{DIM:#}"),
         Some(end) => format!("{DIM}until {end:.0}{DIM:#}"),
     };
     vec![format!("{NAME}{name}{NAME:#}"), scopes, format!("{DIM}made {made:.0}{DIM:#}"), end]

@@ -22,7 +22,7 @@ pub(super) async fn trust(
             if output.is_json() {
                 output.json_line(&TrustList { versions, next: None });
             } else if versions.is_empty() {
-                output.line(format_args!("no checksums are remembered"));
+                output.line(format_args!("no remembered checksums"));
             } else {
                 let rows: Vec<_> = versions.iter().map(cells).collect();
                 output.table(["CAPABILITY", "REMEMBERED", "CHECKSUM"], &rows);
@@ -76,7 +76,7 @@ async fn read_all(client: &ServiceClient) -> Result<Vec<TrustedVersion>, CliErro
 fn read_target(text: &str) -> Result<(CapabilityName, Version), CliError> {
     let VersionSpec { name, range } = VersionSpec::parse(text)?;
     let version = range.and_then(|range| range.parse().ok()).ok_or_else(|| {
-        CliError::invalid_argument(format!("`{text}` names no exact version"))
+        CliError::invalid_argument(format!("`{text}` is not an exact version"))
             .with_hint("Write NAME@VERSION, such as ListDogBreeds@1.0.0.")
     })?;
     Ok((name, version))

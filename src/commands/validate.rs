@@ -18,7 +18,7 @@ use crate::output::CommandOutput;
 
 /// Said where a dependency is among the files, but not as it should be.
 const AGAINST_FILES: &str =
-    "versions were looked for among these files alone (--registry asks there, too)";
+    "versions were searched only in these files (--registry also searches the registry)";
 
 pub(super) async fn validate(
     arguments: &ValidateArgs,
@@ -27,7 +27,7 @@ pub(super) async fn validate(
 ) -> Result<(), CliError> {
     let files = &arguments.files;
     if files.iter().filter(|file| *file == Path::new("-")).count() > 1 {
-        return Err(CliError::invalid_argument("standard input can be read once"));
+        return Err(CliError::invalid_argument("standard input can be given only once"));
     }
     let client = if arguments.registry { Some(client()?) } else { None };
     if arguments.watch {

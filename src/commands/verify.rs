@@ -29,7 +29,7 @@ fn parse_exact(range: Option<String>) -> Result<Option<semver::Version>, CliErro
     range
         .map(|range| {
             range.parse().map_err(|_| {
-                CliError::invalid_argument(format!("`{range}` is no exact version"))
+                CliError::invalid_argument(format!("`{range}` is not an exact version"))
                     .with_hint("Write all three numbers: 1.0.0.")
             })
         })

@@ -28,14 +28,14 @@ impl VersionSpec {
             None => (text, None),
         };
         let name = CapabilityName::new(name).map_err(|error| {
-            CliError::invalid_argument(format!("`{name}` names no capability: {error}"))
+            CliError::invalid_argument(format!("`{name}` is not a capability name: {error}"))
                 .with_hint("Write NAME or NAME@VERSION, such as ListDogBreeds@1.0.0.")
         })?;
         if let Some(range) = &range
             && range.parse::<semver::VersionReq>().is_err()
         {
             return Err(CliError::invalid_argument(format!(
-                "`{range}` is no version and no range"
+                "`{range}` is not a version or a range"
             ))
             .with_hint("Write a version such as 1.0.0 or a range such as ^1.2."));
         }

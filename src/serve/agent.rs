@@ -106,7 +106,7 @@ impl AgentSection {
                 key: variable(KEY_VARIABLE).map(Secret::new),
             }),
             _ => {
-                let message = "a language model needs both an address and a name";
+                let message = "a language model requires both an address and a name";
                 return Err(CliError::invalid_argument(message)
                     .with_hint("Give --model-url URL and --model NAME, or neither."));
             }
@@ -203,9 +203,10 @@ impl RemoteServices {
     /// The callers that the registry knows, its owner among them: an agent on its own has no other.
     pub(super) fn callers(&self) -> Result<Arc<dyn TokenIntrospector>, CliError> {
         let callers = self.registry.introspection()?.ok_or_else(|| {
-            let message = "an agent on its own learns from the registry who its callers are";
+            let message =
+                "a separate agent requires a token to look up its callers at the registry";
             CliError::invalid_argument(message).with_hint(
-                "Make it a token with `a2s tokens create agent --scope service`, and give it with \
+                "Create a token with `a2s tokens create agent --scope service`, and pass it with \
                  --registry-token or --registry-token-file.",
             )
         })?;
@@ -218,7 +219,7 @@ impl RemoteAddress {
         match (&self.token, &self.token_file) {
             (Some(_), Some(_)) => {
                 let message = format!("`{}` has both `token` and `token-file`", self.url);
-                Err(CliError::invalid_argument(message).with_hint("One of them is enough."))
+                Err(CliError::invalid_argument(message).with_hint("Remove one of the two."))
             }
             (token, None) => Ok(token.clone()),
             (None, Some(file)) => read_token(file).map(Some),

@@ -97,7 +97,7 @@ impl ConnectionLimits {
             tracing::warn!(
                 connections = most,
                 configured = self.max_connections,
-                "fewer connections than configured: the process may open few files (ulimit -n)"
+                "fewer connections than configured, because the process can open too few files (ulimit -n)"
             );
         }
         Self { max_connections: self.max_connections.min(most), ..self }
@@ -128,7 +128,7 @@ mod span {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
         let time = required::deserialize(from)?;
         if time.is_zero() || MAX < time {
-            return Err(D::Error::custom("a time is more than 0 and at most 24h"));
+            return Err(D::Error::custom("a time must be more than 0 and at most 24h"));
         }
         Ok(time)
     }
@@ -146,7 +146,7 @@ impl ConnectionMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register("connections", "Open connections", metrics.open.clone());
-        let help = "Connections refused beyond the limits";
+        let help = "Connections rejected because of the limits";
         registry.register("connections_refused", help, metrics.refused.clone());
         let help = "Connections closed at a deadline";
         registry.register("connections_timed_out", help, metrics.timed_out.clone());
@@ -216,7 +216,7 @@ impl HttpServer {
                 },
                 Err(error) if is_client_error(&error) => {}
                 Err(error) => {
-                    tracing::error!(%error, "cannot accept a connection, and tries again");
+                    tracing::error!(%error, "cannot accept a connection; the service tries again");
                     tokio::select! {
                         () = self.stop.cancelled() => break,
                         () = tokio::time::sleep(ACCEPT_PAUSE) => {}
@@ -290,7 +290,7 @@ impl HttpServer {
         let Ok(mut response) = self.router.clone().call(request).await;
         if late.load(Ordering::Relaxed) {
             let seconds = self.limits.body_timeout.as_secs_f32();
-            let detail = format!("the body of the request did not come within {seconds} s");
+            let detail = format!("the body of the request did not arrive within {seconds} s");
             response = problem(StatusCode::REQUEST_TIMEOUT, &SLOW_REQUEST, &detail);
             if !is_http2 {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -309,7 +309,7 @@ fn is_client_error(error: &io::Error) -> bool {
 /// Answers a connection with `503` and closes it. Before that it reads the bytes that the client still
 /// sends, because closing with unread bytes would discard the response.
 async fn reject_connection(mut stream: TcpStream) -> io::Result<()> {
-    let detail = "the server has as many connections as it takes";
+    let detail = "the server has reached its limit of connections";
     let problem = Problem::new(503, &TOO_MANY_CONNECTIONS, detail);
     let body = serde_json::to_string(&problem).unwrap_or_default();
     let answer = format!(

@@ -39,9 +39,8 @@ impl DataFolder {
             Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
             Err(std::fs::TryLockError::WouldBlock) => {
                 let message = format!("{} is in use by another process", path.display());
-                Err(CliError::new(CliExitCode::Bad, CANNOT_SERVE, message).with_hint(
-                    "Stop that process, or give this one a folder of its own with --data-dir.",
-                ))
+                Err(CliError::new(CliExitCode::Bad, CANNOT_SERVE, message)
+                    .with_hint("Stop that process, or use another folder with --data-dir."))
             }
             Err(std::fs::TryLockError::Error(error)) => Err(fail(error)),
         }
@@ -69,7 +68,7 @@ impl DataFolder {
             Ok(_) => {
                 let message = format!("{}: the token is empty or incomplete", path.display());
                 let hint = format!(
-                    "Restore the file from a copy, or remove it for a new token: rm '{}'",
+                    "Restore the file from a backup, or remove it to create a new token: rm '{}'",
                     path.display()
                 );
                 return Err(CliError::new(CliExitCode::Bad, CANNOT_SERVE, message).with_hint(hint));

@@ -55,7 +55,8 @@ impl RemoteDependencies {
         }
         let services = self.0.services.iter().map(async |(role, client)| {
             let checked = timeout(CHECK_TIMEOUT, check_service(client)).await;
-            let lacking = checked.unwrap_or_else(|_| Some("it does not answer in time".to_owned()));
+            let lacking =
+                checked.unwrap_or_else(|_| Some("it does not respond in time".to_owned()));
             (format!("{role} at {}", client.url()), lacking)
         });
         let guardians = self.0.guardians.iter().flat_map(GuardianChain::clients);
@@ -87,13 +88,13 @@ async fn check_service(client: &ServiceClient) -> Option<String> {
         client.post(&["v1", "tokens", "introspect"], &request).await;
     asked
         .err()
-        .map(|error| format!("it does not take the token of this service: {}", reason(&error)))
+        .map(|error| format!("it does not accept the token of this service: {}", reason(&error)))
 }
 
 /// The words of an error without the address, which stands before them.
 fn reason(error: &ClientError) -> String {
     match error {
-        ClientError::Unreachable { cause, .. } => format!("it does not answer: {cause}"),
+        ClientError::Unreachable { cause, .. } => format!("it does not respond: {cause}"),
         ClientError::BadResponse { what, .. } => format!("it {what}"),
         ClientError::Refused { problem } => problem.to_string(),
     }

@@ -46,8 +46,8 @@ impl EmbedderSection {
         let embedder = match choice {
             Some(EmbedderChoice::Url(base)) => {
                 let Some(model) = model else {
-                    return Err(wrong("an embeddings endpoint needs a model".to_owned())
-                        .with_hint("Name it with --embedding-model, or `model` in `[embedder]`."));
+                    return Err(wrong("an embeddings endpoint requires a model".to_owned())
+                        .with_hint("Give the model with --embedding-model, or with `model` in `[embedder]`."));
                 };
                 let key = variable(KEY_VARIABLE).map(|key| key.trim().to_owned());
                 let key = key.filter(|key| !key.is_empty()).map(Secret::new);
@@ -63,8 +63,10 @@ impl EmbedderSection {
             Some(EmbedderChoice::Builtin | EmbedderChoice::Folder(_)) | None
                 if arguments.embedding_model.is_some() =>
             {
-                return Err(wrong("--embedding-model belongs to an endpoint".to_owned())
-                    .with_hint("Give its address with --embedder, or leave the model out."));
+                return Err(wrong("--embedding-model requires an embeddings endpoint".to_owned())
+                    .with_hint(
+                        "Give the address of the endpoint with --embedder, or leave the model out.",
+                    ));
             }
             Some(EmbedderChoice::Folder(folder)) => Embedder::local(folder, prefixes),
             Some(EmbedderChoice::Builtin) | None => Ok(Embedder::built_in()),
@@ -73,7 +75,7 @@ impl EmbedderSection {
             let message = error.to_string();
             let code = *registry::Error::from(error).code();
             CliError::new(CliExitCode::Usage, code, message)
-                .with_hint("`docs/search.md` tells which embedders there are.")
+                .with_hint("`docs/search.md` lists the embedders.")
         })?;
         Ok(RegistrySettings {
             embedder,
@@ -87,7 +89,7 @@ impl EmbedderSection {
         Duration::try_from(given)
             .ok()
             .filter(|time| !time.is_zero() && given <= MAX_QUERY_TIMEOUT)
-            .ok_or_else(|| wrong("`query-timeout` is a time of 20 s at most".to_owned()))
+            .ok_or_else(|| wrong("`query-timeout` must be a time of at most 20 s".to_owned()))
     }
 }
 

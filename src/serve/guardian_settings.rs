@@ -103,11 +103,7 @@ impl GuardianSelection {
             }
             ConfiguredGuardian::Builtin { fail, timeout } => {
                 let own = own.ok_or_else(|| {
-                    CliError::new(
-                        CliExitCode::Bad,
-                        CANNOT_SERVE,
-                        "there is no guardian in this process",
-                    )
+                    CliError::new(CliExitCode::Bad, CANNOT_SERVE, "this process has no guardian")
                 })?;
                 let config = GuardianConfig::in_process(Arc::new(own.clone()));
                 Ok(GuardianConfig {
@@ -225,22 +221,25 @@ impl GuardianSection {
         if chosen.iter().any(|table| table.url == GuardianChoice::Off) {
             return match chosen.len() {
                 1 => Ok(GuardianSelection::Off),
-                _ => Err(settings_error("`off` is nobody, so it stands alone among guardians")),
+                _ => Err(settings_error(
+                    "`off` means no guardian, so it cannot be combined with guardians",
+                )),
             };
         }
         for (index, table) in chosen.iter().enumerate() {
             if chosen[..index].iter().any(|before| before.url == table.url) {
                 return Err(settings_error(format!(
-                    "the guardian {} is named twice",
+                    "the guardian {} is configured twice",
                     display_name(&table.url)
                 )));
             }
         }
         let remote = |table: &&GuardianTable| matches!(table.url, GuardianChoice::Url(_));
         if arguments.guardian_token.is_some() && chosen.iter().filter(remote).count() > 1 {
-            let message = "one token for several guardians would tell each what opens the others";
+            let message =
+                "one token for several guardians would give each guardian access to the others";
             return Err(settings_error(message).with_hint(
-                "Give each a `token-file` in its `[[guardian]]` of the configuration.",
+                "Give each guardian a `token-file` in its `[[guardian]]` of the configuration.",
             ));
         }
         let guardians = chosen.into_iter().map(|table| {
@@ -283,12 +282,13 @@ fn build_guardian(
                 &table;
             let files = [token_file, certificate, key, authorities];
             if name.is_some() || token.is_some() || files.iter().any(|file| file.is_some()) {
-                let message = "it is in this process, and has no name, token or certificates";
+                let message =
+                    "it is in this process, so it must not have a name, token or certificates";
                 return Err(settings_error(message));
             }
             if retry_for.is_some() {
                 return Err(settings_error(
-                    "it is in this process, so it is never away (`retry-for`)",
+                    "it is in this process, so it must not have `retry-for`",
                 ));
             }
             return Ok(ConfiguredGuardian::Builtin { fail, timeout });
@@ -297,13 +297,13 @@ fn build_guardian(
     let identity = match (table.certificate, table.key) {
         (Some(certificate), Some(key)) => Some(ExecutorCertificate { certificate, key }),
         (None, None) => None,
-        (Some(_), None) => return Err(settings_error("a `certificate` needs its `key`")),
-        (None, Some(_)) => return Err(settings_error("a `key` needs its `certificate`")),
+        (Some(_), None) => return Err(settings_error("a `certificate` requires its `key`")),
+        (None, Some(_)) => return Err(settings_error("a `key` requires its `certificate`")),
     };
     let token = match (&arguments.guardian_token, table.token, table.token_file) {
         (None, Some(_), Some(_)) => {
             return Err(settings_error(
-                "`token` and `token-file` say the same; one of them is enough",
+                "`token` and `token-file` cannot be combined; remove one of the two",
             ));
         }
         (Some(token), _, _) => Some(Secret::new(token.clone())),
@@ -315,7 +315,7 @@ fn build_guardian(
     let config = GuardianConfig::from_endpoint(HttpEndpoint { url, token, identity, authorities });
     let name = match table.name {
         Some(name) if name == GuardianConfig::BUILTIN => {
-            return Err(settings_error("`builtin` is the name of the one in this process"));
+            return Err(settings_error("`builtin` is the name of the guardian in this process"));
         }
         Some(name) => name,
         None => config.name.clone(),
@@ -335,14 +335,16 @@ fn mode(fail: GuardianFailMode) -> executor::FailMode {
 
 fn timeout(given: SignedDuration) -> Result<Duration, CliError> {
     let time = Duration::try_from(given).ok();
-    time.filter(|time| !time.is_zero() && given <= MAX_TIMEOUT)
-        .ok_or_else(|| settings_error("`timeout` is a time of 5 minutes at most, such as \"2s\""))
+    time.filter(|time| !time.is_zero() && given <= MAX_TIMEOUT).ok_or_else(|| {
+        settings_error("`timeout` must be a time of at most 5 minutes, such as \"2s\"")
+    })
 }
 
 fn retry_for(given: SignedDuration) -> Result<Duration, CliError> {
     let time = Duration::try_from(given).ok();
-    time.filter(|_| given <= MAX_RETRY_TIME)
-        .ok_or_else(|| settings_error("`retry-for` is a time of 1 minute at most, such as \"3s\""))
+    time.filter(|_| given <= MAX_RETRY_TIME).ok_or_else(|| {
+        settings_error("`retry-for` must be a time of at most 1 minute, such as \"3s\"")
+    })
 }
 
 pub(crate) fn read_token(path: &Path) -> Result<Secret, CliError> {
@@ -350,12 +352,15 @@ pub(crate) fn read_token(path: &Path) -> Result<Secret, CliError> {
         |error: &std::io::Error| settings_error(format!("{}: {error}", path.display()));
     let length = std::fs::metadata(path).map_err(|error| unreadable(&error))?.len();
     if length > MAX_TOKEN {
-        return Err(settings_error(format!("{}: this is too long for a token", path.display())));
+        return Err(settings_error(format!(
+            "{}: the file is too long for a token",
+            path.display()
+        )));
     }
     let text = std::fs::read_to_string(path).map_err(|error| unreadable(&error))?;
     let token = text.trim();
     if token.is_empty() {
-        return Err(settings_error(format!("{}: there is no token in it", path.display())));
+        return Err(settings_error(format!("{}: the file has no token", path.display())));
     }
     Ok(Secret::new(token))
 }
@@ -371,13 +376,13 @@ fn display_name(choice: &GuardianChoice) -> String {
 
 fn settings_error(message: impl Into<String>) -> CliError {
     CliError::new(CliExitCode::Usage, CANNOT_SERVE, message.into())
-        .with_hint("docs/guardian.md says how guardians are put in front.")
+        .with_hint("docs/guardian.md describes how to configure guardians.")
 }
 
 /// The failure of a policy file that a guardian cannot use, with every error in it.
 pub(crate) fn policy_failure(path: &Path, faults: &PolicyErrors) -> CliError {
-    let message = format!("{} has {}", path.display(), count(faults.0.len(), "fault"));
-    let hint = "docs/guardian.md says how policies and cases are written.";
+    let message = format!("{} has {}", path.display(), count(faults.0.len(), "error"));
+    let hint = "docs/guardian.md describes how to write policies and cases.";
     let failure = CliError::new(CliExitCode::Bad, POLICY, message).with_hint(hint);
     let file = path.display().to_string();
     let diagnostics = faults.0.iter().map(|fault| {

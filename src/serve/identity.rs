@@ -74,9 +74,9 @@ pub(super) fn check_not_owner(
     if token.is_none_or(|token| !token.matches(owner)) {
         return Ok(());
     }
-    let message = format!("the token of {setting} is the owner's");
+    let message = format!("the token of {setting} is the owner's token");
     Err(CliError::invalid_argument(message).with_hint(
-        "Choose another token: the owner's opens everything here, and never leaves this service \
+        "Choose another token: the owner's token has all scopes, and must not be sent to other services \
          (docs/operations.md, \"Three services on three machines\").",
     ))
 }

@@ -47,13 +47,13 @@ fn unusable(error: &Error) -> CliError {
     // Some of its errors contain the key.
     let reason = match error {
         Error::BadEncoding(_) | Error::BadDataFormat(..) => {
-            "what it holds is not a key of this program".to_owned()
+            "its entry is not a key of this program".to_owned()
         }
         error => error.to_string(),
     };
     let message = format!("the keyring of the system cannot be used: {reason}");
     CliError::new(CliExitCode::Bad, CANNOT_SERVE, message)
-        .with_hint("Unlock it, or keep the key in a file with --secret-key file.")
+        .with_hint("Unlock the keyring, or keep the key in a file with --secret-key file.")
 }
 
 #[cfg(test)]

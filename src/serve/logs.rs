@@ -54,7 +54,7 @@ where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     let asked = EnvFilter::try_new(rules).map_err(|error| {
-        CliError::invalid_argument(format!("`{rules}` is no log filter: {error}"))
+        CliError::invalid_argument(format!("`{rules}` is not a log filter: {error}"))
     })?;
     let layer = layer().with_ansi(ansi).with_writer(writer);
     let layer = match format {

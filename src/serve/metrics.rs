@@ -46,7 +46,7 @@ impl HttpMetrics {
         let seconds = || Histogram::new(exponential_buckets(0.001, 4.0, 8));
         let metrics =
             Self { requests: Family::default(), seconds: Family::new_with_constructor(seconds) };
-        let help = "Requests answered, by method, route and status";
+        let help = "Requests, by method, route and status";
         registry.register("http_requests", help, metrics.requests.clone());
         let help = "Time from a request to the head of its response, by method and route";
         registry.register("http_request_seconds", help, metrics.seconds.clone());

@@ -144,7 +144,7 @@ async fn check_caller(
             return problem(
                 StatusCode::FORBIDDEN,
                 &BAD_HOST,
-                "pages of other sites may not call this",
+                "pages of other sites must not call this service",
             );
         }
     }
@@ -189,14 +189,14 @@ pub(super) fn problem(status: StatusCode, code: &a2s::ErrorCode, detail: &str) -
 }
 
 fn no_route(uri: &Uri, name: &str) -> Response {
-    let detail = format!("there is no `{}` here: this is {name}", uri.path());
+    let detail = format!("unknown path `{}`: this is {name}", uri.path());
     problem(StatusCode::NOT_FOUND, &NO_ROUTE, &detail)
 }
 
 async fn show_error(Path(code): Path<String>) -> Response {
     match errors::page(&code) {
         Some(page) => page.into_response(),
-        None => problem(StatusCode::NOT_FOUND, &NO_ROUTE, "there is no such code"),
+        None => problem(StatusCode::NOT_FOUND, &NO_ROUTE, "unknown code"),
     }
 }
 

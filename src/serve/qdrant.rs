@@ -34,7 +34,7 @@ impl QdrantSection {
         let url = Url::parse(&address).map_err(|error| {
             let message = format!("the address of the Qdrant server: {error}");
             CliError::new(CliExitCode::Usage, CANNOT_SERVE, message)
-                .with_hint("It is like https://qdrant.example:6334.")
+                .with_hint("Use an address such as https://qdrant.example:6334.")
         })?;
         let key = variable(KEY_VARIABLE).map(|key| key.trim().to_owned());
         let key = key.filter(|key| !key.is_empty()).map(Secret::new).or_else(|| self.key.clone());

@@ -79,8 +79,8 @@ impl ReadinessCheck {
             ..ReadinessPart::new(
                 "search index",
                 !app.is_index_paused(),
-                "not written, because its disk has too little space; searches are answered from \
-                 what it has",
+                "not updated, because its disk has too little space; searches use \
+                 its current content",
             )
         });
         let guardian = guardian.as_ref().map(|app| {

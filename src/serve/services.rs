@@ -242,8 +242,8 @@ impl ServiceSettings {
         let callers = registry.map(RegistryAccess::callers).transpose()?.flatten();
         if registry.is_some() && callers.is_none() {
             tracing::warn!(
-                "there is no --registry-token: tokens of the registry open nothing here, and it \
-                 learns of no outcome (docs/operations.md)"
+                "--registry-token is not set: this service rejects tokens of the registry, and the registry \
+                 receives no outcomes (docs/operations.md)"
             );
         }
         Ok(callers)
@@ -643,11 +643,14 @@ async fn watch_policy(app: guardian::App, stop: CancellationToken) {
             _ = interval.tick() => {}
         }
         match app.reload_policy().await {
-            Ok(true) => tracing::info!("the policy changed and is in force"),
+            Ok(true) => tracing::info!("the guardian uses the changed policy"),
             Ok(false) => {}
             Err(error) => {
                 let error = error_chain(&error);
-                tracing::error!(error, "the policy changed, but has mistakes; the old one stays")
+                tracing::error!(
+                    error,
+                    "the changed policy has errors; the guardian keeps the old policy"
+                )
             }
         }
     }
@@ -685,7 +688,7 @@ pub(super) fn error_chain(error: &dyn std::error::Error) -> String {
 #[derive(utoipa::OpenApi)]
 #[openapi(info(
     title = "A2S",
-    description = "Publish capabilities, find them by intent, run them under a guardian's eyes.",
+    description = "Publish capabilities, find them by intent, and run them under the control of a guardian.",
     license(name = "MIT", identifier = "MIT")
 ))]
 struct ApiDescription;

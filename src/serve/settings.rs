@@ -200,7 +200,7 @@ impl SettingsFile {
     ) -> Result<GuardianSelection, CliError> {
         let guardians = self.guardians(arguments, default)?;
         if guardians.has_builtin() {
-            let message = "the builtin guardian comes with `a2s up` alone";
+            let message = "the builtin guardian is only available in `a2s up`";
             return Err(CliError::invalid_argument(message).with_hint(
                 "Start `a2s serve guardian` and give its address: --guardian \
                  http://127.0.0.1:8743/aos",
@@ -215,7 +215,7 @@ impl SettingsFile {
         let segment_bytes = arguments.audit_segment_bytes.or(self.audit_segment_bytes);
         if segment_bytes == Some(0) {
             return Err(CliError::invalid_argument(
-                "a segment of the audit log has at least one byte",
+                "a segment of the audit log must have at least one byte",
             ));
         }
         Ok(PolicyFiles {
@@ -332,9 +332,9 @@ impl SettingsFile {
                 let key = std::env::var(KEY_VARIABLE);
                 key.map(|key| SecretKeySetting::Given(Secret::new(key))).map_err(|_| {
                     let message =
-                        format!("`--secret-key env` needs {KEY_VARIABLE}, which is not set");
+                        format!("`--secret-key env` requires {KEY_VARIABLE}, which is not set");
                     CliError::new(CliExitCode::Usage, CANNOT_SERVE, message)
-                        .with_hint("Make a key with `openssl rand -base64 32`.")
+                        .with_hint("Create a key with `openssl rand -base64 32`.")
                 })
             }
         }
@@ -357,9 +357,9 @@ fn read_configured_token(
     file: Option<&Path>,
 ) -> Result<Option<Secret>, CliError> {
     if token.is_some() && file.is_some() {
-        let message = format!("`{name}-token` and `{name}-token-file` say the same");
+        let message = format!("`{name}-token` and `{name}-token-file` cannot be combined");
         return Err(CliError::new(CliExitCode::Usage, CANNOT_SERVE, message)
-            .with_hint("One of them is enough."));
+            .with_hint("Remove one of the two."));
     }
     match token {
         Some(token) => Ok(Some(token.clone())),

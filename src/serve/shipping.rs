@@ -69,7 +69,7 @@ async fn publish_all(
                     tracing::info!(
                         name,
                         error = error_chain(&error),
-                        "a shipped document is left out"
+                        "the registry left out a shipped document"
                     );
                 }
                 Err(error) => {
@@ -88,7 +88,7 @@ async fn publish_all(
         }
         if left.len() == refused.len() {
             if !refused.is_empty() {
-                tracing::error!(?refused, "shipped documents are not valid here and are left out");
+                tracing::error!(?refused, "shipped documents are not valid and were left out");
             }
             if created > 0 {
                 tracing::info!(documents = created, "published the shipped documents");
@@ -96,7 +96,7 @@ async fn publish_all(
             progress.send_replace(ShippingProgress::Complete);
             return;
         }
-        tracing::warn!(documents = left.len(), ?pause, "shipped documents are published later");
+        tracing::warn!(documents = left.len(), ?pause, "shipped documents will be published later");
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
         documents = left;

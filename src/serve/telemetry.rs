@@ -93,7 +93,7 @@ impl TelemetrySection {
         let default = OcsfFile::new(path.clone());
         let keep = self.ocsf_files_kept.unwrap_or(default.max_rotated_files);
         if keep > MAX_FILES {
-            let message = format!("`ocsf-files-kept` is {MAX_FILES} at the most");
+            let message = format!("`ocsf-files-kept` must be at most {MAX_FILES}");
             return Err(wrong(message));
         }
         let max_bytes = self.ocsf_file_bytes.unwrap_or(default.max_bytes);
@@ -106,7 +106,7 @@ const MAX_FILES: u32 = 1_000;
 
 fn read_url((name, value): (String, String)) -> Result<Url, CliError> {
     // Not the value: a key may be in it.
-    Url::parse(&value).map_err(|error| wrong(format!("{name} is no URL: {error}")))
+    Url::parse(&value).map_err(|error| wrong(format!("{name} is not a URL: {error}")))
 }
 
 /// `name=value,name=value`, the values percent-encoded (OTLP exporter, headers).
@@ -118,12 +118,12 @@ fn read_headers((variable, text): (String, String)) -> Result<Vec<(String, Secre
     };
     let pairs = text.split(',').map(str::trim).filter(|text| !text.is_empty());
     let pairs: Option<Vec<_>> = pairs.map(pair).collect();
-    pairs.ok_or_else(|| wrong(format!("{variable} has to be `name=value,name=value`")))
+    pairs.ok_or_else(|| wrong(format!("{variable} must be `name=value,name=value`")))
 }
 
 fn wrong(message: String) -> CliError {
     CliError::new(CliExitCode::Usage, CANNOT_SERVE, message)
-        .with_hint("`docs/telemetry.md` tells how traces and security events are exported.")
+        .with_hint("`docs/telemetry.md` describes the export of traces and security events.")
 }
 
 #[cfg(test)]

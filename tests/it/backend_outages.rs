@@ -89,7 +89,7 @@ struct Least {
 #[derive(Debug)]
 enum Came {
     Done,
-    /// A search found something else.
+    /// A search found unknown.
     Missed,
     Refused(u16, String),
     Silence(#[expect(dead_code, reason = "shown when nothing explains it")] String),

@@ -91,7 +91,7 @@ fn services_start_without_their_endpoint() {
     assert_eq!(hits["capabilities"][0]["name"], "ListDogBreeds");
     world.stop();
     let refused = reindex(&world, &down).exits(1);
-    assert!(refused.transcript().contains("the embedder did not answer"), "{refused:?}");
+    assert!(refused.transcript().contains("the embedder did not respond"), "{refused:?}");
     assert_eq!(refused.one()["error"]["code"], "A2S253");
 }
 

@@ -97,7 +97,7 @@ fn configured_tenant_has_its_own_limits() {
     let listed = world.a2s(&["runs", "--status", "queued", "--tenant", "owner"]).exits(0);
     assert!(listed.transcript().contains("queued"), "{}", listed.transcript());
     let listed = world.a2s(&["runs", "--tenant", "somebody"]).exits(0);
-    assert!(listed.transcript().contains("no such run"), "{}", listed.transcript());
+    assert!(listed.transcript().contains("no matching runs"), "{}", listed.transcript());
     world.a2s(&["cancel", id]).exits(0);
     assert_eq!(start().0, 202);
 

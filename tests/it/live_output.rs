@@ -210,7 +210,7 @@ fn ctrl_c_ends_the_view_and_leaves_a_whole_picture() {
     assert!(screen[1].starts_with("  ✓ first  task"), "{screen:#?}");
     assert!(screen[2].starts_with("  * second  task"), "{screen:#?}");
     assert!(screen.len() <= 4, "{screen:#?}");
-    // The run goes on without its watcher.
+    // The run continues without its watcher.
     let runs: Value = world.a2s(&["runs", "--json"]).exits(0).one();
     assert_eq!(runs["executions"][0]["status"], "running");
 }

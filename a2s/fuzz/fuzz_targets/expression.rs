@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use a2s::{Condition, Query, compile};
+use a2s::{Condition, JsonPathQuery, compile};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value, json};
 
@@ -41,8 +41,8 @@ fn condition(text: &str, variables: &Map<String, Value>) {
 }
 
 fn query(text: &str) {
-    let Ok(query) = Query::parse(text) else { return };
-    let again = Query::parse(query.source()).expect("it was read before");
+    let Ok(query) = JsonPathQuery::parse(text) else { return };
+    let again = JsonPathQuery::parse(query.source()).expect("it was read before");
     assert_eq!(again.is_singular(), query.is_singular());
     let selected = query.evaluate(&VARIABLES);
     assert_eq!(again.evaluate(&VARIABLES), selected);

@@ -4,7 +4,7 @@
 
 #![no_main]
 
-use a2s::{Field, find_inputs, split_clauses, split_requests};
+use a2s::{InputField, extract_inputs, split_clauses, split_requests};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 
@@ -27,8 +27,8 @@ fuzz_target!(|text: &str| {
         });
         serde_json::from_value(field).expect("it is a field")
     });
-    let fields: Vec<Field> = fields.collect();
-    let found = find_inputs(sentence, &fields);
+    let fields: Vec<InputField> = fields.collect();
+    let found = extract_inputs(sentence, &fields);
     assert!(found.windows(2).all(|pair| pair[0].name < pair[1].name));
     for said in &found {
         assert!(sentence.contains(said.text));

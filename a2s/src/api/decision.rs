@@ -128,7 +128,7 @@ impl ApprovalSubject {
         match (self.phase, self.redirect) {
             (_, Some(number)) => format!(" of redirect {number}"),
             (GuardianPhase::Result, None) => " of the result".to_owned(),
-            (GuardianPhase::McpInbound, None) => " of the MCP answer".to_owned(),
+            (GuardianPhase::McpInbound, None) => " of the MCP response".to_owned(),
             (GuardianPhase::McpOutbound, None) => " of the MCP message".to_owned(),
             (GuardianPhase::Request | GuardianPhase::Trigger | GuardianPhase::Memory, None) => {
                 String::new()

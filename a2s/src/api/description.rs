@@ -17,26 +17,30 @@ use crate::name::pascal_case;
 
 /// The statuses of error responses, each with the name of its component and its description.
 const ERROR_RESPONSES: [(u16, &str, &str); 16] = [
-    (400, "BadRequest", "A parameter, a header or the body cannot be read"),
-    (401, "Unauthorized", "No token was sent, or nobody knows it"),
+    (400, "BadRequest", "A parameter, a header or the body is malformed"),
+    (401, "Unauthorized", "The request has no token, or the token is unknown"),
     (
         403,
         "Forbidden",
-        "The token or the guardian does not allow it, or `Host` or `Origin` is of another site",
+        "The token or the guardian does not allow the request, or `Host` or `Origin` names another site",
     ),
-    (404, "NotFound", "There is no such thing, or it belongs to another principal"),
-    (406, "NotAcceptable", "None of the media types of `Accept` can be sent"),
+    (404, "NotFound", "The resource does not exist, or it belongs to another principal"),
+    (406, "NotAcceptable", "None of the media types of `Accept` is available"),
     (408, "RequestTimeout", "The body did not arrive in time"),
-    (409, "Conflict", "It does not fit the present state"),
-    (410, "Gone", "Its time is over"),
+    (409, "Conflict", "The request conflicts with the current state"),
+    (410, "Gone", "The resource has expired"),
     (413, "ContentTooLarge", "The body is larger than the limit"),
-    (415, "UnsupportedMediaType", "The body has a media type that is not read here"),
-    (422, "UnprocessableContent", "The request can be read, and what it says cannot be done"),
-    (429, "TooManyRequests", "The caller has as much under way as it may"),
-    (500, "InternalServerError", "The service failed; its log says why"),
-    (502, "BadGateway", "A service behind this one failed or cannot be reached"),
-    (503, "ServiceUnavailable", "The service, or one behind it, cannot answer now"),
-    (504, "GatewayTimeout", "A service behind this one did not answer in time"),
+    (415, "UnsupportedMediaType", "The media type of the body is not supported"),
+    (
+        422,
+        "UnprocessableContent",
+        "The request is well-formed, but the service cannot carry it out",
+    ),
+    (429, "TooManyRequests", "The caller has reached its limit of concurrent work"),
+    (500, "InternalServerError", "The service failed; its log contains the cause"),
+    (502, "BadGateway", "An upstream service failed or is not reachable"),
+    (503, "ServiceUnavailable", "The service, or an upstream service, is not available now"),
+    (504, "GatewayTimeout", "An upstream service did not respond in time"),
 ];
 
 /// Statuses whose responses state when to try again.
@@ -99,7 +103,7 @@ fn error_response(status: u16, description: &str) -> Response {
         ResponseBuilder::new().description(description).content(PROBLEM_JSON, content);
     if WITH_RETRY_AFTER.contains(&status) {
         let header =
-            HeaderBuilder::new().description(Some("Seconds until it is worth trying again"));
+            HeaderBuilder::new().description(Some("Seconds to wait before the next attempt"));
         response = response.header("Retry-After", header.build());
     }
     if status == 401 {

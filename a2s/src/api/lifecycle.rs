@@ -77,10 +77,12 @@ impl FromStr for SuccessorRef {
             Some((name, range)) => (name, Some(range)),
             None => (text, None),
         };
-        let name =
-            CapabilityName::new(name).map_err(|error| format!("`{name}` is no name: {error}"))?;
+        let name = CapabilityName::new(name)
+            .map_err(|error| format!("`{name}` is not a valid name: {error}"))?;
         let range = range
-            .map(|range| range.parse().map_err(|error| format!("`{range}` is no range: {error}")))
+            .map(|range| {
+                range.parse().map_err(|error| format!("`{range}` is not a valid range: {error}"))
+            })
             .transpose()?;
         Ok(Self { name, range })
     }

@@ -88,7 +88,7 @@ macro_rules! versions {
 
 versions! {
     Version, "An exact version (Semantic Versioning 2.0.0).", 256, version(), "1.4.0";
-    VersionRange, "A range of versions (Semantic Versioning 2.0.0), comparators separated by commas.",
+    VersionRange, "A range of versions (Semantic Versioning 2.0.0), with comparators separated by commas.",
         256, format!(r"(\*|{})", comparators()), "^1.2";
     VersionSelector, "An exact version, a range, or `latest`.",
         128, format!(r"(latest|\*|{})", comparators()), "^1.2";
@@ -117,11 +117,11 @@ macro_rules! texts {
 }
 
 texts! {
-    Principal, "Principal", "A token, or the end user whom it acts for.",
+    Principal, "Principal", "A token, or the end user that it acts for.",
         "^[A-Za-z0-9][A-Za-z0-9._@-]*(/[!-~]+)?$", ["ci", "ci/ann", "owner"];
     CredentialSubject, "CredentialSubject",
-        "A token with all end users whom it acts for, one of these end users, or everybody (`*`).",
+        "A token with all end users that it acts for, one of these end users, or every principal (`*`).",
         r"^(\*|[A-Za-z0-9][A-Za-z0-9._@-]*(/[!-~]+)?)$", ["*", "ci", "ci/ann"];
-    SuccessorRef, "Successor", "A capability, and the versions that will do; any where none are named.",
+    SuccessorRef, "Successor", "A capability and its acceptable versions; without versions, any version is acceptable.",
         "^[A-Z][A-Za-z0-9]*(@.+)?$", ["GetWeather", "GetWeather@^2"];
 }

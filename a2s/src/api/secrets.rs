@@ -132,7 +132,7 @@ impl FromStr for KeyLocation {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const FORM: &str = "a place is `header:NAME`, `query:NAME` or `cookie:NAME`";
+        const FORM: &str = "write the location as `header:NAME`, `query:NAME` or `cookie:NAME`";
         let (place, name) = text.split_once(':').ok_or(FORM)?;
         let place = match place {
             "header" => ApiKeyLocation::Header,

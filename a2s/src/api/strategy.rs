@@ -76,7 +76,7 @@ impl<'de> Visitor<'de> for StrategyVisitor {
     type Value = SelectionStrategy;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the name of a strategy, weights, or a list of them")
+        f.write_str("the name of a strategy, weights, or a list of strategies")
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<SelectionStrategy, E> {

@@ -19,16 +19,16 @@ const STACK: usize = 16 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// The text is no document; its mistakes.
-    #[error("the text cannot be read")]
+    #[error("the text cannot be parsed")]
     Unreadable(Vec<Diagnostic>),
     /// The compiler can read the document, but the formatter cannot.
-    #[error("the layout cannot be brought into order: {0}")]
+    #[error("the layout cannot be formatted: {0}")]
     NotUnderstood(String),
     /// The formatted text would mean something else. It is dropped.
     #[error("formatting would change the content of the document")]
     WouldChange,
     /// Formatting the formatted text would change it again, however often.
-    #[error("the layout does not come to rest")]
+    #[error("the layout keeps changing on repeated formatting")]
     Unstable,
 }
 

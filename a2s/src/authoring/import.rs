@@ -50,9 +50,10 @@ impl ImportResult {
         import: impl FnOnce() -> Result<ImportedDocument, ImportRejection>,
     ) {
         if self.bytes > MAX_TEXT {
-            let reason = format!("the documents before it have {} MiB together", MAX_TEXT >> 20);
+            let reason =
+                format!("the documents before this one have {} MiB in total", MAX_TEXT >> 20);
             let refusal = ImportRejection::new(source, "", reason);
-            self.refused.push(refusal.with_hint("Name fewer operations at once."));
+            self.refused.push(refusal.with_hint("Import fewer operations at once."));
             return;
         }
         match import() {
@@ -132,12 +133,12 @@ fn name_prefix(prefix: Option<&str>, author: Option<&str>) -> Result<String, Imp
         author.filter(|author| sanitize::description(author, MAX_REASON).is_none())
     {
         let message = format!("the author `{}` has no name", sanitize::clean_line(author, 80));
-        return Err(ImportError::new(message, "Name who answers for the documents."));
+        return Err(ImportError::new(message, "Give the name of the author of the documents."));
     }
     let Some(prefix) = prefix else { return Ok(String::new()) };
     naming::capability_name(prefix).ok_or_else(|| {
         let message = format!("the prefix `{}` has no letter", sanitize::clean_line(prefix, 80));
-        ImportError::new(message, "Name a prefix of letters and digits, such as `Shop`.")
+        ImportError::new(message, "Use a prefix of letters and digits, such as `Shop`.")
     })
 }
 

@@ -58,13 +58,13 @@ fn check_inputs(
         } else if is_whole && !interface.inputs.iter().any(|field| field.name == *name) {
             let known = interface.inputs.iter().map(|field| field.name.as_str());
             let hint = did_you_mean(name, known).map(|close| format!("Did you mean `{close}`?"));
-            let message = format!("the capability takes no input `{name}`");
+            let message = format!("the capability has no input `{name}`");
             report(member_path(&inputs, name), message, hint);
         }
     }
     for field in interface.inputs.iter().filter(|field| field.required) {
         if !example.inputs.contains_key(&field.name) {
-            let message = format!("the example gives no value for `{}`", field.name);
+            let message = format!("the example has no value for `{}`", field.name);
             report(path.to_owned(), message, None);
         }
     }

@@ -67,15 +67,16 @@ pub(super) fn check_absent(
         let code = error_code::ABSENT_INPUT;
         match found {
             OptionalUse::Needed(_, place) => {
-                let message = format!("`{place}` is required, and `{name}` is optional");
+                let message = format!("`{place}` requires a value, but `{name}` is optional");
                 findings.error(code, &path, position, message);
             }
             OptionalUse::InText(_) => {
-                let message = format!("`{name}` is optional; without a value the text says `null`");
+                let message =
+                    format!("`{name}` is optional; without a value, the text contains `null`");
                 findings.warning(code, &path, position, message);
             }
             OptionalUse::Part(_) => {
-                let message = format!("`{name}` is optional; without a value the step fails here");
+                let message = format!("`{name}` is optional; without a value, the step fails here");
                 findings.warning(code, &path, position, message);
             }
         }

@@ -15,38 +15,38 @@ pub(super) fn explain(complaint: &Complaint, source: &str) -> String {
         | Complaint::MissingArgumentOrTarget
         | Complaint::NoSuchOverload(_) => complaint.to_string(),
         Complaint::UnsupportedTargetType { target } => {
-            format!("the function does not take {}", kind(target))
+            format!("the function does not accept {}", kind(target))
         }
         Complaint::NotSupportedAsMethod { method, target } => {
-            format!("{} has no{} to call", kind(target), name(method))
+            format!("{} has no method{}", kind(target), name(method))
         }
         Complaint::UnsupportedKeyType(key) => format!("{} cannot be a key", kind(key)),
         Complaint::UnexpectedType { .. } => "a value is of the wrong type".to_owned(),
-        Complaint::NoSuchKey(key) => format!("there is no member{}", name(key)),
+        Complaint::NoSuchKey(key) => format!("unknown member{}", name(key)),
         Complaint::UndeclaredReference(function) => {
-            format!("there is no function{}", name(function))
+            format!("unknown function{}", name(function))
         }
         Complaint::ValuesNotComparable(left, right) => {
             format!("{} and {} cannot be compared", kind(left), kind(right))
         }
         Complaint::UnsupportedBinaryOperator(operator, left, right) => {
-            format!("`{operator}` does not take {} and {}", kind(left), kind(right))
+            format!("`{operator}` does not accept {} and {}", kind(left), kind(right))
         }
         Complaint::UnsupportedIndex(index, of) => {
-            format!("{} cannot be taken as the index of {}", kind(index), kind(of))
+            format!("{} cannot be the index of {}", kind(index), kind(of))
         }
         Complaint::FunctionError { function, .. } => {
-            format!("the function{} fails for what it is given", name(function))
+            format!("the function{} fails for its arguments", name(function))
         }
         Complaint::DivisionByZero(_) | Complaint::RemainderByZero(_) => {
-            "it divides by zero".to_owned()
+            "division by zero".to_owned()
         }
         Complaint::Overflow(operator, ..) => {
             format!("the result of `{operator}` is too large for a number")
         }
-        Complaint::IndexOutOfBounds(_) => "an index lies beyond the end of its list".to_owned(),
-        Complaint::DuplicateKey(_) => "a key stands twice in a map".to_owned(),
-        _ => "CEL does not take these values".to_owned(),
+        Complaint::IndexOutOfBounds(_) => "an index is beyond the end of its list".to_owned(),
+        Complaint::DuplicateKey(_) => "a map has a duplicate key".to_owned(),
+        _ => "CEL does not accept these values".to_owned(),
     }
 }
 

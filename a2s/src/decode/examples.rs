@@ -20,7 +20,8 @@ pub(super) fn decode_examples(
     let Some(field) = field else { return Vec::new() };
     let items = field.items(findings);
     if items.len() > MAX_EXAMPLES {
-        let message = format!("there are {} examples; {MAX_EXAMPLES} is the most", items.len());
+        let message =
+            format!("the list has {} examples; at most {MAX_EXAMPLES} are allowed", items.len());
         findings.error(error_code::BAD_VALUE, &field.path, field.key, message);
     }
     // One that cannot be read has a substitute, so that the place of each is its index.
@@ -47,7 +48,8 @@ fn decode_example(item: &DocumentField<'_>, findings: &mut DiagnosticSink) -> Ca
         let path = match StepPath::new(step) {
             Ok(path) => path,
             Err(reason) => {
-                let message = format!("`{}` names no step: {reason}", shorten_for_message(step));
+                let message =
+                    format!("`{}` is not the path of a step: {reason}", shorten_for_message(step));
                 findings.error(error_code::BAD_EXAMPLE, &entry.path, entry.key, message);
                 continue;
             }

@@ -24,7 +24,7 @@ pub(super) fn decode_language(
     let field = field?;
     let version = decode_semver(&field, findings)?;
     if !matches!((version.major, version.minor), (1, 0 | 1)) {
-        let message = format!("this reads a2s 1.0 and 1.1, not {version}");
+        let message = format!("this compiler supports a2s 1.0 and 1.1, not {version}");
         findings.error(error_code::LANGUAGE_VERSION, &field.path, field.node.position, message);
         return None;
     }
@@ -41,7 +41,7 @@ pub(super) fn decode_name(
     {
         let rule = capitalise(&error.to_string());
         let hint = match CapabilityName::suggest(text) {
-            Some(name) => format!("{rule} `{name}` would be one."),
+            Some(name) => format!("{rule} Use for example `{name}`."),
             None => rule,
         };
         bad_name(&field, "capability name", text, hint, findings);
@@ -61,14 +61,16 @@ pub(super) fn decode_description(
         let message = if text.trim().is_empty() {
             "the description is empty".to_owned()
         } else {
-            format!("the description has {length} characters; {MAX_DESCRIPTION} is the most")
+            format!(
+                "the description has {length} characters; at most {MAX_DESCRIPTION} are allowed"
+            )
         };
         findings.error_with_hint(
             error_code::BAD_VALUE,
             &field.path,
             field.node.position,
             message,
-            "Say in one sentence what the capability does.",
+            "Describe in one sentence what the capability does.",
         );
     } else if is_placeholder(text) {
         findings.placeholder(&field, text);
@@ -81,13 +83,13 @@ pub(super) fn decode_charset(field: Option<DocumentField<'_>>, findings: &mut Di
     if let Some(text) = field.string(findings)
         && !text.eq_ignore_ascii_case("utf-8")
     {
-        let message = format!("`{text}` is not read; documents are utf-8");
+        let message = format!("unsupported charset `{text}`; documents must be utf-8");
         findings.error_with_hint(
             error_code::BAD_VALUE,
             &field.path,
             field.node.position,
             message,
-            "Write `charset: utf-8` or leave it out.",
+            "Write `charset: utf-8`, or leave the field out.",
         );
     }
 }
@@ -174,7 +176,7 @@ fn decode_dependency(
                 error_code::BAD_VERSION,
                 &field.path,
                 field.node.position,
-                format!("`{text}` is no range of versions"),
+                format!("`{text}` is not a range of versions"),
                 "Write a semver range such as `^1.0.0` or `>=1.2, <2`.",
             );
         }
@@ -198,7 +200,7 @@ fn decode_pin(
 ) -> Option<Digest> {
     let text = field.string(findings)?;
     if is_placeholder(text) {
-        let message = "the pin is not filled in";
+        let message = "the pinned checksum is a placeholder";
         match mode {
             CompileMode::Draft => {
                 findings.warning(
@@ -231,7 +233,7 @@ pub(crate) fn decode_digest(
 ) -> Option<Digest> {
     text.parse()
         .map_err(|error: crate::DigestError| {
-            let message = format!("`{}` is no checksum; {error}", shorten_for_message(text));
+            let message = format!("`{}` is not a checksum; {error}", shorten_for_message(text));
             let hint = format!("Write the checksum that {source}.");
             let at = field.node.position;
             findings.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
@@ -248,7 +250,7 @@ fn twice(
 ) {
     let code = error_code::DUPLICATE_ID;
     let diagnostic = Diagnostic::error(code, &item.path, item.node.position, message)
-        .with_hint("Keep one of the two.")
+        .with_hint("Remove one of the two.")
         .with_related(first, "first written here");
     findings.diagnostics.push(diagnostic);
 }
@@ -259,15 +261,16 @@ fn decode_semver(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> Op
     let text = match &field.node.kind {
         NodeValue::String(text) => text,
         NodeValue::Number(number) => {
-            let message = format!("{number} is a number here, and `1.10` would be `1.1`");
+            let message =
+                format!("{number} is a number, not a text: as a number, `1.10` would be `1.1`");
             let full =
                 if number.is_f64() { format!("{number}.0") } else { format!("{number}.0.0") };
-            let hint = format!("Write it in quotes: \"{full}\".");
+            let hint = format!("Write the version in quotes: \"{full}\".");
             findings.error_with_hint(error_code::BAD_VERSION, &field.path, at, message, hint);
             return None;
         }
         _ => {
-            findings.wrong_type(field, ExpectedType::Text, "a version in quotes belongs here");
+            findings.wrong_type(field, ExpectedType::Text, "a version in quotes is required here");
             return None;
         }
     };
@@ -283,7 +286,7 @@ fn decode_semver(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> Op
         };
     Version::parse(&full)
         .map_err(|error| {
-            let message = format!("`{text}` is no semantic version: {error}");
+            let message = format!("`{text}` is not a semantic version: {error}");
             findings.error(error_code::BAD_VERSION, &field.path, at, message);
         })
         .ok()
@@ -301,7 +304,7 @@ fn named_list<T: PartialEq + Display>(
         let Some(name) = parse_named(&item, what, &make, findings) else { continue };
         match names.iter().find(|(known, _)| *known == name) {
             Some((_, first)) => {
-                let message = format!("`{name}` stands in the list already");
+                let message = format!("`{name}` is in the list already");
                 twice(&item, *first, message, findings);
             }
             None => names.push((name, item.node.position)),
@@ -334,7 +337,7 @@ fn bad_name(
     hint: String,
     findings: &mut DiagnosticSink,
 ) {
-    let message = format!("`{}` is no {what}", shorten_for_message(text));
+    let message = format!("`{}` is not a valid {what}", shorten_for_message(text));
     findings.error_with_hint(error_code::BAD_NAME, &field.path, field.node.position, message, hint);
 }
 
@@ -356,9 +359,10 @@ fn bounded_items<'n>(
         && (items.is_empty() || items.len() > MAX_LIST)
     {
         let (message, hint) = if items.is_empty() {
-            (format!("the list names no {what}"), format!("Name at least one {what}."))
+            (format!("the list does not name any {what}"), format!("Name at least one {what}."))
         } else {
-            let message = format!("there are {} {what}s; {MAX_LIST} is the most", items.len());
+            let message =
+                format!("the list has {} {what}s; at most {MAX_LIST} are allowed", items.len());
             (message, format!("Name fewer {what}s."))
         };
         let at = field.node.position;
@@ -379,7 +383,7 @@ pub(super) fn short_text(
         return None;
     }
     if text.trim().is_empty() || text.len() > MAX_TEXT {
-        let message = format!("a text of 1 to {MAX_TEXT} bytes belongs here");
+        let message = format!("a text of 1 to {MAX_TEXT} bytes is required here");
         findings.error(error_code::BAD_VALUE, &field.path, field.node.position, message);
         return None;
     }

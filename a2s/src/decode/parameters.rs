@@ -17,7 +17,8 @@ pub(super) fn decode_parameters(
     let Some(field) = field else { return Vec::new() };
     let items = field.items(findings);
     if items.len() > MAX_LIST {
-        let message = format!("there are {} parameters; {MAX_LIST} is the most", items.len());
+        let message =
+            format!("the list has {} parameters; at most {MAX_LIST} are allowed", items.len());
         findings.error(error_code::BAD_VALUE, &field.path, field.key, message);
     }
     let mut parameters: Vec<(Parameter, SourcePosition)> = Vec::new();
@@ -30,16 +31,16 @@ pub(super) fn decode_parameters(
         let (Some(name), Some(text)) = (name, text) else { continue };
         let known = parameters.iter().find(|(known, _)| known.name == text);
         if !is_name(text) {
-            let message = format!("`{text}` cannot name a variable");
+            let message = format!("`{text}` is not a valid name of a variable");
             findings.error_with_hint(
                 error_code::BAD_NAME,
                 &name.path,
                 name.node.position,
                 message,
-                "Begin with a letter and use letters, digits, `_` and `-`.",
+                "Start with a letter and use only letters, digits, `_` and `-`.",
             );
         } else if let Some((_, first)) = known {
-            let message = format!("there is a parameter `{text}` already");
+            let message = format!("the parameter `{text}` is declared already");
             let at = name.node.position;
             let twice = Diagnostic::error(error_code::DUPLICATE_ID, &name.path, at, message);
             findings.diagnostics.push(twice.with_related(*first, "first written here"));
@@ -71,7 +72,7 @@ fn decode_parameter(
         .unwrap_or(false);
     let stated = required.as_ref().and_then(|field| field.boolean(findings));
     if let (Some(required), Some(true), Some(default)) = (&required, stated, &default) {
-        let message = "a parameter with a default is never required";
+        let message = "a parameter with a default cannot be required";
         let at = required.node.position;
         let both = Diagnostic::error(error_code::BAD_VALUE, &required.path, at, message.to_owned())
             .with_hint("Remove `required`, or the default.")
@@ -93,8 +94,9 @@ fn decode_parameter(
     }
     if let Some(field) = default {
         if secret {
-            let message = "a secret may have no default: everybody could read it here";
-            let hint = "Remove the default; whoever runs the capability gives the value.";
+            let message =
+                "a secret must not have a default: every reader of the document could read it";
+            let hint = "Remove the default; the caller gives the value when the capability runs.";
             findings.error_with_hint(error_code::BAD_VALUE, &field.path, field.key, message, hint);
         } else {
             parameter.default = Some(decode_default(&field, &parameter, findings));
@@ -110,8 +112,8 @@ fn decode_default(
 ) -> Value {
     let value = field.node.to_value();
     if let Some(reason) = parameter.find_violation(&value) {
-        let message = format!("the default does not fit: {reason}");
-        let hint = "Write a default that a caller could give, too.";
+        let message = format!("the default is not a valid value: {reason}");
+        let hint = "Write a default that is also valid as an input.";
         let at = field.node.position;
         findings.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
     }
@@ -126,8 +128,8 @@ fn decode_choices(
     let items = field.items(findings);
     let empty = field.node.members().is_none() && items.is_empty();
     if empty || items.len() > MAX_LIST {
-        let message = format!("`enum` has 1 to {MAX_LIST} values");
-        let hint = "Name the values that the parameter takes, or remove `enum`.";
+        let message = format!("`enum` must have 1 to {MAX_LIST} values");
+        let hint = "List the values that the parameter accepts, or remove `enum`.";
         findings.error_with_hint(error_code::BAD_VALUE, &field.path, field.key, message, hint);
     }
     let mut choices: Vec<Value> = Vec::new();
@@ -135,11 +137,11 @@ fn decode_choices(
         let value = item.node.to_value();
         let at = item.node.position;
         if choices.contains(&value) {
-            let message = format!("`{value}` stands in the list already");
-            let hint = "Keep one of the two.";
+            let message = format!("`{value}` is in the list already");
+            let hint = "Remove one of the two.";
             findings.error_with_hint(error_code::DUPLICATE_ID, &item.path, at, message, hint);
         } else if let Some(kind) = kind.filter(|kind| !kind.accepts(&value)) {
-            let message = format!("this is no value of the type `{}`", kind.as_str());
+            let message = format!("this is not a value of the type `{}`", kind.as_str());
             let hint = "Write values of the parameter's type.";
             findings.error_with_hint(error_code::BAD_VALUE, &item.path, at, message, hint);
         } else {
@@ -161,8 +163,8 @@ fn decode_patterns(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> 
                 error_code::BAD_VALUE,
                 &item.path,
                 item.node.position,
-                format!("`{text}` is no pattern"),
-                "Write words and one `*` where the value stands: \"in *\".",
+                format!("`{text}` is not a pattern"),
+                "Write words, and one `*` at the position of the value: \"in *\".",
             );
         }
     }

@@ -84,9 +84,12 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
                 block
             }
         };
-        fields.explain("max_concurrency", "Only what is parallel has it.");
+        fields.explain("max_concurrency", "Only parallel steps have this field.");
         for field in ["for_each", "retry", "timeout", "on_error", "catch"] {
-            fields.explain(field, "Write it on a step; put a step around the others if need be.");
+            fields.explain(
+                field,
+                "Write it on a step; if necessary, add a step that contains the others.",
+            );
         }
         fields.finish(self.findings);
         Some((variables, block))
@@ -105,8 +108,8 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
                     error_code::BAD_NAME,
                     &entry.path,
                     entry.key,
-                    format!("`{}` cannot name a variable", shorten_for_message(name)),
-                    "Begin with a letter and use letters, digits, `_` and `-`.",
+                    format!("`{}` is not a valid name of a variable", shorten_for_message(name)),
+                    "Start with a letter and use only letters, digits, `_` and `-`.",
                 );
                 continue;
             }
@@ -151,7 +154,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
         let plain = fields.take("steps");
         let branch = fields.take("if_true");
         if let (Some(plain), Some(_)) = (&plain, &branch) {
-            let message = "`steps` is another name of `if_true.steps`; keep one";
+            let message = "`steps` means the same as `if_true.steps`; keep one of the two";
             self.findings.error(error_code::DUPLICATE_KEY, &plain.path, plain.key, message);
         }
         let if_true = match (plain, branch) {
@@ -179,8 +182,8 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
                 error_code::WRONG_TYPE,
                 &field.path,
                 field.key,
-                "this is a list; a branch is a mapping with the field `steps`",
-                "Write `steps:` between the branch and its steps.",
+                "this is a list; a branch must be a mapping with the field `steps`",
+                "Write `steps:` below the branch, and the list below `steps:`.",
             );
             return self.decode_steps(field, depth);
         }
@@ -199,13 +202,13 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
                 error_code::BAD_VALUE,
                 &field.path,
                 field.node.position,
-                "there are no steps; at least one belongs here",
+                "the list of steps is empty; at least one step is required",
                 "Add a step.",
             );
         }
         if depth >= MAX_NESTING || self.steps + items.len() > MAX_STEPS {
             let message = format!(
-                "there are more than {MAX_STEPS} steps, or more than {MAX_NESTING} levels of them"
+                "the document has more than {MAX_STEPS} steps, or more than {MAX_NESTING} levels of steps"
             );
             self.findings.error(error_code::TOO_MANY_STEPS, &field.path, field.key, message);
             return Vec::new();
@@ -251,12 +254,15 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
         match &action {
             StepAction::Task { .. } => control.retry = self.decode_retry(&mut fields),
             StepAction::Capability { .. } | StepAction::Block(_) => {
-                fields
-                    .explain("retry", "Write it on the tasks inside; only requests are repeated.");
+                fields.explain(
+                    "retry",
+                    "Write it on the tasks inside; only requests can be repeated.",
+                );
             }
         }
         if !matches!(action, StepAction::Block(StepBlock::Parallel { .. })) {
-            let hint = "Only parallel steps have it; that of `for_each` stands inside it.";
+            let hint =
+                "Only parallel steps have this field; for `for_each`, write it inside `for_each`.";
             fields.explain("max_concurrency", hint);
         }
         fields.finish(self.findings);
@@ -268,7 +274,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
         let id = parse_named(field, "step id", StepId::new, self.findings)?;
         let at = field.node.position;
         if let Some(first) = self.ids.insert(id.clone(), at) {
-            let message = format!("the step on line {} is called `{id}` already", first.line);
+            let message = format!("the step on line {} already has the name `{id}`", first.line);
             let twice = Diagnostic::error(error_code::DUPLICATE_ID, &field.path, at, message);
             self.findings.diagnostics.push(twice.with_related(first, "first written here"));
         }
@@ -281,8 +287,8 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
                 error_code::BAD_VALUE,
                 &kind.path,
                 kind.node.position,
-                "a step with a task has no `type`",
-                "Leave `type` out; `format` says what the task is.",
+                "a step with a task must not have `type`",
+                "Remove `type`; `format` states the kind of the task.",
             );
         } else {
             let known = ["capability", "sequence", "parallel", "condition"];
@@ -297,7 +303,10 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
         depth: usize,
     ) -> StepBlock {
         for field in ["input_mapping", "input_template", "output_mapping"] {
-            fields.explain(field, "Write it on the steps inside; only they take and give values.");
+            fields.explain(
+                field,
+                "Write it on the steps inside; only those steps have inputs and outputs.",
+            );
         }
         match kind {
             "condition" => {
@@ -344,14 +353,14 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
                 error_code::MISSING_FIELD,
                 &item.path,
                 item.node.position,
-                "the step does not say what to do",
-                "Give it `format` and `task`, or `type: capability` and `use`, or a `type` with `steps`.",
+                "the step has no action",
+                "Give the step `format` and `task`, or `type: capability` and `use`, or a `type` with `steps`.",
             ),
             (None, Some(_)) => self.findings.error_with_hint(
                 error_code::MISSING_FIELD,
                 &item.path,
                 item.node.position,
-                "a step with a task needs the field `format`",
+                "a step with a task requires the field `format`",
                 "Write `format: OpenAPI`, `format: GraphQL` or `format: MCP`.",
             ),
             (Some(_), None) => {
@@ -390,7 +399,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
             error_code::MISSING_FIELD,
             &item.path,
             item.node.position,
-            format!("a step with `{key}` needs the field `type`"),
+            format!("a step with `{key}` requires the field `type`"),
             format!("Write `type: {kind}`."),
         );
         match kind {
@@ -418,7 +427,10 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
     fn entries(&mut self, field: &DocumentField<'n>) -> Vec<(&'n str, DocumentField<'n>)> {
         let mut entries = field.entries(self.findings);
         if entries.len() > MAX_MAPPING {
-            let message = format!("there are {} entries; {MAX_MAPPING} is the most", entries.len());
+            let message = format!(
+                "the mapping has {} entries; at most {MAX_MAPPING} are allowed",
+                entries.len()
+            );
             self.findings.error(error_code::BAD_VALUE, &field.path, field.node.position, message);
             entries.truncate(MAX_MAPPING);
         }

@@ -88,7 +88,7 @@ impl CompatibilityCheck<'_> {
                 let message = format!("no version of `{name}` has the checksum {pin}");
                 let close = versions.iter().find(|version| range.matches(&version.version));
                 let hint = close.map_or_else(
-                    || format!("There are {known}."),
+                    || format!("The published versions are {known}."),
                     |close| format!("Version {} has {}.", close.version, close.checksum),
                 );
                 let (code, at) = (error_code::DEPENDENCY_CHECKSUM, dependency.position);
@@ -96,8 +96,9 @@ impl CompatibilityCheck<'_> {
                 self.found.push(Diagnostic::error(code, &path, at, message).with_hint(hint));
             }
             None => {
-                let message =
-                    format!("no live version of `{name}` lies in `{range}`; there are {known}");
+                let message = format!(
+                    "no live version of `{name}` matches `{range}`; published versions: {known}"
+                );
                 self.report(error_code::DEPENDENCY_MISSING, dependency, message);
             }
         }
@@ -108,8 +109,7 @@ impl CompatibilityCheck<'_> {
         let (name, version) = (&dependency.capability, &chosen.version);
         if !dependency.range.matches(version) {
             let range = &dependency.range;
-            let message =
-                format!("the pinned version {version} of `{name}` lies outside `{range}`");
+            let message = format!("the pinned version {version} of `{name}` is outside `{range}`");
             self.report(error_code::DEPENDENCY_RANGE, dependency, message);
         }
         if chosen.is_yanked() {
@@ -135,14 +135,15 @@ impl CompatibilityCheck<'_> {
         let domains = &self.capability.domains;
         let foreign = quoted(unit.domains.iter().filter(|domain| !domains.contains(domain)));
         if !foreign.is_empty() {
-            let message = format!("`{name}` talks to {foreign}, which `domains` does not name");
+            let message =
+                format!("`{name}` sends requests to {foreign}, which `domains` does not list");
             self.report(error_code::DEPENDENCY_DOMAINS, dependency, message);
         }
         let held = &self.capability.permissions;
         let more = quoted(unit.permissions.iter().filter(|permission| !held.contains(permission)));
         if !more.is_empty() {
             let message =
-                format!("`{name}` {version} needs {more}, which `permissions` does not name");
+                format!("`{name}` {version} requires {more}, which `permissions` does not list");
             self.report(error_code::DEPENDENCY_PERMISSIONS, dependency, message);
         }
     }
@@ -160,17 +161,19 @@ impl CompatibilityCheck<'_> {
             let message = format!("`{name}` uses itself");
             self.report(error_code::DEPENDENCY_CYCLE, dependency, message);
         } else if reach.below.contains_key(&own) {
-            let message = format!("`{name}` {version} uses `{own}`, which would use it again");
+            let message = format!("`{name}` {version} uses `{own}`, which closes a cycle");
             self.report(error_code::DEPENDENCY_CYCLE, dependency, message);
         }
         for hole in &reach.unresolved {
             let message =
-                format!("`{name}` {version} leads to {hole}, and there is no such live version");
+                format!("`{name}` {version} depends on {hole}, which has no matching live version");
             self.report(error_code::DEPENDENCY_MISSING, dependency, message);
         }
         if reach.depth + 1 > MAX_DEPENDENCY_DEPTH {
-            let message =
-                format!("`{name}` {version} already stands on {} capabilities", reach.depth);
+            let message = format!(
+                "`{name}` {version} already has a dependency chain of {} capabilities",
+                reach.depth
+            );
             self.report(error_code::DEPENDENCY_DEPTH, dependency, message);
         }
     }
@@ -198,10 +201,10 @@ impl CompatibilityCheck<'_> {
                         let taken = reach.inputs.keys().map(String::as_str);
                         let hint = match did_you_mean(key, taken.clone()) {
                             Some(close) => format!("Did you mean `{close}`?"),
-                            None if reach.inputs.is_empty() => "It takes no inputs.".to_owned(),
-                            None => format!("It takes {}.", quoted(taken)),
+                            None if reach.inputs.is_empty() => "It has no inputs.".to_owned(),
+                            None => format!("Known inputs are {}.", quoted(taken)),
                         };
-                        (format!("`{name}` {version} takes no input `{key}`"), hint)
+                        (format!("`{name}` {version} has no input `{key}`"), hint)
                     }
                     Some(input) => {
                         let Some(why) = refuse(capability, input, template) else { continue };
@@ -247,12 +250,12 @@ impl CompatibilityCheck<'_> {
                     String::new()
                 };
                 let message = format!(
-                    "`{name}` is used in two versions: {other_version} by way of `{}`, {version} by way of `{}`{same}",
+                    "`{name}` is used in two versions: {other_version} through `{}`, {version} through `{}`{same}",
                     other.capability, dependency.capability
                 );
                 let code = error_code::DEPENDENCY_CONFLICT;
                 let (path, at) = (&dependency.pointer, dependency.position);
-                let place = format!("leads to `{name}` {other_version}");
+                let place = format!("uses `{name}` {other_version}");
                 self.found.push(
                     Diagnostic::error(code, path, at, message)
                         .into_warning()
@@ -326,7 +329,7 @@ fn refuse(capability: &Capability, input: &DependencyInput, template: &Template)
             }
             if input.required && !parameter.required && parameter.default.is_none() {
                 let name = &parameter.name;
-                return Some(format!("it needs a value, and `{name}` need not have one"));
+                return Some(format!("it requires a value, but `{name}` is optional"));
             }
             parameter.kind?
         }
@@ -334,7 +337,7 @@ fn refuse(capability: &Capability, input: &DependencyInput, template: &Template)
     let declared = input.declared.as_ref()?;
     let taken = declared.kind.filter(|taken| !overlap(*taken, given))?;
     let name = &declared.name;
-    Some(format!("`{name}` takes {}, not {}", taken.describe(), given.describe()))
+    Some(format!("`{name}` accepts {}, not {}", taken.describe(), given.describe()))
 }
 
 /// Returns true when some value is of both types.
@@ -372,7 +375,7 @@ fn listed(versions: &[VersionInfo]) -> String {
         })
         .collect();
     if sorted.len() > MAX_LISTED {
-        words.push("older ones".to_owned());
+        words.push("older versions".to_owned());
     }
     words.join(", ")
 }

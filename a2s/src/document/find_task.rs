@@ -25,10 +25,10 @@ pub(crate) fn find_task<'c>(
             let tasks = tasks_of(capability);
             let close = did_you_mean(piece.id.as_str(), tasks.iter().copied());
             let hint = close.map(|close| format!("Did you mean `{close}`?"));
-            return Err((format!("there is no task step `{way}`"), hint));
+            return Err((format!("unknown task step `{way}`"), hint));
         };
         if piece.iteration.is_some() && step.control.for_each.is_none() {
-            let message = format!("`{}` has no `for_each`, and so no iterations", step.id);
+            let message = format!("`{}` has no `for_each`, so it has no iterations", step.id);
             return Err((message, Some(format!("Write `{}`.", piece.id))));
         }
         steps = step.children();
@@ -37,12 +37,12 @@ pub(crate) fn find_task<'c>(
     match found.map(|step| &step.action) {
         Some(StepAction::Task { .. }) => Ok(found),
         Some(StepAction::Capability { capability, .. }) => {
-            let message = format!("`{way}` is no task step: it uses `{capability}`");
-            let hint = format!("Answer a task step of `{capability}`: `{way}/STEP`.");
+            let message = format!("`{way}` is not a task step: it uses `{capability}`");
+            let hint = format!("Name a task step of `{capability}`: `{way}/STEP`.");
             Err((message, Some(hint)))
         }
         Some(StepAction::Block(_)) | None => {
-            Err((format!("`{way}` is no task step, but a block of steps"), None))
+            Err((format!("`{way}` is a block of steps, not a task step"), None))
         }
     }
 }

@@ -30,14 +30,14 @@ impl Parameter {
     pub fn find_violation(&self, value: &Value) -> Option<String> {
         if let Some(kind) = self.kind.filter(|kind| !kind.accepts(value)) {
             let found = crate::query::describe(value);
-            return Some(format!("`{}` takes {}, not {found}", self.name, kind.describe()));
+            return Some(format!("`{}` accepts {}, not {found}", self.name, kind.describe()));
         }
         if self.choices.is_empty() || self.choices.iter().any(|choice| same_value(choice, value)) {
             return None;
         }
         let choices: Vec<_> = self.choices.iter().take(20).map(|c| format!("`{c}`")).collect();
         let more = if self.choices.len() > 20 { ", …" } else { "" };
-        Some(format!("`{}` takes one of {}{more}", self.name, choices.join(", ")))
+        Some(format!("`{}` accepts only {}{more}", self.name, choices.join(", ")))
     }
 }
 

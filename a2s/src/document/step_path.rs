@@ -30,7 +30,7 @@ impl StepPath {
     /// When a piece of it is not an id, or the text after an id is not a number in brackets.
     pub fn new(text: &str) -> Result<Self, InvalidName> {
         if text.split('/').count() > MAX_PIECES {
-            let reason = format!("a way to a step has at most {MAX_PIECES} pieces");
+            let reason = format!("a path to a step has at most {MAX_PIECES} parts");
             return Err(InvalidName(reason));
         }
         text.split('/').map(read_piece).collect::<Result<_, _>>().map(Self)

@@ -43,7 +43,7 @@ impl<'n> ObjectReader<'n> {
         findings: &mut DiagnosticSink,
     ) -> Option<Self> {
         let Some(members) = field.node.members() else {
-            findings.wrong_type(field, ExpectedType::Mapping, &format!("{what} is a mapping"));
+            findings.wrong_type(field, ExpectedType::Mapping, &format!("{what} must be a mapping"));
             return None;
         };
         let path = field.path.clone();
@@ -103,7 +103,7 @@ impl<'n> ObjectReader<'n> {
             unknown.any(|member| did_you_mean(&member.key, [key]).is_some())
         };
         if taken.is_none() && !misspelt() {
-            let message = format!("{} needs the field `{key}`", self.what);
+            let message = format!("{} requires the field `{key}`", self.what);
             let hint = match example(key) {
                 Some(example) => format!("Add it: `{example}`."),
                 None => error_code::MISSING_FIELD.remedy.to_owned(),
@@ -123,7 +123,7 @@ impl<'n> ObjectReader<'n> {
     ) -> Option<DocumentField<'n>> {
         let (first, second) = (self.take(one), self.take(other));
         if let (Some(_), Some(second)) = (&first, &second) {
-            let message = format!("`{one}` and `{other}` are two names of one field");
+            let message = format!("`{one}` and `{other}` are two names for the same field");
             findings.error(error_code::DUPLICATE_KEY, &second.path, second.key, message);
         }
         first.or(second)
@@ -169,7 +169,7 @@ impl<'n> DocumentField<'n> {
     pub(crate) fn string(&self, findings: &mut DiagnosticSink) -> Option<&'n str> {
         let text = self.node.as_str();
         if text.is_none() {
-            findings.wrong_type(self, ExpectedType::Text, "a string belongs here");
+            findings.wrong_type(self, ExpectedType::Text, "a string is required here");
         }
         text
     }
@@ -183,7 +183,7 @@ impl<'n> DocumentField<'n> {
         findings: &mut DiagnosticSink,
     ) -> Option<u64> {
         let NodeValue::Number(number) = &self.node.kind else {
-            findings.wrong_type(self, ExpectedType::Integer, "a whole number belongs here");
+            findings.wrong_type(self, ExpectedType::Integer, "a whole number is required here");
             return None;
         };
         // `3.0` is the same number as `3`: a rewritten document may have either.
@@ -205,7 +205,7 @@ impl<'n> DocumentField<'n> {
     /// The value of a boolean; reports any other type.
     pub(crate) fn boolean(&self, findings: &mut DiagnosticSink) -> Option<bool> {
         let NodeValue::Bool(value) = self.node.kind else {
-            findings.wrong_type(self, ExpectedType::Boolean, "`true` or `false` belongs here");
+            findings.wrong_type(self, ExpectedType::Boolean, "`true` or `false` is required here");
             return None;
         };
         Some(value)
@@ -231,7 +231,7 @@ impl<'n> DocumentField<'n> {
     /// The items, when it is a list; reports when it is not.
     pub(crate) fn items(&self, findings: &mut DiagnosticSink) -> Vec<Self> {
         let NodeValue::Array(items) = &self.node.kind else {
-            findings.wrong_type(self, ExpectedType::List, "a list belongs here");
+            findings.wrong_type(self, ExpectedType::List, "a list is required here");
             return Vec::new();
         };
         let item = |(index, node): (usize, &'n TreeNode)| DocumentField {
@@ -245,7 +245,7 @@ impl<'n> DocumentField<'n> {
     /// The members with their keys, when it is a mapping; reports when it is not.
     pub(crate) fn entries(&self, findings: &mut DiagnosticSink) -> Vec<(&'n str, Self)> {
         let Some(members) = self.node.members() else {
-            findings.wrong_type(self, ExpectedType::Mapping, "a mapping belongs here");
+            findings.wrong_type(self, ExpectedType::Mapping, "a mapping is required here");
             return Vec::new();
         };
         let entry = |member: &'n NodeMember| {

@@ -73,7 +73,7 @@ fn adapt_test(test: &mut Test) -> Result<(), String> {
     match test {
         Test::RelQuery(segments) => {
             if segments.first().is_some_and(segment_filters) {
-                return Err("a filter right behind `@` cannot be evaluated here; \
+                return Err("a filter directly after `@` is not supported; \
                      filter by a member, as in `@.tags[?@ == 'x']`"
                     .to_owned());
             }

@@ -190,8 +190,9 @@ fn report(field: &DocumentField<'_>, (message, hint): Problem, findings: &mut Di
 
 fn read_query(text: &str) -> Result<ast::Document, Problem> {
     if text.len() > MAX_QUERY {
-        let message = format!("the query has {} bytes; {MAX_QUERY} is the most", text.len());
-        return Err((message, "Ask for less in one step.".to_owned()));
+        let message =
+            format!("the query has {} bytes; at most {MAX_QUERY} are allowed", text.len());
+        return Err((message, "Select fewer fields in one step.".to_owned()));
     }
     let parsed = Parser::new()
         .recursion_limit(MAX_DEPTH)
@@ -204,12 +205,12 @@ fn read_query(text: &str) -> Result<ast::Document, Problem> {
             .map_or_else(String::new, |first| in_plain_words(&first.error.to_string()));
         let hint = match first.and_then(|first| first.line_column_range()) {
             Some(range) => format!(
-                "Mend line {} of the query at column {}.",
+                "Correct line {} of the query at column {}.",
                 range.start.line, range.start.column
             ),
             None => error_code::BAD_GRAPHQL.remedy.to_owned(),
         };
-        (format!("the query is no GraphQL: {reason}"), hint)
+        (format!("the query is not valid GraphQL: {reason}"), hint)
     })
 }
 
@@ -243,7 +244,7 @@ fn choose_operation<'d>(
             ast::Definition::FragmentDefinition(_) => {}
             _ => {
                 return Err((
-                    "a query has operations and fragments, no types".to_owned(),
+                    "a query must contain only operations and fragments, not types".to_owned(),
                     "Remove the type definitions.".to_owned(),
                 ));
             }
@@ -257,7 +258,7 @@ fn choose_operation<'d>(
             let hint = match did_you_mean(name, names.iter().copied()) {
                 Some(close) => format!("Did you mean `{close}`?"),
                 None if names.is_empty() => "Leave `operationName` out.".to_owned(),
-                None => format!("It has {}.", list()),
+                None => format!("Known names are {}.", list()),
             };
             *found.ok_or_else(|| {
                 (format!("the query has no operation `{}`", shorten_for_message(name)), hint)
@@ -274,7 +275,7 @@ fn choose_operation<'d>(
         }
     };
     if chosen.operation_type == ast::OperationType::Subscription {
-        let message = "a subscription cannot be a step, which is one request and one answer";
+        let message = "a step cannot be a subscription: a step is one request and one response";
         return Err((message.to_owned(), "Use a query or a mutation.".to_owned()));
     }
     Ok(chosen)

@@ -97,12 +97,13 @@ impl<'n> LocatedValue<'n> {
         match fragment.and_then(|fragment| root.at(fragment)) {
             Some(target) => Ok(Some(target)),
             None => {
-                let target = reference.as_str().unwrap_or("that is no string");
-                let message = format!(
-                    "`$ref: {}` leads nowhere inside the task",
-                    shorten_for_message(target)
-                );
-                Err((message, "Add what it points to, or write it out here.".to_owned()))
+                let target = reference.as_str().unwrap_or("(not a string)");
+                let message =
+                    format!("`$ref: {}` does not exist in the task", shorten_for_message(target));
+                Err((
+                    message,
+                    "Add the target of the reference, or write its content here.".to_owned(),
+                ))
             }
         }
     }
@@ -132,8 +133,8 @@ impl<'n> LocatedValue<'n> {
 
 /// The problem of `$ref`s that lead in a circle, or nearly so.
 pub(super) fn too_many_refs() -> Problem {
-    let message = format!("more than {MAX_REFS} `$ref`s lead to one another");
-    (message, "Write it out here.".to_owned())
+    let message = format!("the chain of `$ref`s is longer than {MAX_REFS}");
+    (message, "Write the content of the reference here.".to_owned())
 }
 
 fn weigh(node: &TreeNode, limit: usize) -> usize {

@@ -134,11 +134,13 @@ pub(crate) fn decode_mcp(
     let security = fields.take("security");
     let schemes = fields.take("securitySchemes");
     fields.explain("arguments", "Write them under `input_mapping` of the step, below `arguments`.");
-    fields.explain("name", "The name of the tool is the field `tool`.");
+    fields.explain("name", "Write the name of the tool in the field `tool`.");
     fields.explain("url", "The address of the server is the field `server`.");
     fields.explain("endpoint", "The address of the server is the field `server`.");
-    fields
-        .explain("command", "Servers are reached over HTTP alone; nothing is started for a step.");
+    fields.explain(
+        "command",
+        "Use a server over HTTP; the executor does not start programs for a step.",
+    );
     fields.finish(findings);
 
     let code = error_code::BAD_MCP;
@@ -192,9 +194,11 @@ fn check_name(name: &str) -> Result<(), Problem> {
     if (1..=MAX_NAME).contains(&length) && !name.chars().any(char::is_control) {
         return Ok(());
     }
-    let message =
-        format!("`{}` is no name of a tool", shorten_for_message(&name.escape_debug().to_string()));
-    Err((message, format!("Write the name that `tools/list` has, at most {MAX_NAME} characters.")))
+    let message = format!(
+        "`{}` is not a valid name of a tool",
+        shorten_for_message(&name.escape_debug().to_string())
+    );
+    Err((message, format!("Write the name from `tools/list`, with at most {MAX_NAME} characters.")))
 }
 
 /// Reads `annotations`. Those that say nothing of repeating a call are for people.
@@ -214,8 +218,8 @@ fn decode_hints(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> Too
     fields.finish(findings);
     let says = |hint: &Option<(bool, DocumentField<'_>)>| matches!(hint, Some((true, _)));
     if let (true, Some((true, field))) = (says(&read_only), &destructive) {
-        let message = "what changes nothing cannot destroy anything".to_owned();
-        let hint = "Keep one of `readOnlyHint` and `destructiveHint`.".to_owned();
+        let message = "a read-only tool cannot be destructive".to_owned();
+        let hint = "Remove `readOnlyHint` or `destructiveHint`.".to_owned();
         report(field, (message, hint), findings);
     }
     ToolAnnotations {
@@ -227,7 +231,7 @@ fn decode_hints(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> Too
 /// Checks that a schema is an object, `true` or `false`.
 fn check_schema(field: &DocumentField<'_>, findings: &mut DiagnosticSink) {
     if !matches!(field.node.kind, NodeValue::Object(_) | NodeValue::Bool(_)) {
-        findings.wrong_type(field, ExpectedType::Mapping, "a JSON Schema is a mapping");
+        findings.wrong_type(field, ExpectedType::Mapping, "a JSON Schema must be a mapping");
     }
 }
 
@@ -237,7 +241,7 @@ fn check_input_schema(field: &DocumentField<'_>, findings: &mut DiagnosticSink) 
         findings.wrong_type(
             field,
             ExpectedType::Mapping,
-            "a JSON Schema of an object is a mapping",
+            "a JSON Schema of an object must be a mapping",
         );
         return;
     }
@@ -249,7 +253,7 @@ fn check_input_schema(field: &DocumentField<'_>, findings: &mut DiagnosticSink) 
     if let Some(kind) = below("type")
         && kind.node.as_str() != Some("object")
     {
-        let message = "the arguments of a tool are an object".to_owned();
+        let message = "the arguments of a tool must be an object".to_owned();
         report(&kind, (message, "Write `type: object`.".to_owned()), findings);
     }
     if let Some(properties) = below("properties") {

@@ -44,8 +44,9 @@ pub(super) fn take_positions(tree: &mut TreeNode, placed: &TreeNode) {
 /// Reports what JSON allows and a document does not.
 pub(super) fn check(tree: &TreeNode, diagnostics: &mut DiagnosticList) {
     if tree.depth() > MAX_DEPTH || tree.size().0 > MAX_NODES {
-        let message =
-            format!("values are nested more than {MAX_DEPTH} deep, or are more than {MAX_NODES}");
+        let message = format!(
+            "the document has more than {MAX_DEPTH} levels, or more than {MAX_NODES} values"
+        );
         diagnostics.push(Diagnostic::error(error_code::BUDGET, "", tree.position, message));
         return;
     }

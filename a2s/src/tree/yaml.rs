@@ -90,34 +90,43 @@ fn explain(
     let says = |words: &str| complaint.contains(words);
     if says("unknown anchor") {
         let hint = "Write `&name` at the value before the alias `*name` uses it.";
-        return ("the alias names an anchor that is not there".to_owned(), Some(hint));
+        return ("the alias names an unknown anchor".to_owned(), Some(hint));
     }
     if says("unknown escape") {
         let hint = "Write `\\\\` for a backslash, or put the text in single quotes.";
-        return ("a quoted text has an escape that YAML does not know".to_owned(), Some(hint));
+        return ("a quoted text has an unknown escape".to_owned(), Some(hint));
     }
     if says("quoted scalar") || says("unclosed quote") {
-        let hint = "Close it with the quote that it begins with.";
-        return ("a text in quotes is not closed before here".to_owned(), Some(hint));
+        let hint = "Close the text with the same quote that starts it.";
+        return ("a quoted text is not closed before this position".to_owned(), Some(hint));
     }
     if says("tab") {
-        return ("a tab stands where only spaces may".to_owned(), Some("Indent with spaces."));
+        return (
+            "a tab is used where only spaces are allowed".to_owned(),
+            Some("Indent with spaces."),
+        );
     }
     if let Some((bracket, from)) = bracket {
         let hint = if line(at.line).contains("${") {
             "Put templates in quotes: \"${city}\"."
         } else {
-            "Close it, and put a `,` between its parts."
+            "Close the bracket, and put a `,` between its items."
         };
-        return (format!("the `{bracket}` on line {from} is not closed before here"), Some(hint));
+        return (
+            format!("the `{bracket}` on line {from} is not closed before this position"),
+            Some(hint),
+        );
     }
     if says("mapping values are not allowed") || says("':' indicator") {
-        let hint = "Put the text in quotes if the `:` belongs to it; else align the line with those around it.";
-        return ("a `:` cannot stand here".to_owned(), Some(hint));
+        let hint = "Put the text in quotes if the `:` is part of it; otherwise align the line with the lines around it.";
+        return ("a `:` is not allowed here".to_owned(), Some(hint));
     }
     if says("block mapping") || says("block collection") || says("block sequence") {
-        let hint = "Align it with the lines that it belongs to.";
-        return ("this does not fit the lines before it".to_owned(), Some(hint));
+        let hint = "Align the line with the lines of the same list or mapping.";
+        return (
+            "this line does not match the indentation of the lines before it".to_owned(),
+            Some(hint),
+        );
     }
     if says("unexpected character") || says("cannot start any token") {
         return (complaint.to_owned(), Some("Put the text in quotes."));
@@ -167,7 +176,7 @@ impl TreeBuilder {
                         error_code::YAML_FEATURE,
                         position,
                         "a second document begins here",
-                        "Keep one document in a file, and remove the line `---`.",
+                        "Keep one document in the file, and remove the line `---`.",
                     );
                     return Err(OverBudget);
                 }
@@ -186,15 +195,15 @@ impl TreeBuilder {
                         self.refuse(
                             error_code::YAML_FEATURE,
                             position,
-                            "merge keys (`<<`) are not read",
-                            "Write the fields out; `*name` alone may stand for a whole value.",
+                            "merge keys (`<<`) are not supported",
+                            "Write the fields in full; an alias `*name` can only replace a whole value.",
                         );
                         None
                     } else if plain && text.is_empty() {
                         self.refuse(
                             error_code::YAML_FEATURE,
                             position,
-                            "a key is missing before the colon",
+                            "the colon has no key before it",
                             "Write the name of the field before the `:`.",
                         );
                         None
@@ -222,8 +231,8 @@ impl TreeBuilder {
                     self.refuse(
                         error_code::YAML_FEATURE,
                         position,
-                        "an alias may not stand inside what it names",
-                        "Write the value out.",
+                        "an alias must not be inside the value that it names",
+                        "Write the value in full.",
                     );
                     return Err(OverBudget);
                 };
@@ -236,8 +245,8 @@ impl TreeBuilder {
                     self.refuse(
                         error_code::YAML_FEATURE,
                         position,
-                        "a key may not be an alias",
-                        "Write the key out.",
+                        "a key must not be an alias",
+                        "Write the key in full.",
                     );
                     self.set_key(None);
                 } else {
@@ -267,8 +276,8 @@ impl TreeBuilder {
             self.refuse(
                 error_code::YAML_FEATURE,
                 position,
-                "tags (`!…`) are not read",
-                "Remove the tag; put a text that looks like a number in quotes.",
+                "tags (`!…`) are not supported",
+                "Remove the tag; put the value in quotes if it is a text that looks like a number.",
             );
         }
     }
@@ -292,7 +301,7 @@ impl TreeBuilder {
     ) -> Result<(), OverBudget> {
         if nodes > MAX_NODES || text > MAX_TEXT {
             let message = format!(
-                "with its aliases expanded the document has more than {MAX_NODES} values or {MAX_TEXT} bytes of text"
+                "with its aliases expanded, the document has more than {MAX_NODES} values or {MAX_TEXT} bytes of text"
             );
             self.refuse(error_code::BUDGET, position, &message, error_code::BUDGET.remedy);
             return Err(OverBudget);
@@ -302,7 +311,7 @@ impl TreeBuilder {
 
     fn check_depth(&mut self, depth: usize, position: SourcePosition) -> Result<(), OverBudget> {
         if depth > MAX_DEPTH {
-            let message = format!("values are nested more than {MAX_DEPTH} deep");
+            let message = format!("the document has more than {MAX_DEPTH} levels");
             self.refuse(error_code::BUDGET, position, &message, error_code::BUDGET.remedy);
             return Err(OverBudget);
         }
@@ -345,7 +354,7 @@ impl TreeBuilder {
             self.refuse(
                 error_code::YAML_FEATURE,
                 position,
-                "a key is a string, not a collection",
+                "a key must be a string, not a collection",
                 "Put templates and other text with brackets in quotes.",
             );
             self.set_key(None);
@@ -415,7 +424,7 @@ impl TreeBuilder {
         match plain_number(text) {
             Some(Some(number)) => NodeValue::Number(number),
             Some(None) => {
-                let message = format!("the number {text} lies beyond ±(2^53 − 1) or is not finite");
+                let message = format!("the number {text} is outside ±(2^53 − 1) or is not finite");
                 self.refuse(error_code::NUMBER, position, &message, error_code::NUMBER.remedy);
                 NodeValue::Null
             }

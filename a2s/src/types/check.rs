@@ -176,7 +176,7 @@ fn names_there(leaves: &PathNotFound, name: Option<&str>) -> Option<String> {
         .map(|name| format!("`{}`", shorten_for_message(name)))
         .collect();
     let more = if leaves.names.len() > MAX_LISTED { ", …" } else { "" };
-    (!listed.is_empty()).then(|| format!("There are {}{more}.", listed.join(", ")))
+    (!listed.is_empty()).then(|| format!("Known names are {}{more}.", listed.join(", ")))
 }
 
 #[cfg(test)]

@@ -15,9 +15,9 @@ const MAX_READ: usize = 500;
 const MAX_TEXT: usize = 1_000;
 const MAX_NAME: usize = 100;
 
-const DESCRIPTION: &str = "Finds published capabilities for what somebody wants, and has them run \
-                           while guardians are asked before and after every step.";
-const MORE: &str = " It knows more than is listed here.";
+const DESCRIPTION: &str = "Finds published capabilities for a request, and runs them \
+                           while guardians check every step before and after it.";
+const MORE: &str = " It has more skills than this card lists.";
 
 /// Writes the card of this agent in the notation of one version. `endpoint` is its address.
 ///
@@ -115,7 +115,7 @@ impl PeerCard {
     /// Reads a card that was found at `origin`. The agent has to be asked at the same host: a token
     /// for one host is shown to no other.
     pub(crate) fn read(value: &Value, origin: &Url) -> Result<Self, String> {
-        let members = value.as_object().ok_or("it is no object")?;
+        let members = value.as_object().ok_or("it is not an object")?;
         let (endpoint, protocol) = find_endpoint(members, origin)?;
         let skills = list(members, "skills").iter().filter_map(PeerSkill::read).take(MAX_READ);
         let capabilities = members.get("capabilities");
@@ -176,12 +176,12 @@ fn find_endpoint(members: &Map<String, Value>, origin: &Url) -> Result<(Url, A2a
         .filter_map(|(url, _, version)| Some((url?.parse().ok()?, version?)))
         .collect();
     if usable.is_empty() {
-        return Err("it names no address for JSON-RPC in version 0.3 or 1.0".to_owned());
+        return Err("it has no address for JSON-RPC in version 0.3 or 1.0".to_owned());
     }
     usable.retain(|(url, _)| url.origin() == origin.origin());
     let newest = usable.iter().position(|(_, version)| *version == A2aVersion::V1_0);
     let chosen = usable.into_iter().nth(newest.unwrap_or_default());
-    chosen.ok_or_else(|| "it names addresses at other hosts alone".to_owned())
+    chosen.ok_or_else(|| "all its addresses are on other hosts".to_owned())
 }
 
 fn text(members: &Map<String, Value>, name: &str, most: usize) -> Option<String> {

@@ -70,7 +70,7 @@ pub enum A2aError {
     #[error(transparent)]
     Http(#[from] ClientError),
     /// The response is not valid A2A.
-    #[error("{url} answered what is not understood: {why}")]
+    #[error("the response of {url} is invalid: {why}")]
     BadResponse {
         /// The address.
         url: Box<Url>,
@@ -78,7 +78,7 @@ pub enum A2aError {
         why: String,
     },
     /// The agent rejects the request with a JSON-RPC error.
-    #[error("{url} refuses ({code}): {message}")]
+    #[error("{url} rejected the request ({code}): {message}")]
     Refused {
         /// The address.
         url: Box<Url>,
@@ -183,7 +183,7 @@ impl A2aClient {
         if !kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
             let body = self.http.read(response).await?;
             self.read_result(&id, hook, &body).await?;
-            return Err(bad_response(self.http.url(), "it is no stream"));
+            return Err(bad_response(self.http.url(), "it is not a stream"));
         }
         let events = SseStream::from_response(response);
         let (bytes, count, over) = (0, 0, false);
@@ -259,7 +259,8 @@ impl A2aClient {
             let same = payload.get("id") == Some(&id)
                 && payload.get("method").and_then(Value::as_str) == Some(name)
                 && payload.get("params").is_some_and(Value::is_object);
-            same.then_some(()).ok_or_else(|| "it is another request".to_owned())
+            same.then_some(())
+                .ok_or_else(|| "it changes the id or the method of the request".to_owned())
         };
         let direction = MessageDirection::OutboundRequest {
             name: &self.card.name,
@@ -291,7 +292,7 @@ impl A2aClient {
         let mut answer = self.record_decisions(guarded)?;
         let url = self.http.url();
         if answer.get("id") != Some(id) {
-            return Err(bad_response(url, "it answers another request"));
+            return Err(bad_response(url, "it is the response to another request"));
         }
         if let Some(error) = answer.get("error") {
             let message = error.get("message").and_then(Value::as_str).unwrap_or_default();
@@ -314,7 +315,7 @@ impl A2aClient {
 impl TaskStream<'_> {
     /// The error for a stream that reported no task.
     pub(crate) fn no_task_error(&self) -> A2aError {
-        bad_response(self.client.http.url(), "it told of no task")
+        bad_response(self.client.http.url(), "it reported no task")
     }
 
     /// The next update; none when the task is over or waits.
@@ -332,13 +333,13 @@ impl TaskStream<'_> {
             SseItem::Event(block) => block,
             SseItem::Broken(error) => return Err(http.unreachable(&error).into()),
             SseItem::End => {
-                return Err(bad_response(http.url(), "it ended before the task was over"));
+                return Err(bad_response(http.url(), "it ended before the task"));
             }
         };
         self.bytes += block.data.len();
         self.count += 1;
         if self.bytes > MAX_STREAM || self.count > MAX_EVENTS {
-            return Err(A2aError::LimitExceeded { url: url(), what: "does not come to an end" });
+            return Err(A2aError::LimitExceeded { url: url(), what: "sends too many events" });
         }
         let result = self.client.read_result(&self.id, self.hook, block.data.as_bytes()).await?;
         let update = self.client.version().read_update(&result);

@@ -96,8 +96,8 @@ impl RpcRequest {
             .map_err(|error| (Value::Null, RpcError::new(Kind::Parse, error.to_string())))?;
         let whole = match value {
             Value::Object(whole) => whole,
-            Value::Array(_) => return Err(invalid(Value::Null, "batches are not taken")),
-            _ => return Err(invalid(Value::Null, "a request is an object")),
+            Value::Array(_) => return Err(invalid(Value::Null, "batches are not supported")),
+            _ => return Err(invalid(Value::Null, "a request must be an object")),
         };
         Self::from_object(whole, header)
     }
@@ -112,33 +112,37 @@ impl RpcRequest {
             Some(Value::Number(id)) if !id.is_f64() => Value::from(id.clone()),
             Some(Value::Null) => Value::Null,
             None => {
-                return Err(invalid(Value::Null, "`id` is missing: every method has an answer"));
+                return Err(invalid(
+                    Value::Null,
+                    "`id` is missing: notifications are not supported",
+                ));
             }
             Some(_) => {
-                let text = format!("`id` is a text of at most {MAX_ID} bytes or a whole number");
+                let text =
+                    format!("`id` must be a text of at most {MAX_ID} bytes or a whole number");
                 return Err(invalid(Value::Null, text));
             }
         };
         if whole.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-            return Err(invalid(id, "`jsonrpc` is \"2.0\""));
+            return Err(invalid(id, "`jsonrpc` must be \"2.0\""));
         }
         let Some(name) = whole.get("method").and_then(Value::as_str) else {
-            return Err(invalid(id, "`method` is a text"));
+            return Err(invalid(id, "`method` must be a text"));
         };
         let Some((_, version, method)) = METHODS.iter().find(|(known, ..)| *known == name) else {
-            return Err((id, RpcError::new(Kind::NoMethod, "there is no such method")));
+            return Err((id, RpcError::new(Kind::NoMethod, "unknown method")));
         };
         // 0.3 knew no header, so a request without one is as old as its method. One with a header
         // has the method that its version has (A2A 1.0, section 3.6).
         let said = header.filter(|header| !header.trim().is_empty());
         if said.is_some_and(|said| A2aVersion::from_text(said) != Some(*version)) {
-            let text = "`A2A-Version` is 0.3 or 1.0, whichever has the method";
+            let text = "`A2A-Version` must be 0.3 or 1.0, the version that has the method";
             return Err((id, RpcError::new(Kind::Version, text)));
         }
         let params = match whole.get("params") {
             Some(Value::Object(params)) => params.clone(),
             None => Object::new(),
-            Some(_) => return Err((id, RpcError::new(Kind::Params, "`params` is no object"))),
+            Some(_) => return Err((id, RpcError::new(Kind::Params, "`params` must be an object"))),
         };
         Ok(Self { id, version: *version, method: *method, params, raw: whole })
     }

@@ -38,19 +38,24 @@ impl TaskListQuery {
         let text = |name: &str| match given(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.as_str()).filter(|text| !text.is_empty())),
-            Some(_) => Err(invalid_params(format!("`{name}` is no text"))),
+            Some(_) => Err(invalid_params(format!("`{name}` must be a text"))),
         };
         let state = text("status")?.map(|name| {
-            version.read_state(name).ok_or_else(|| invalid_params("`status` is no state of a task"))
+            version
+                .read_state(name)
+                .ok_or_else(|| invalid_params("`status` must be a state of a task"))
         });
         let since = text("statusTimestampAfter")?.map(|text| {
             let time = text.parse();
             time.map_err(|_| {
-                invalid_params("`statusTimestampAfter` is no time as `2026-01-31T12:00:00Z`")
+                invalid_params(
+                    "`statusTimestampAfter` must be a time such as `2026-01-31T12:00:00Z`",
+                )
             })
         });
         let after = text("pageToken")?.map(|token| {
-            read_token(token).ok_or_else(|| invalid_params("`pageToken` is none of this agent's"))
+            read_token(token)
+                .ok_or_else(|| invalid_params("`pageToken` is not a token of this agent"))
         });
         let size = match given("pageSize") {
             None => PAGE,
@@ -58,7 +63,7 @@ impl TaskListQuery {
                 Some(size @ 1..=MAX_PAGE) => usize::try_from(size).unwrap_or(PAGE),
                 _ => {
                     return Err(invalid_params(format!(
-                        "`pageSize` is a whole number from 1 to {MAX_PAGE}"
+                        "`pageSize` must be a whole number from 1 to {MAX_PAGE}"
                     )));
                 }
             },
@@ -66,7 +71,7 @@ impl TaskListQuery {
         let with_artifacts = match given("includeArtifacts") {
             None => false,
             Some(Value::Bool(flag)) => *flag,
-            Some(_) => return Err(invalid_params("`includeArtifacts` is true or false")),
+            Some(_) => return Err(invalid_params("`includeArtifacts` must be true or false")),
         };
         Ok(Self {
             context: wire_versions::id(params, "contextId").map_err(invalid_params)?,

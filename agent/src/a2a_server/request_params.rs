@@ -77,13 +77,13 @@ impl IncomingMessage {
             call.params.get("message").ok_or_else(|| invalid_params("`message` is missing"))?;
         let message = call.version.read_message(value).map_err(invalid_params)?;
         if message.role != Role::User {
-            return Err(invalid_params("a message to an agent has the role of a user"));
+            return Err(invalid_params("a message to an agent must have the role of a user"));
         }
         let empty = Object::new();
         let configuration = match call.params.get("configuration") {
             None | Some(Value::Null) => &empty,
             Some(Value::Object(configuration)) => configuration,
-            Some(_) => return Err(invalid_params("`configuration` is no object")),
+            Some(_) => return Err(invalid_params("`configuration` must be an object")),
         };
         let given = |name: &str| configuration.get(name).filter(|value| !value.is_null());
         let notified = ["pushNotificationConfig", "taskPushNotificationConfig"];
@@ -93,7 +93,7 @@ impl IncomingMessage {
         let flag = |name: &str| match given(name) {
             None => Ok(None),
             Some(Value::Bool(flag)) => Ok(Some(*flag)),
-            Some(_) => Err(invalid_params(format!("`{name}` is true or false"))),
+            Some(_) => Err(invalid_params(format!("`{name}` must be true or false"))),
         };
         let waits =
             flag("blocking")?.unwrap_or(true) && !flag("returnImmediately")?.unwrap_or(false);
@@ -101,7 +101,8 @@ impl IncomingMessage {
             name.len() <= MAX_SESSION_CHARS && name.bytes().all(|b| b.is_ascii_graphic())
         };
         if message.context.as_deref().is_some_and(|name| !is_session(name)) {
-            let text = format!("`contextId` has 1 to {MAX_SESSION_CHARS} visible ASCII characters");
+            let text =
+                format!("`contextId` must have 1 to {MAX_SESSION_CHARS} visible ASCII characters");
             return Err(invalid_params(text));
         }
         let task = message.task.as_deref().map(|id| id.parse().map_err(|_| task_not_found()));
@@ -130,7 +131,7 @@ pub(super) fn read_history_length(params: &Object) -> Result<Option<usize>, RpcE
         None | Some(Value::Null) => Ok(None),
         Some(length) => match length.as_u64() {
             Some(length) => Ok(Some(usize::try_from(length).unwrap_or(usize::MAX))),
-            None => Err(invalid_params("`historyLength` is a whole number, 0 or more")),
+            None => Err(invalid_params("`historyLength` must be a whole number, 0 or more")),
         },
     }
 }

@@ -50,15 +50,18 @@ impl A2aServer {
             }
         };
         if intent.text.trim().is_empty() && entry.asks_for_consent() {
-            let text = "the message says nothing in words, and the question is whether to go on";
+            let text = "the message has no text, but the agent asked for a yes or no";
             return Err(RpcError::new(Kind::Params, text));
         }
         message.context = Some(entry.context.clone());
         message.task = Some(entry.id.to_string());
         let waiting = entry.waiting_turn();
         let pending = entry.accept_message(message, now).map_err(|TaskNotWaiting(state)| {
-            let what = if state.is_final() { "is over" } else { "is being done" };
-            RpcError::new(Kind::Unsupported, format!("the task {what} and takes no message"))
+            let what = if state.is_final() { "has ended" } else { "is in progress" };
+            RpcError::new(
+                Kind::Unsupported,
+                format!("the task {what} and does not accept messages"),
+            )
         })?;
         let request = AgentRequest {
             message: intent.text,
@@ -139,7 +142,7 @@ impl A2aServer {
                     self.apply_outcome(entry, TaskOutcome::failed(error.to_string()));
                 }
             }
-            Err(error) => tracing::debug!(%error, "a run that waits could not be read"),
+            Err(error) => tracing::debug!(%error, "a waiting run could not be read"),
         }
     }
 
@@ -163,7 +166,7 @@ impl A2aServer {
                 }
                 // The run is where it was; only its executor does not answer.
                 Err(error) => {
-                    let parts = vec![Part::Text(format!("{error}. Ask for the task again."))];
+                    let parts = vec![Part::Text(format!("{error}. Send the request again."))];
                     server.set_status(&worked_on, TaskState::AuthRequired, Some(parts));
                 }
             }

@@ -90,27 +90,27 @@ fn check_request(request: &AgentRequest) -> Result<(), Error> {
     let asked = request.pending.as_ref().is_some_and(|pending| !pending.missing.is_empty());
     let answers_by_name = asked && !request.inputs.is_empty();
     if request.message.trim().is_empty() && !answers_by_name {
-        return Err(Error::BadRequest("`message` says nothing".to_owned()));
+        return Err(Error::BadRequest("`message` is empty".to_owned()));
     }
     if request.message.len() > MAX_MESSAGE_BYTES {
         let length = request.message.len();
         return Err(Error::BadRequest(format!(
-            "`message` has {length} bytes; at most are {MAX_MESSAGE_BYTES}"
+            "`message` has {length} bytes; at most {MAX_MESSAGE_BYTES} are allowed"
         )));
     }
     let pending = request.pending.as_ref();
     if pending.is_some_and(|pending| pending.query.len() > MAX_MESSAGE_BYTES) {
-        return Err(Error::BadRequest("`pending` has a query that nobody has sent".to_owned()));
+        return Err(Error::BadRequest("`pending` has an invalid query".to_owned()));
     }
     if request.consent == Some(ConsentSource::Off) {
-        return Err(Error::BadRequest("`consent` is `given`, or is left out".to_owned()));
+        return Err(Error::BadRequest("`consent` must be `given`, or absent".to_owned()));
     }
     let is_session = |name: &String| {
         (1..=MAX_SESSION_CHARS).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic())
     };
     if request.session.as_ref().is_some_and(|name| !is_session(name)) {
         return Err(Error::BadRequest(format!(
-            "`session` has 1 to {MAX_SESSION_CHARS} visible ASCII characters"
+            "`session` must have 1 to {MAX_SESSION_CHARS} visible ASCII characters"
         )));
     }
     Ok(())
@@ -172,14 +172,15 @@ impl AgentTurn<'_> {
     async fn run_steps(&mut self, mut request: AgentRequest) -> Result<TurnOutcome, TurnStop> {
         let heard = self.read_message(&mut request).await?;
         if request.pending.is_some() && parse_reply::is_refusal(&heard) {
-            return Ok(TurnOutcome::new(AgentStatus::Cancelled, "All right, nothing is run."));
+            return Ok(TurnOutcome::new(AgentStatus::Cancelled, "All right, I run nothing."));
         }
         let (strategy, filters) = (request.strategy.clone(), request.filters.clone());
         let mut intent = UserIntent::from_request(heard, request);
         self.read_intents(&mut intent).await;
         let found = self.find_candidates(&intent, strategy, filters).await?;
-        let CandidateSearchResult { tasks, nearest } =
-            found.map_err(|denial| denied_outcome("I may not use what I have found", &denial))?;
+        let CandidateSearchResult { tasks, nearest } = found.map_err(|denial| {
+            denied_outcome("The guardian does not allow me to use the search results", &denial)
+        })?;
         if tasks.is_empty() {
             if let Some(ending) = self.delegate(&intent).await {
                 return Ok(ending);
@@ -367,7 +368,9 @@ impl AgentTurn<'_> {
         }
         let (session, turn) = (self.session.clone(), self.id);
         (self.emit)(AgentEvent::Heard { session, turn, message, decisions });
-        Ok(outcome.map_err(|denial| denied_outcome("I may not act on this", &denial))?)
+        Ok(outcome.map_err(|denial| {
+            denied_outcome("The guardian does not allow me to do this", &denial)
+        })?)
     }
 
     fn guard_context<'s>(&'s self, step: &'s str) -> GuardContext<'s> {
@@ -421,7 +424,7 @@ impl AgentTurn<'_> {
             // A withheld message must not leave by another field.
             runs.iter_mut().for_each(|run| run.output = None);
             delegated = None;
-            format!("My answer is withheld: {denial}")
+            format!("The guardian does not allow my response: {denial}")
         });
         AgentResponse {
             session: self.session.clone(),

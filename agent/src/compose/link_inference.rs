@@ -141,7 +141,7 @@ impl LinkInference<'_, '_> {
             let reads = self.earlier.get(from).is_some_and(|part| !part.changes());
             let mut hypothesis = self.link_to_content(field, false, MIN_CONFIDENCE, "")?;
             hypothesis.because = format!(
-                "nothing is said about `{}`, and {} comes right before",
+                "the request does not mention `{}`, and {} is the step before",
                 field.name,
                 self.earlier.get(from)?.name()
             );
@@ -199,7 +199,7 @@ impl LinkInference<'_, '_> {
         if of.next().is_some() || !self.is_content(field) || self.part_is_about(thing) {
             return None;
         }
-        let because = format!("\"{phrase}\" is what {} gives", self.earlier[from].name());
+        let because = format!("\"{phrase}\" is the output of {}", self.earlier[from].name());
         self.link_from_content(from, field, false, 0.8, because)
     }
 
@@ -268,7 +268,7 @@ impl LinkInference<'_, '_> {
         if same.next().is_some() {
             return None;
         }
-        let because = format!("`{}` is given and taken under one name", field.name);
+        let because = format!("an output and an input have the name `{}`", field.name);
         self.link_from_output(field, from, output, sure, because)
     }
 
@@ -303,7 +303,7 @@ impl LinkInference<'_, '_> {
         phrase: &str,
     ) -> Option<LinkHypothesis> {
         let from = self.source()?;
-        let because = format!("\"{phrase}\" is what {} gives", self.earlier[from].name());
+        let because = format!("\"{phrase}\" is the output of {}", self.earlier[from].name());
         self.link_from_content(from, field, own, sure, because)
     }
 

@@ -143,7 +143,7 @@ async fn an_a2a_message_is_asked_about_with_both_its_ends() {
     assert_eq!(asked.outcome.unwrap()["params"]["id"], "2");
     assert_eq!(asked.decisions[0].hook, "tasks/cancel");
 
-    let unfit = |_: &Object| Err("it is another request".to_owned());
+    let unfit = |_: &Object| Err("it changes the id or the method of the request".to_owned());
     let asked = changed.check_a2a(A2aMethod::TaskCancel, PEER, message(), unfit).await;
     let denial = asked.outcome.unwrap_err();
     assert!(!denial.by_guardian && denial.message.contains("another request"), "{denial}");

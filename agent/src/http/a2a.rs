@@ -62,13 +62,13 @@ fn card_routes() -> OpenApiRouter<App> {
 #[utoipa::path(
     get, path = "/.well-known/agent-card.json", tag = "agent",
     params(
-        ("If-None-Match" = Option<String>, Header, description = "An `ETag` of before"),
-        ("A2A-Version" = Option<String>, Header, pattern = "^(0\\.3|1\\.0)?$", description = "`0.3` or `1.0`: the notation of the card"),
+        ("If-None-Match" = Option<String>, Header, description = "The `ETag` of an earlier response"),
+        ("A2A-Version" = Option<String>, Header, pattern = "^(0\\.3|1\\.0)?$", description = "`0.3` or `1.0`: the version of the card's format"),
     ),
     responses(
         (status = 200, description = "The card", body = AgentCard),
-        (status = 400, description = "No such version of A2A"),
-        (status = 304, description = "As before"),
+        (status = 400, description = "Unknown version of A2A"),
+        (status = 304, description = "The card has not changed"),
     ),
 )]
 async fn get_agent_card(State(app): State<App>, headers: HeaderMap) -> Result<Response, Error> {
@@ -78,7 +78,7 @@ async fn get_agent_card(State(app): State<App>, headers: HeaderMap) -> Result<Re
         None => A2aVersion::V0_3,
         Some(text) if text.trim().is_empty() => A2aVersion::V0_3,
         Some(text) => A2aVersion::from_text(text)
-            .ok_or_else(|| Error::BadRequest("`A2A-Version` is `0.3` or `1.0`".to_owned()))?,
+            .ok_or_else(|| Error::BadRequest("`A2A-Version` must be `0.3` or `1.0`".to_owned()))?,
     };
     let (skills, has_more) = app.a2a_server().skills().await?;
     let card = agent_card::write_card(&endpoint, &skills, has_more, version).to_string();
@@ -106,7 +106,7 @@ fn endpoint(url: Option<&Url>, headers: &HeaderMap) -> Result<Url, Error> {
             let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
             format!("http://{host}/")
                 .parse()
-                .map_err(|_| Error::BadRequest("`Host` names no host".to_owned()))?
+                .map_err(|_| Error::BadRequest("`Host` does not contain a host".to_owned()))?
         }
     };
     let mut endpoint = base;
@@ -124,10 +124,10 @@ fn endpoint(url: Option<&Url>, headers: &HeaderMap) -> Result<Url, Error> {
 /// server-sent events; each event is a response to the request.
 #[utoipa::path(
     post, path = "/a2a", tag = "agent", security(("token" = [])),
-    params(("A2A-Version" = Option<String>, Header, description = "`0.3` or `1.0`, as the method")),
+    params(("A2A-Version" = Option<String>, Header, description = "`0.3` or `1.0`, the version of the method")),
     request_body = JsonRpcRequest,
     responses(
-        (status = 200, description = "A result or an error of JSON-RPC; or a stream of them", content(
+        (status = 200, description = "A result or an error of JSON-RPC, or a stream of results and errors", content(
             (JsonRpcResponse = "application/json"),
             (String = "text/event-stream"),
         )),
@@ -140,7 +140,7 @@ async fn call_a2a(
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
     let Ok(body) = body else {
-        let text = format!("the request did not come whole, or has more than {MAX_BODY} bytes");
+        let text = format!("the request is incomplete, or has more than {MAX_BODY} bytes");
         return Json(RpcError::new(Kind::Request, text).to_response(&Value::Null)).into_response();
     };
     // A header that is not text has no version.

@@ -39,10 +39,10 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug, thiserror::Error)]
 pub enum BridgeError {
     /// Responses can no longer be written to the client.
-    #[error("standard output is closed: {0}")]
+    #[error("cannot write to standard output: {0}")]
     Output(String),
     /// The server ended the conversation.
-    #[error("the server has ended the conversation")]
+    #[error("the server has ended the session")]
     Ended,
 }
 
@@ -145,10 +145,10 @@ fn delivery_error<E: Display>(
     (id, sent): (Option<RequestId>, Option<Result<(), E>>),
 ) -> Option<ServerJsonRpcMessage> {
     let error = sent?.err()?;
-    tracing::warn!(%error, "a message did not reach the server");
+    tracing::warn!(%error, "a message could not be sent to the server");
     // A notification expects no response.
     let id = id?;
-    let words = format!("the A2S server cannot be reached: {error}");
+    let words = format!("the A2S server is not reachable: {error}");
     let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, words, None);
     Some(ServerJsonRpcMessage::error(error, Some(id)))
 }

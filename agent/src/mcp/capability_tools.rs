@@ -179,7 +179,7 @@ impl ToolListing {
                 if found.len() >= MAX_TOOLS {
                     tracing::warn!(
                         most = MAX_TOOLS,
-                        "more capabilities are wanted as tools than may be"
+                        "too many capabilities are configured as tools; the others are left out"
                     );
                     return Ok(found);
                 }
@@ -218,7 +218,7 @@ impl ToolListing {
                 Ok(select_version(range, &versions.versions).cloned().into_iter().collect())
             }
             Err(ClientError::Refused { problem }) if problem.status == 404 => {
-                tracing::warn!(%name, "wanted as a tool, but not published");
+                tracing::warn!(%name, "a capability is configured as a tool, but not published");
                 Ok(Vec::new())
             }
             Err(error) => Err(error),
@@ -262,7 +262,7 @@ fn build_tool(capability: &CapabilityInfo, release: &CapabilitySummary) -> Tool 
     {
         let confirm = json!({
             "type": "string",
-            "description": "What a refused call named: that the user has confirmed exactly this \
+            "description": "The value that a refused call returned. It states that the user has confirmed exactly this \
                             run. Ask the user first",
         });
         properties.entry(CONFIRM).or_insert(confirm);

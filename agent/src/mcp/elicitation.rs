@@ -68,7 +68,7 @@ impl<'a> ElicitationSession<'a> {
         if let Some(answer) = self.answers.get(key) {
             let answer = serde_json::from_value(answer.clone());
             return answer.map(ElicitationOutcome::Answer).map_err(|error| {
-                let message = format!("the answer to `{key}` is not understood: {error}");
+                let message = format!("the answer to `{key}` is invalid: {error}");
                 ToolError::for_caller(message, "Answer with `action` and `content`.")
             });
         }
@@ -105,7 +105,7 @@ impl<'a> ElicitationSession<'a> {
         let peer = &self.context.peer;
         let answer = peer.create_elicitation_with_timeout(params, Some(ANSWER_TIMEOUT)).await;
         let answer = answer.map_err(|error| {
-            let message = format!("the user was asked, and no answer came: {error}");
+            let message = format!("the user did not answer the question: {error}");
             ToolError::for_caller(message, "Ask the user yourself, then call it again.")
         })?;
         let used = exchange.check_result(answer).await;

@@ -86,7 +86,7 @@ impl<'a> GuardedExchange<'a> {
         ]);
         let Some(mut message) = self.ask("request", message).await? else { return Ok(params) };
         if message.get("method").and_then(Value::as_str) != Some(self.method) {
-            return Err("the guardian wants another method, which cannot be done".to_owned());
+            return Err("the guardian must not change the method of a message".to_owned());
         }
         let mut params = message.remove("params").unwrap_or_default();
         if let Some(inputs) = inputs {
@@ -123,7 +123,7 @@ impl<'a> GuardedExchange<'a> {
         }
         let is_same = |name: &str| used.get(name) == message.get(name);
         if !is_same("jsonrpc") || !is_same("id") {
-            return Err("the guardian wants another message, which cannot be done".to_owned());
+            return Err("the guardian must not change `jsonrpc` or `id` of a message".to_owned());
         }
         Ok(Some(used))
     }
@@ -141,7 +141,7 @@ fn accept_change<T: Serialize + DeserializeOwned>(
 ) -> Result<T, String> {
     let wanted: T = serde_json::from_value(wanted).map_err(|error| {
         let error = to_single_line(&error.to_string(), MAX_WORDS);
-        format!("what the guardian wants instead cannot be used: {error}")
+        format!("the modification of the guardian cannot be used: {error}")
     })?;
     match confirmed_questions(&json!(wanted)).is_subset(&confirmed_questions(before)) {
         true => Ok(wanted),

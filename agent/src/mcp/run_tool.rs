@@ -95,7 +95,7 @@ pub(super) async fn execute(
 ) -> Result<CallToolResponse, ToolError> {
     if let Some(state) = turn.state.take() {
         let state: RequestState = serde_json::from_str(&state).map_err(|_| {
-            ToolError::for_caller("`requestState` is not what was given", "Send it as it came.")
+            ToolError::for_caller("`requestState` was changed", "Send it unchanged.")
         })?;
         wanted.add_inputs(state.inputs);
     }
@@ -139,8 +139,9 @@ async fn prepare(
         if let Some(shown) = wanted.plan
             && plan.digest != Some(shown)
         {
-            let message = "what would run now is not what was planned";
-            let hint = "Plan again with plan_capability and the same inputs, and see what differs.";
+            let message = "the run would differ from the plan";
+            let hint =
+                "Plan again with plan_capability and the same inputs, and compare the plans.";
             return Err(ToolError::for_caller(message, hint));
         }
         let Some(token) = plan.token.clone() else {
@@ -222,7 +223,7 @@ async fn ask_inputs(
         return Err(missing_inputs_error(&fields));
     };
     let capability = &wanted.capability;
-    let message = format!("{} needs this to run: {}", capability.name, capability.description);
+    let message = format!("{} requires these inputs: {}", capability.name, capability.description);
     match turn.ask("inputs", message, form, wanted.to_state()).await? {
         ElicitationOutcome::InputRequired(question) => Ok(Some(question)),
         ElicitationOutcome::Answer(answer) => match elicitation::filled_values(&answer, &fields) {
@@ -231,7 +232,7 @@ async fn ask_inputs(
                 Ok(None)
             }
             None => Err(ToolError {
-                hint: Some("The user was asked for them and gave none.".to_owned()),
+                hint: Some("The user was asked for the inputs and gave none.".to_owned()),
                 ..missing_inputs_error(&fields)
             }),
         },
@@ -244,7 +245,7 @@ fn missing_inputs_error(fields: &[InputField]) -> ToolError {
     let hint = match fields.iter().find(|field| field.secret) {
         Some(secret) => format!(
             "`{}` is secret: never ask the user to type it here. Tell the user to run this \
-             capability with `a2s run`, and credentials of services are kept with `a2s secrets \
+             capability with `a2s run`, and to store credentials of services with `a2s secrets \
              set`.",
             secret.name
         ),
@@ -284,8 +285,9 @@ async fn ask_approval(
         ElicitationOutcome::InputRequired(question) => Ok(Some(question)),
         ElicitationOutcome::Answer(answer) if elicitation::is_accepted(&answer) => Ok(None),
         ElicitationOutcome::Answer(_) => {
-            let hint = "Nothing was sent. Do not call it again unless the user asks for it.";
-            Err(ToolError::for_caller("the user did not approve of this run", hint))
+            let hint =
+                "The executor sent nothing. Do not call it again unless the user asks for it.";
+            Err(ToolError::for_caller("the user did not approve this run", hint))
         }
     }
 }
@@ -296,10 +298,12 @@ fn check_confirmation(wanted: &RunToolRequest, plan: &PlanResponse) -> Result<()
         return Ok(());
     }
     let digest = plan.digest.map(|digest| digest.to_string()).unwrap_or_default();
-    let message =
-        format!("nothing was run: the user has to confirm this. {}", describe_plan(wanted, plan));
+    let message = format!(
+        "the run was not started: the user must confirm it. {}",
+        describe_plan(wanted, plan)
+    );
     let hint = format!(
-        "Show this to the user. On a yes, call it again with the same arguments and \
+        "Show this to the user. If the user says yes, call it again with the same arguments and \
          `{CONFIRM}`: \"{digest}\"."
     );
     Err(ToolError::for_caller(message, hint).with_details(json!({ CONFIRM: digest })))
@@ -387,7 +391,7 @@ fn progress_text(event: &EventKind) -> Option<String> {
     Some(match event {
         EventKind::StepStarted { step, kind, .. } if kind == "task" => format!("{step}: started"),
         EventKind::Decided { step, decision, .. } if decision.decision != "allow" => {
-            format!("{step}: the guardian says {}: {}", decision.decision, decision.message)
+            format!("{step}: the guardian decided {}: {}", decision.decision, decision.message)
         }
         EventKind::Throttled { step, host, .. } => format!("{step}: waits for {host}"),
         EventKind::Retrying { step, reason, .. } => format!("{step}: tries again: {reason}"),

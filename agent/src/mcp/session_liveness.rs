@@ -188,7 +188,7 @@ impl Drop for SessionConnection {
             // Entering and this decision hold the same lock.
             if session.connections.load(Ordering::Relaxed) == 0 {
                 if session.calls.load(Ordering::Relaxed) > 0 {
-                    tracing::info!(session = %id, "an MCP client is gone: its calls are cancelled");
+                    tracing::info!(session = %id, "an MCP client is gone; the server cancels its calls");
                 }
                 session.gone.cancel();
                 if sessions.get(&id).is_some_and(|known| Arc::ptr_eq(known, &session)) {
@@ -256,7 +256,7 @@ fn too_many() -> Response {
     let error = json!({
         "jsonrpc": "2.0",
         "id": null,
-        "error": {"code": -32000, "message": "there are too many sessions; end one, or try again later"},
+        "error": {"code": -32000, "message": "too many sessions; end one, or try again later"},
     });
     (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "30")], axum::Json(error)).into_response()
 }

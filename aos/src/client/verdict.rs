@@ -67,7 +67,7 @@ pub enum FailMode {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GuardianError {
     /// No answer in time.
-    #[error("the guardian did not answer in time")]
+    #[error("the guardian did not respond in time")]
     Timeout,
     /// No connection could be made: the guardian has not seen the question.
     #[error("the guardian cannot be reached: {0}")]
@@ -76,13 +76,13 @@ pub enum GuardianError {
     #[error("the guardian cannot be reached: {0}")]
     Unreachable(String),
     /// An HTTP status that is no success. Redirects are not followed, so they end here too.
-    #[error("the guardian answered with HTTP status {0}")]
+    #[error("the guardian responded with HTTP status {0}")]
     Status(u16),
     /// Not `application/json`.
-    #[error("the guardian answered with content type {0:?} and not application/json")]
+    #[error("the guardian responded with content type {0:?}, not application/json")]
     ContentType(String),
     /// Not a JSON-RPC response.
-    #[error("the guardian's answer is malformed: {0}")]
+    #[error("the guardian's response is malformed: {0}")]
     Malformed(String),
     /// A JSON-RPC error that says the guardian itself failed.
     #[error("the guardian failed: {message} ({code})")]
@@ -93,7 +93,7 @@ pub enum GuardianError {
         message: String,
     },
     /// A JSON-RPC error that says this question was not judged.
-    #[error("the guardian refused the question: {message} ({code})")]
+    #[error("the guardian rejected the request: {message} ({code})")]
     Refused {
         /// The error code.
         code: i64,
@@ -101,13 +101,13 @@ pub enum GuardianError {
         message: String,
     },
     /// The answer is longer than is read.
-    #[error("the guardian's answer is longer than {limit} bytes")]
+    #[error("the guardian's response is longer than {limit} bytes")]
     TooLarge {
         /// The limit that was in force, in bytes.
         limit: usize,
     },
     /// The answer is for another question.
-    #[error("the guardian's answer carries another id than the question")]
+    #[error("the guardian's response has another id than the request")]
     WrongId,
     /// No decision, or none of allow, deny and modify.
     #[error("the guardian's decision is unknown: {0}")]
@@ -116,7 +116,7 @@ pub enum GuardianError {
     #[error("the guardian's modification cannot be used: {0}")]
     Modification(String),
     /// The answer breaks another rule of the protocol.
-    #[error("the guardian's answer cannot be followed: {0}")]
+    #[error("the guardian's response cannot be used: {0}")]
     Unusable(String),
 }
 

@@ -129,7 +129,7 @@ impl<'de> Visitor<'de> for BoundedJsonVisitor {
             match object.entry(name) {
                 Entry::Occupied(member) => {
                     let name = member.key();
-                    return Err(de::Error::custom(format!("member {name:?} is there twice")));
+                    return Err(de::Error::custom(format!("duplicate member {name:?}")));
                 }
                 Entry::Vacant(member) => {
                     member.insert(members.next_value_seed(Self { depth })?);

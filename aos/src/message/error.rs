@@ -29,7 +29,7 @@ pub enum RequestError {
     #[error("not a JSON-RPC 2.0 request: {0}")]
     InvalidRequest(String),
     /// No method of the protocol.
-    #[error("no such method: {0}")]
+    #[error("unknown method: {0}")]
     MethodNotFound(String),
     /// The params do not fit the method.
     #[error("{0}")]

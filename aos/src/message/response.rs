@@ -202,9 +202,9 @@ impl Response {
                 Ok(Self { id, body })
             }
             (None, None) => Err(ResponseError::NotAResponse("neither result nor error".to_owned())),
-            (Some(_), Some(_)) => {
-                Err(ResponseError::Invalid(InvalidMember::new("both result and error are there")))
-            }
+            (Some(_), Some(_)) => Err(ResponseError::Invalid(InvalidMember::new(
+                "must have either result or error, not both",
+            ))),
         }
     }
 

@@ -237,7 +237,7 @@ impl FromStr for GuardianHook {
         };
         Self::ALL.into_iter().find(is_it).ok_or_else(|| {
             let all = Self::ALL.map(Self::as_str).join(", ");
-            format!("the executor asks about no hook `{text}`, but about {all}")
+            format!("unknown hook `{text}`; the hooks are {all}")
         })
     }
 }

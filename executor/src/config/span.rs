@@ -19,7 +19,7 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration
 
 fn bound<E: Error>(time: Duration) -> Result<Duration, E> {
     if time > Duration::from_secs(MAX_DAYS * 24 * 60 * 60) {
-        return Err(E::custom(format_args!("a time has at most {MAX_DAYS} days")));
+        return Err(E::custom(format_args!("a duration must be at most {MAX_DAYS} days")));
     }
     Ok(time)
 }

@@ -71,7 +71,7 @@ impl PostgresServer {
             .map_err(|error| unusable(&format!("the database's address: {error}")))?;
         if url.fragment().is_some() {
             let message =
-                "the database's address has a `#`; in a name or password it is written `%23`";
+                "the database's address contains a `#`; in a name or password, write `%23` instead";
             return Err(unusable(&message));
         }
         let is_known = |name: &str| {
@@ -82,7 +82,7 @@ impl PostgresServer {
             let is_word =
                 name.len() < 32 && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
             let name = if is_word { format!(" `{name}`") } else { String::new() };
-            let message = format!("the database's address has a parameter{name} that nobody knows");
+            let message = format!("the database's address has an unknown parameter{name}");
             return Err(unusable(&message));
         }
         PgConnectOptions::from_str(address).map(Self).map_err(|error| unusable(&error))
@@ -99,7 +99,7 @@ impl PostgresServer {
         let connecting = PgConnection::connect_with(&options);
         let mut connection = tokio::time::timeout(ACQUIRE_TIMEOUT, connecting)
             .await
-            .map_err(|_| unavailable(&"the server did not take the connection in time"))?
+            .map_err(|_| unavailable(&"the server did not accept the connection in time"))?
             .map_err(|error| to_open_error(&error))?;
         check(&mut connection).await?;
         make_schema(&mut connection).await.map_err(|error| to_open_error(&error))?;
@@ -172,7 +172,7 @@ fn to_open_error(error: &sqlx::Error) -> Error {
 }
 
 fn unavailable(why: &dyn std::fmt::Display) -> Error {
-    Error::new(ErrorKind::StoreAway, format!("the run database does not answer: {why}"))
+    Error::new(ErrorKind::StoreAway, format!("the run database does not respond: {why}"))
 }
 
 fn unusable(why: &dyn std::fmt::Display) -> Error {

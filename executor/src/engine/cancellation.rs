@@ -40,11 +40,11 @@ impl CancelReason {
     pub(crate) fn message(self) -> &'static str {
         match self {
             Self::Cancelled => "the run was cancelled",
-            Self::RunTimeout => "the run took longer than it may",
-            Self::Suspended => "the executor shuts down",
-            Self::LeaseLost => "another executor goes on with this run",
-            Self::SiblingFailed => "a step beside it failed first",
-            Self::StepTimeout => "the step around it took longer than its `timeout`",
+            Self::RunTimeout => "the run exceeded its time limit",
+            Self::Suspended => "the executor is shutting down",
+            Self::LeaseLost => "another executor continues this run",
+            Self::SiblingFailed => "another step of the same block failed first",
+            Self::StepTimeout => "the enclosing step exceeded its `timeout`",
         }
     }
 }

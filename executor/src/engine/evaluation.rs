@@ -111,7 +111,7 @@ fn start_thread<T: Send + 'static>(
     };
     let started = thread::Builder::new().name("a2s-evaluation".to_owned()).spawn(work);
     started.map(|_| receiver).map_err(|error| {
-        tracing::error!(%error, "no thread can be started for an evaluation");
+        tracing::error!(%error, "cannot start a thread for the evaluation of an expression");
         EvaluationError::Broken
     })
 }
@@ -134,7 +134,8 @@ impl Engine<'_> {
                     if path.is_empty() { String::new() } else { format!(" of step `{path}`") };
                 let expression = to_single_line(&expression, MAX_EXPRESSION);
                 let limit = self.evaluations.timeout;
-                let message = format!("{expression}{step} takes more than {limit:?} to evaluate");
+                let message =
+                    format!("the evaluation of {expression}{step} takes longer than {limit:?}");
                 Ok(Err(Error::new(ErrorKind::EvaluationTimeout, message)))
             }
             Err(EvaluationError::Broken) => {

@@ -116,7 +116,7 @@ impl<'r> Engine<'r> {
                 Some(Value::Array(items)) => {
                     let most = for_each.max_items;
                     let message =
-                        format!("the list has {} items, and `max_items` is {most}", items.len());
+                        format!("the list has {} items, but `max_items` is {most}", items.len());
                     return Err(Error::new(ErrorKind::ItemsRefused, message));
                 }
                 None | Some(Value::Null) => "nothing",
@@ -127,7 +127,7 @@ impl<'r> Engine<'r> {
             };
             Err(Error::new(
                 ErrorKind::ItemsRefused,
-                format!("there is {found} where a list should be"),
+                format!("the value is {found}, but a list is required"),
             ))
         });
         let failed = |error: Error| self.fail_step(path, error.with_context("`for_each`"));

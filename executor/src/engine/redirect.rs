@@ -324,14 +324,14 @@ fn check_redirect(
     }
     if hides_address {
         return Err(format!(
-            "{host} redirects a request whose address holds a secret, which the next address may \
-             hold as well"
+            "{host} redirects a request whose address contains a secret, which the next address may \
+             contain as well"
         ));
     }
     if hop.keeps_body && !request.is_repeat_safe() {
         return Err(format!(
-            "{host} redirects in a way that repeats the {} request, and repeating it is not safe: \
-             it has no idempotency key",
+            "{host} redirects with a status that repeats the {} request, but a repetition is not safe: \
+             the request has no idempotency key",
             request.method()
         ));
     }

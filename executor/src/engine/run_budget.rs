@@ -49,7 +49,7 @@ impl RunBudget {
             return Ok(());
         }
         let most = self.max_steps;
-        Err(exceeded(format!("{more} items are too many for a run of at most {most} steps")))
+        Err(exceeded(format!("{more} more items exceed the limit of {most} steps for a run")))
     }
 
     /// Checks that the journal may have more events after the one with number `last`.
@@ -67,7 +67,9 @@ impl RunBudget {
             return Ok(());
         }
         let most = self.max_traffic;
-        Err(exceeded(format!("the requests and answers of the run come to more than {most} bytes")))
+        Err(exceeded(format!(
+            "the requests and responses of the run have more than {most} bytes in total"
+        )))
     }
 
     /// Counts the bytes of a response. A response over the limit is still used, but nothing is sent after
@@ -90,7 +92,7 @@ impl RunBudget {
             return Ok(());
         }
         Err(exceeded(format!(
-            "the variables of the run come to more than {} bytes",
+            "the variables of the run have more than {} bytes in total",
             self.max_bytes
         )))
     }

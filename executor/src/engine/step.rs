@@ -294,7 +294,7 @@ fn recorded_error(path: &str, recorded: &RecordedStep) -> Option<StepError> {
     }
     let doubt = recorded.unconfirmed.as_ref().filter(|doubt| !doubt.repeat_safe)?;
     let message = format!(
-        "`{} {}` was sent, and the executor stopped before it recorded what came of it",
+        "the executor sent `{} {}`, but stopped before it recorded the result",
         doubt.method, doubt.url
     );
     let error = Error::new(ErrorKind::UnknownOutcome, message);

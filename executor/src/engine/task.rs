@@ -80,7 +80,8 @@ impl<'r> Engine<'r> {
         halt: &CancelToken,
     ) -> Result<StepResult, StepError> {
         let StepAction::Task { task, inputs, outputs } = &step.action else {
-            let error = Error::new(ErrorKind::Internal, "a step that is no task was run as one");
+            let error =
+                Error::new(ErrorKind::Internal, "a step was run as a task, but is not a task");
             return Err(self.fail_step(path, error));
         };
         let id = execution_id(self.run, path);
@@ -309,7 +310,7 @@ impl<'r> Engine<'r> {
             let (contract, response) = (Arc::clone(contract), response.clone());
             let checked = Arc::clone(&body);
             let evaluation = move || contract.check_response(&response, &checked);
-            let place = "the check of the answer against its schema".to_owned();
+            let place = "the check of the response against its schema".to_owned();
             let violations = Box::pin(self.evaluate(path, place, halt, evaluation)).await?;
             (violations, Arc::unwrap_or_clone(body))
         } else {
@@ -319,8 +320,9 @@ impl<'r> Engine<'r> {
             Ok(violations) if violations.is_empty() => return Ok(Ok(body)),
             Ok(violations) => {
                 let violations = join_violations(&violations);
-                let message =
-                    format!("the answer is not as the operation declares it: {violations}");
+                let message = format!(
+                    "the response does not match its declaration in the operation: {violations}"
+                );
                 Error::new(ErrorKind::ResponseSchemaViolation, message)
             }
             Err(overdue) => overdue,
@@ -498,7 +500,7 @@ impl<'r> Engine<'r> {
             {
                 // It was refused before any tool was run: nothing has been done.
                 self.effects.fetch_sub(effect, Ordering::Relaxed);
-                self.note_retry(path, attempt, "the server wants a session");
+                self.note_retry(path, attempt, "the server requires a session");
                 refusal = Some(response.clone());
                 continue;
             }
@@ -509,7 +511,7 @@ impl<'r> Engine<'r> {
             {
                 // The service knows the hash of the query only: it has done nothing.
                 self.effects.fetch_sub(effect, Ordering::Relaxed);
-                self.note_retry(path, attempt, "the service asks for the query itself");
+                self.note_retry(path, attempt, "the service requires the full query");
                 whole = request.with_full_body();
                 continue;
             }
@@ -541,7 +543,11 @@ impl<'r> Engine<'r> {
     }
 
     fn note_renewal(&self, path: &str, attempt: u32) {
-        self.note_retry(path, attempt, "the service refused the token; a new one is fetched");
+        self.note_retry(
+            path,
+            attempt,
+            "the service rejected the token; the executor fetches a new one",
+        );
     }
 
     /// Another attempt follows at once.

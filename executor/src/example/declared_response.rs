@@ -17,7 +17,8 @@ pub(super) fn to_response(task: &Task, answer: &ExampleResponse) -> Result<RawRe
     let mut headers = HeaderMap::new();
     for (name, value) in &answer.headers {
         let header = name.parse::<HeaderName>().ok().zip(HeaderValue::from_str(value).ok());
-        let (name, value) = header.ok_or_else(|| format!("`{name}` is no header with a value"))?;
+        let (name, value) =
+            header.ok_or_else(|| format!("`{name}` is not a header with a value"))?;
         headers.append(name, value);
     }
     let mut response =
@@ -30,9 +31,8 @@ pub(super) fn to_response(task: &Task, answer: &ExampleResponse) -> Result<RawRe
         return Ok(response);
     }
     let media_type = match response.content_type() {
-        Some(named) => {
-            MediaType::parse(named).ok_or_else(|| "`content-type` is no media type".to_owned())?
-        }
+        Some(named) => MediaType::parse(named)
+            .ok_or_else(|| "`content-type` is not a media type".to_owned())?,
         None => default_media_type(task, answer.status, body),
     };
     response.body = to_bytes(&media_type, body)?.into();
@@ -90,7 +90,7 @@ pub(super) fn to_bytes(media_type: &MediaType, body: &Value) -> Result<Vec<u8>, 
         }
         body if !media_type.is_json() && is_binary(body) => {
             let text = body["base64"].as_str().unwrap_or_default();
-            STANDARD.decode(text).map_err(|error| format!("`base64` cannot be read: {error}"))
+            STANDARD.decode(text).map_err(|error| format!("`base64` cannot be decoded: {error}"))
         }
         body => Ok(body.to_string().into_bytes()),
     }

@@ -92,8 +92,8 @@ impl<'e> MockScript<'e> {
     ) -> Result<Self, Error> {
         let lines = example.answers.iter().map(|(key, answer)| {
             let way = plan.full_path(key).ok_or_else(|| {
-                Error::new(ErrorKind::ExampleAnswer, format!("there is no task step `{key}`"))
-                    .with_hint("Answers are named by the ways to task steps, as the events of a run write them.")
+                Error::new(ErrorKind::ExampleAnswer, format!("unknown task step `{key}`"))
+                    .with_hint("Use the path of a task step as the name of an answer, as in the events of a run.")
             })?;
             Ok(ScriptedResponse { key, path: way, answer })
         });
@@ -138,7 +138,7 @@ impl<'e> MockScript<'e> {
     /// The outcome of the response for the step at `path`.
     fn outcome_of(&self, path: &str, contract: &TaskContract) -> Arc<MockOutcome> {
         let unknown = || {
-            let error = Error::new(ErrorKind::Internal, "the plan has no such step");
+            let error = Error::new(ErrorKind::Internal, "the plan does not contain the step");
             Arc::new(MockOutcome::InvalidScript(error))
         };
         let (Ok(way), Some((_, step))) = (StepPath::new(path), self.plan.find_step(path)) else {
@@ -171,7 +171,7 @@ impl CannedResponses for MockScript<'_> {
         let TaskRequest { step, contract, inputs } = *question;
         let failed = |error: &Error| error.to_run_error(Some(step), None, true);
         if self.clock.now() > self.deadline {
-            let message = "the example takes too long";
+            let message = "the example exceeded its time limit";
             return Err(failed(&Error::new(ErrorKind::BudgetExceeded, message)));
         }
         prepare(contract, inputs.actual).map_err(|error| failed(&Error::from(error)))?;
@@ -214,9 +214,10 @@ fn read_scripted(contract: &TaskContract, answer: &a2s::ExampleResponse) -> Mock
         }
     };
     if let Some(violations) = describe_violations(contract, &response) {
-        let message =
-            format!("the answer of the example is not as the operation declares it: {violations}");
-        let hint = "Correct the answer in the example, or what the operation declares.";
+        let message = format!(
+            "the answer of the example does not match its declaration in the operation: {violations}"
+        );
+        let hint = "Correct the answer in the example, or the declaration of the operation.";
         return MockOutcome::InvalidScript(
             Error::new(ErrorKind::ResponseSchemaViolation, message).with_hint(hint),
         );
@@ -261,7 +262,7 @@ fn generate_outcome(contract: &TaskContract, step: &Step, path: &str) -> MockOut
     let StepAction::Task { outputs, .. } = &step.action else {
         return MockOutcome::InvalidScript(Error::new(
             ErrorKind::Internal,
-            "a step that is no task was run as one",
+            "a step was run as a task, but is not a task",
         ));
     };
     let mut reason = None;
@@ -281,8 +282,10 @@ fn generate_outcome(contract: &TaskContract, step: &Step, path: &str) -> MockOut
         }
     }
     let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
-    let message = format!("no answer can be made up from what the operation declares{reason}");
-    let hint = format!("Write one in the example: `answers: {{{}: {{body: …}}}}`.", key_of(path));
+    let message =
+        format!("no answer can be generated from the declaration of the operation{reason}");
+    let hint =
+        format!("Write an answer in the example: `answers: {{{}: {{body: …}}}}`.", key_of(path));
     MockOutcome::InvalidScript(Error::new(ErrorKind::ExampleAnswer, message).with_hint(hint))
 }
 

@@ -345,7 +345,7 @@ async fn answers_are_read_by_their_media_type() {
         check(&outcome, &[]);
     }
     for (answer, reason) in [
-        ("{headers: {content-type: nothing}, body: x}", "`content-type` is no media type"),
+        ("{headers: {content-type: nothing}, body: x}", "`content-type` is not a media type"),
         ("{headers: {'a b': x}}", "`a b` is no header with a value"),
         ("{headers: {content-type: image/png}, body: {base64: '!'}}", "`base64` cannot be read"),
     ] {
@@ -406,7 +406,7 @@ async fn an_example_takes_no_longer_than_it_may() {
     let trial = try_new(&[Arc::clone(&document)]).unwrap();
     let example = &document.capability().examples[0];
     let outcome = trial.run(example, Arc::new(Late::default()), Arc::new(Still)).await;
-    check(&outcome, &["read A2S323 the example takes too long"]);
+    check(&outcome, &["read A2S323 the example exceeded its time limit"]);
     assert!(outcome.duration_ms > 600_000);
 }
 

@@ -28,15 +28,15 @@ pub(super) fn modified_inputs(
     modified: &Request,
 ) -> Result<(IndexMap<InputLocation, Value>, Vec<GuardianChange>), BadModification> {
     let MethodCall::ToolCallRequest(step) = &modified.call else {
-        return Err("it is not about a tool call".to_owned());
+        return Err("its method is not a tool call".to_owned());
     };
     let mut new = IndexMap::new();
     for input in &step.tool_call_request.inputs {
         let name = || to_single_line(&input.name, MAX_SHOWN_CHARS);
         let place: InputLocation =
-            input.name.parse().map_err(|()| format!("no input is called `{}`", name()))?;
+            input.name.parse().map_err(|()| format!("unknown input `{}`", name()))?;
         if new.insert(place, input.value.clone()).is_some() {
-            return Err(format!("the input `{}` is there twice", name()));
+            return Err(format!("the input `{}` occurs twice", name()));
         }
     }
     let changes = changes_of(inputs, &new);
@@ -80,7 +80,7 @@ pub(super) fn restore_inputs(
         };
         // Sending the placeholder itself would be neither intended nor allowed.
         if has_secrets && has_placeholder(&value) && !truth.is_some_and(has_placeholder) {
-            return Err(format!("`{place}` has a secret at another place than before"));
+            return Err(format!("the modification moves a secret inside `{place}`"));
         }
         Ok((place, value))
     });
@@ -93,7 +93,7 @@ pub(super) fn modified_result(
     modified: &Request,
 ) -> Result<(Result<Value, Error>, Vec<GuardianChange>), BadModification> {
     let MethodCall::ToolCallResult(step) = &modified.call else {
-        return Err("it is not about a result".to_owned());
+        return Err("its method is not a tool result".to_owned());
     };
     let text = single_text(step)?;
     match (result, step.result.is_error) {
@@ -106,14 +106,16 @@ pub(super) fn modified_result(
         }
         (Ok(_), true) => {
             let words = to_single_line(text, MAX_SHOWN_CHARS);
-            let message = format!("the guardian made the result an error: {words}");
+            let message = format!("the guardian replaced the result with an error: {words}");
             Ok((Err(Error::new(ErrorKind::GuardianDeniedResult, message)), Vec::new()))
         }
         (Err(error), true) => {
             let message = to_single_line(text, 4 * MAX_SHOWN_CHARS);
             Ok((Err(Error { message, ..error.clone() }), Vec::new()))
         }
-        (Err(_), false) => Err("a failed step cannot be made to succeed".to_owned()),
+        (Err(_), false) => {
+            Err("a modification cannot turn a failed step into a success".to_owned())
+        }
     }
 }
 

@@ -49,7 +49,10 @@ fn open(guardian: &GuardianSettings) -> Result<Option<GuardianChain>, Error> {
         GuardianSettings::Chain(configs) => configs,
     };
     if configs.len() > MAX_GUARDIANS {
-        let message = format!("there are {} guardians; at most are {MAX_GUARDIANS}", configs.len());
+        let message = format!(
+            "the configuration has {} guardians; at most {MAX_GUARDIANS} are allowed",
+            configs.len()
+        );
         return Err(Error::new(ErrorKind::Configuration, message));
     }
     let mut names = BTreeSet::new();
@@ -57,7 +60,8 @@ fn open(guardian: &GuardianSettings) -> Result<Option<GuardianChain>, Error> {
     for config in configs {
         let name = config.name.as_str();
         if !names.insert(name) {
-            let message = format!("two guardians are called `{}`", to_single_line(name, MAX_NAME));
+            let message =
+                format!("two guardians have the name `{}`", to_single_line(name, MAX_NAME));
             return Err(Error::new(ErrorKind::Configuration, message));
         }
         let client = client(config).map_err(|why| unusable(name, &why))?;
@@ -66,7 +70,12 @@ fn open(guardian: &GuardianSettings) -> Result<Option<GuardianChain>, Error> {
             Some(guardians) => guardians.and(name, client),
         });
     }
-    let missing = || Error::new(ErrorKind::Configuration, "no guardian is named, nor turned off");
+    let missing = || {
+        Error::new(
+            ErrorKind::Configuration,
+            "the configuration neither names a guardian nor turns the guardian off",
+        )
+    };
     guardians.map(Some).ok_or_else(missing)
 }
 
@@ -75,14 +84,16 @@ fn client(config: &GuardianConfig) -> Result<GuardianClient, String> {
     let GuardianConfig { endpoint, name, fail, timeout, retry_for, max_response_bytes } = config;
     // An address as a name is as long as it is.
     if config.address().is_none_or(|address| *name != address) && !is_name(name) {
-        return Err(format!("a name has 1 to {MAX_NAME} characters, and no control characters"));
+        return Err(format!(
+            "a name must have 1 to {MAX_NAME} characters and no control characters"
+        ));
     }
     if timeout.is_zero() {
-        return Err("it needs some time to answer".to_owned());
+        return Err("its timeout must be greater than zero".to_owned());
     }
     let guarding = config.to_info();
     if guarding.can_fail_open() {
-        tracing::warn!(guardian = %name, fail = guarding.describe_fail_mode(), "what it does not answer may pass");
+        tracing::warn!(guardian = %name, fail = guarding.describe_fail_mode(), "steps pass without a decision if the guardian does not respond");
     }
     let mode = |mode: FailMode| match mode {
         FailMode::Closed => Mode::Closed,
@@ -114,14 +125,14 @@ fn client_over_http(
     let HttpEndpoint { url, token, identity, authorities } = endpoint;
     let is_tls = url.scheme() == "https";
     if !is_tls && (identity.is_some() || authorities.is_some()) {
-        return Err("certificates need an address that begins with https".to_owned());
+        return Err("certificates require an address that starts with https".to_owned());
     }
     if token.is_some() && !is_tls && !is_loopback(url) {
-        tracing::warn!(guardian = %name, "its token is sent without TLS: anybody on the way can read it");
+        tracing::warn!(guardian = %name, "the token of the guardian is sent without TLS: others on the network can read it; use https");
     }
     let bearer = token.as_ref().map(|token| {
         let bearer = BearerToken::new(token.expose_secret());
-        bearer.ok_or("its token has characters that no header takes")
+        bearer.ok_or("its token has characters that are not allowed in a header")
     });
     let read = |path: &Path| {
         let read = std::fs::read(path).map(Zeroizing::new);
@@ -207,7 +218,9 @@ impl GuardianGate {
                 let shown = (guardians.names().nth(1).is_some()).then_some(name.as_str());
                 Err(denial(asking.phase, name, shown, outcome))
             }
-            (Verdict::Deny, None) => Err(Error::new(ErrorKind::Internal, "nobody has denied")),
+            (Verdict::Deny, None) => {
+                Err(Error::new(ErrorKind::Internal, "a denial has no guardian"))
+            }
             (Verdict::Allow | Verdict::Modify(_), _) => Ok(()),
         };
         (decisions, verdict)
@@ -246,28 +259,28 @@ fn denial(
 ) -> Error {
     let (kind, asked_for, effect) = match phase {
         GuardianPhase::Request => {
-            (ErrorKind::GuardianDeniedRequest, "the request", "so nothing was sent")
+            (ErrorKind::GuardianDeniedRequest, "the request", "so the executor sent nothing")
         }
         GuardianPhase::McpOutbound => {
-            (ErrorKind::GuardianDeniedRequest, "the MCP message", "so nothing was sent")
+            (ErrorKind::GuardianDeniedRequest, "the MCP message", "so the executor sent nothing")
         }
         GuardianPhase::McpInbound => (
             ErrorKind::GuardianDeniedResult,
-            "the MCP answer",
-            "so the answer of the service is not used",
+            "the MCP response",
+            "so the executor does not use the response of the service",
         ),
         GuardianPhase::Result => (
             ErrorKind::GuardianDeniedResult,
             "the result",
-            "so the answer of the service is not used",
+            "so the executor does not use the response of the service",
         ),
         GuardianPhase::Trigger => {
-            (ErrorKind::GuardianDeniedTrigger, "the event", "so nothing was started")
+            (ErrorKind::GuardianDeniedTrigger, "the event", "so the executor started nothing")
         }
         GuardianPhase::Memory => (
             ErrorKind::GuardianDeniedMemory,
-            "what is remembered",
-            "so what is remembered is left alone",
+            "the remembered value",
+            "so the remembered value does not change",
         ),
     };
     let words = to_single_line(&outcome.message, MAX_WORDS);
@@ -328,11 +341,11 @@ fn approval_error(
     let until = wanted.as_ref().and_then(|wanted| wanted.expires_at);
     let until = until.map_or_else(String::new, |at| format!(" until {at:.0}"));
     let message = format!(
-        "a person has to approve {asked_for}{whose}, with `a2s guardian approve {id}`{until}: {words}"
+        "a person must approve {asked_for}{whose} with `a2s guardian approve {id}`{until}: {words}"
     );
     let hint = format!(
         "Approve it with `a2s guardian approve {id}`, or reject it with `a2s guardian reject {id}`; \
-         the run goes on by itself then."
+         the run then continues without further action."
     );
     Error {
         approval: wanted.map(Box::new),

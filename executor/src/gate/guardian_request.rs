@@ -35,7 +35,9 @@ pub(super) fn request_call(
     let mut step = ToolCallRequestStep::new(context, request);
     step.reasoning = Some(match occasion {
         AskReason::Send => reasoning_text(asker),
-        AskReason::Preview => format!("Preview, nothing is sent. {}", reasoning_text(asker)),
+        AskReason::Preview => {
+            format!("Preview: the executor sends nothing. {}", reasoning_text(asker))
+        }
     });
     step.into()
 }
@@ -58,7 +60,9 @@ pub(super) fn message_call(
     step.context = Some(context);
     step.reasoning = Some(match occasion {
         AskReason::Send => reasoning_text(asker),
-        AskReason::Preview => format!("Preview, nothing is sent. {}", reasoning_text(asker)),
+        AskReason::Preview => {
+            format!("Preview: the executor sends nothing. {}", reasoning_text(asker))
+        }
     });
     step.extra.insert("executionId".to_owned(), json!(asker.execution_id));
     step.extra.insert("toolId".to_owned(), json!(tool_id(&asker.capability.name, asker.step)));
@@ -83,7 +87,9 @@ pub(super) fn result_call(
     let mut step = ToolCallResultStep::new(context, asker.execution_id.to_string(), result);
     step.reasoning = Some(match occasion {
         AskReason::Send => reasoning_text(asker),
-        AskReason::Preview => format!("Preview, nothing is used. {}", reasoning_text(asker)),
+        AskReason::Preview => {
+            format!("Preview: the executor uses no result. {}", reasoning_text(asker))
+        }
     });
     step.tool_id = Some(tool_id(&asker.capability.name, asker.step));
     step.into()

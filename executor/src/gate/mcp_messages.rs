@@ -57,7 +57,9 @@ impl GuardianGate {
             let inputs = GuardedInputs { actual: &truth, masked: &shown };
             let restored = restore_inputs(inputs, made.clone(), has_secrets)?;
             let request = prepare(&restored)
-                .map_err(|error| format!("the arguments fit no request: {error}"))?
+                .map_err(|error| {
+                    format!("the arguments do not result in a valid request: {error}")
+                })?
                 .with_masked_inputs(made.clone());
             (prepared, truth, shown) = (Some(request), restored, made);
             Ok(changes)
@@ -118,7 +120,7 @@ impl GuardianGate {
 fn message_in(modified: &Request) -> Result<&McpMessage, BadModification> {
     match &modified.call {
         MethodCall::Mcp(step) => Ok(&step.message),
-        _ => Err("it is not about an MCP message".to_owned()),
+        _ => Err("its method is not an MCP message".to_owned()),
     }
 }
 
@@ -131,14 +133,14 @@ fn modified_arguments(
     let params = made.get_mut("params").and_then(Value::as_object_mut);
     let arguments = params.and_then(|params| params.get_mut("arguments"));
     let Some(Value::Object(arguments)) = arguments.map(Value::take) else {
-        return Err("its arguments are no object".to_owned());
+        return Err("its arguments are not an object".to_owned());
     };
     let mut rest = asked.clone();
     if let Some(arguments) = rest.get_mut("params").and_then(|params| params.get_mut("arguments")) {
         *arguments = Value::Null;
     }
     if made != rest {
-        return Err("something else than the arguments of the call differs".to_owned());
+        return Err("it changes more than the arguments of the call".to_owned());
     }
     Ok(arguments.into_iter().map(|(name, value)| (InputLocation::Argument(name), value)).collect())
 }
@@ -146,14 +148,14 @@ fn modified_arguments(
 /// The answer that a guardian wants instead.
 fn modified_answer(asked: &Value, modified: &Request) -> Result<McpMessage, BadModification> {
     let made = message_in(modified)?;
-    let asked = asked.as_object().ok_or("there was no message")?;
+    let asked = asked.as_object().ok_or("the original message is missing")?;
     for name in ["jsonrpc", "id", "method"] {
         if made.get(name) != asked.get(name) {
-            return Err(format!("`{name}` differs from the message that was asked about"));
+            return Err(format!("`{name}` differs from the original message"));
         }
     }
     if read_message(asked).is_err() && read_message(made).is_ok() {
-        return Err("a failed call cannot be made to succeed".to_owned());
+        return Err("a modification cannot turn a failed call into a success".to_owned());
     }
     Ok(made.clone())
 }

@@ -91,11 +91,11 @@ impl GuardianGate {
 /// The inputs that a guardian wants instead of those of an event.
 fn modified_content(modified: &Request) -> Result<&Map<String, Value>, String> {
     let MethodCall::AgentTrigger(step) = &modified.call else {
-        return Err("it is not about an event".to_owned());
+        return Err("its method is not an event".to_owned());
     };
     match step.trigger.content.as_slice() {
         [ContentPart::Data(DataPart { data: DataContent::Object(inputs), .. })] => Ok(inputs),
-        _ => Err("the content is not one object with the inputs".to_owned()),
+        _ => Err("the content is not a single object with the inputs".to_owned()),
     }
 }
 

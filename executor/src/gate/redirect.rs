@@ -77,7 +77,7 @@ impl GuardianGate {
 }
 
 /// The reason for which a redirect cannot be modified.
-const NOT_CHANGEABLE: &str = "a redirect can be allowed or denied, and not changed";
+const NOT_CHANGEABLE: &str = "a guardian can allow or deny a redirect, but not modify it";
 
 /// A guardian that has changed the inputs before may say the same again.
 fn refuse_changes(

@@ -34,8 +34,11 @@ impl GuardianGate {
     ) -> GateVerdict<Map<String, Value>> {
         let context = beginning.step_context("inputs", self.clock.now());
         let names: Vec<_> = values.keys().map(String::as_str).collect();
-        let reasoning =
-            format!("{} needs {}, which nobody gave.", beginning.root.name, names.join(", "));
+        let reasoning = format!(
+            "{} requires {}, which the caller did not give.",
+            beginning.root.name,
+            names.join(", ")
+        );
         let step = memory_step(context, &values, reasoning);
         let call = MethodCall::MemoryContextRetrieval(Box::new(step));
         let call = (call, beginning.trace);
@@ -66,7 +69,7 @@ impl GuardianGate {
         let call = (MethodCall::MemoryStore(Box::new(step)), &HeaderMap::new());
         let follow = |made: &Map<String, Value>| {
             // To store nothing, a guardian denies.
-            value = made.get(name).ok_or("it leaves nothing to be remembered")?.clone();
+            value = made.get(name).ok_or("it removes the value to remember")?.clone();
             Ok(())
         };
         let judged = self.judge_memory(HookPhase::REMEMBERED, call, values, follow).await;
@@ -113,20 +116,20 @@ fn modified_memory(
 ) -> Result<(Map<String, Value>, Vec<GuardianChange>), String> {
     let (MethodCall::MemoryStore(step) | MethodCall::MemoryContextRetrieval(step)) = &modified.call
     else {
-        return Err("it is not about memory".to_owned());
+        return Err("its method is not a memory step".to_owned());
     };
     let mut new = Map::new();
     for text in &step.memory {
         let memory: MemoryEntry = serde_json::from_str(text).map_err(|_| {
-            "a memory is not the JSON text of an object with `name` and `value`".to_owned()
+            "a memory entry is not the JSON text of an object with `name` and `value`".to_owned()
         })?;
         let MemoryEntry { name, value } = memory;
         if !values.contains_key(&name) {
             let name = to_single_line(&name, MAX_SHOWN_CHARS);
-            return Err(format!("nothing is remembered by the name `{name}`"));
+            return Err(format!("unknown remembered value `{name}`"));
         }
         if new.contains_key(&name) {
-            return Err(format!("`{name}` is there twice"));
+            return Err(format!("`{name}` occurs twice"));
         }
         new.insert(name, value);
     }

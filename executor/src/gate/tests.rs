@@ -461,7 +461,7 @@ async fn a_silent_guardian_means_no_unless_configured_otherwise() {
         let (seen, decision, error) = service.pass(&gate(config(), CLOSED)).await;
         check_stopped(&seen, DecisionSource::FailedClosed, ErrorKind::GuardianUnreachable, case);
         assert_eq!(decision.reason_codes, [format!("guardian_{case}")]);
-        assert!(error.unwrap().message.ends_with("so nothing was sent"));
+        assert!(error.unwrap().message.ends_with("so the executor sent nothing"));
         let (seen, ..) = service.pass(&gate(config(), OPEN)).await;
         check_sent(&seen, "allow", DecisionSource::FailedOpen, AS_ASKED, case);
     }
@@ -673,7 +673,9 @@ async fn result_without_verdict_is_dropped_by_default() {
         assert_eq!(decision.source, DecisionSource::FailedClosed, "{case}");
         let error = verdict.unwrap_err();
         assert_eq!(error.kind, ErrorKind::GuardianUnreachable, "{case}");
-        assert!(error.message.ends_with("so the answer of the service is not used"));
+        assert!(
+            error.message.ends_with("so the executor does not use the response of the service")
+        );
         let (decision, verdict) = pass_result(OPEN, Ok(json!({"a": 1})), answer).await;
         if may_pass {
             assert_eq!(decision.source, DecisionSource::FailedOpen, "{case}");

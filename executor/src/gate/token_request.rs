@@ -28,22 +28,22 @@ impl Permitted<PreparedRequest> {
             let (what, hint) = match grant {
                 GrantType::Client => (
                     "without a refresh token",
-                    "Store the credential with a refresh token, or a token of your own with \
+                    "Store the credential with a refresh token, or store your own token with \
                      `--kind bearer`.",
                 ),
                 GrantType::Refresh => {
-                    ("with a refresh token", "Store a token of your own with `--kind bearer`.")
+                    ("with a refresh token", "Store your own token with `--kind bearer`.")
                 }
             };
-            let message = format!("the document says of `{name}` no address for tokens {what}");
+            let message = format!("the document has no token address for `{name}` {what}");
             Error::new(ErrorKind::CredentialRefused, message).with_hint(hint)
         })?;
         if !access.is_some_and(|access| access.covers(url)) {
             let host = to_single_line(url.host_str().unwrap_or_default(), 100);
             let message = format!(
-                "tokens for `{name}` are got from {host}, which the document's `domains` do not name"
+                "the tokens for `{name}` come from {host}, which the document's `domains` do not list"
             );
-            let hint = "Ask its author to add the host to `domains`.";
+            let hint = "Ask the author of the document to add the host to `domains`.";
             return Err(Error::new(ErrorKind::CredentialRefused, message).with_hint(hint));
         }
         Ok(Self(token_request(url, grant, &wanted.scopes)))

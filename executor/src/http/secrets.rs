@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind};
 #[utoipa::path(
     get, path = "/v1/secrets", tag = "executor", security(("token" = [])),
     responses(
-        (status = 200, description = "What is stored", body = StoredCredentials),
+        (status = 200, description = "The stored credentials", body = StoredCredentials),
     ),
 )]
 pub(super) async fn list_secrets(State(app): State<App>) -> Result<Json<StoredCredentials>, Error> {
@@ -33,13 +33,13 @@ pub(super) async fn list_secrets(State(app): State<App>) -> Result<Json<StoredCr
 #[utoipa::path(
     put, path = "/v1/secrets/{host}/{scheme}", tag = "executor", security(("token" = [])),
     params(
-        ("host" = Domain, Path, description = "A host name, with its port when that is not the usual one"),
+        ("host" = Domain, Path, description = "A host name, with its port unless it is the default port"),
         ("scheme" = a2s::api::schema::SchemeName, Path, description = "The name of the security scheme in documents"),
     ),
     request_body = Credential,
     responses(
-        (status = 200, description = "It replaced another one", body = StoredCredential),
-        (status = 201, description = "It is stored", body = StoredCredential),
+        (status = 200, description = "The credential is stored and replaced another one", body = StoredCredential),
+        (status = 201, description = "The credential is stored", body = StoredCredential),
     ),
 )]
 pub(super) async fn set_secret(
@@ -53,7 +53,7 @@ pub(super) async fn set_secret(
     let credential: Credential = serde_json::from_slice(&body).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         let message =
-            format!("the body is not a credential: see line {line}, column {column} of it");
+            format!("the body is not a credential: see line {line}, column {column} of the body");
         Error::new(ErrorKind::BadRequest, message)
     })?;
     let (stored, created) = app.runs().vault().set(host, &scheme, &credential).await?;
@@ -93,7 +93,7 @@ pub(super) async fn set_secret_users(
         ("scheme" = a2s::api::schema::SchemeName, Path, description = "The name of the security scheme"),
     ),
     responses(
-        (status = 204, description = "It is gone"),
+        (status = 204, description = "The credential is deleted"),
     ),
 )]
 pub(super) async fn delete_secret(

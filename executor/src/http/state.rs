@@ -48,12 +48,12 @@ async fn list_state(
 #[utoipa::path(
     put, path = "/v1/state/{name}", tag = "executor", security(("token" = [])),
     params(
-        ("name" = a2s::api::schema::InputName, Path, description = "The input that it is for"),
-        ("for" = Option<StateFor>, Query, description = "`everybody`: the value for all runs of all callers; with `admin` alone"),
+        ("name" = a2s::api::schema::InputName, Path, description = "The input that the value is for"),
+        ("for" = Option<StateFor>, Query, description = "`everybody`: the value for all runs of all callers; requires `admin`"),
     ),
     request_body(content = serde_json::Value, description = "The value, as JSON"),
     responses(
-        (status = 200, description = "What is remembered now", body = StateEntry),
+        (status = 200, description = "The remembered value", body = StateEntry),
     ),
 )]
 async fn set_state(
@@ -71,11 +71,11 @@ async fn set_state(
 #[utoipa::path(
     delete, path = "/v1/state/{name}", tag = "executor", security(("token" = [])),
     params(
-        ("name" = a2s::api::schema::InputName, Path, description = "The input that it is for"),
-        ("for" = Option<StateFor>, Query, description = "`everybody`: the value for all runs of all callers; with `admin` alone"),
+        ("name" = a2s::api::schema::InputName, Path, description = "The input that the value is for"),
+        ("for" = Option<StateFor>, Query, description = "`everybody`: the value for all runs of all callers; requires `admin`"),
     ),
     responses(
-        (status = 204, description = "It is forgotten"),
+        (status = 204, description = "The value is deleted"),
     ),
 )]
 async fn delete_state(
@@ -90,7 +90,7 @@ async fn delete_state(
 /// List the values that are remembered for the runs of a session of the caller
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/state", tag = "executor", security(("token" = [])),
-    params(("session" = String, Path, description = "The session, as runs name it")),
+    params(("session" = String, Path, description = "The session, as named in runs")),
     responses(
         (status = 200, description = "The values, by name", body = StateList),
     ),
@@ -107,12 +107,12 @@ async fn list_session_state(
 #[utoipa::path(
     put, path = "/v1/sessions/{session}/state/{name}", tag = "executor", security(("token" = [])),
     params(
-        ("session" = String, Path, description = "The session, as runs name it"),
-        ("name" = a2s::api::schema::InputName, Path, description = "The input that it is for"),
+        ("session" = String, Path, description = "The session, as named in runs"),
+        ("name" = a2s::api::schema::InputName, Path, description = "The input that the value is for"),
     ),
     request_body(content = serde_json::Value, description = "The value, as JSON"),
     responses(
-        (status = 200, description = "What is remembered now", body = StateEntry),
+        (status = 200, description = "The remembered value", body = StateEntry),
     ),
 )]
 async fn set_session_state(
@@ -128,11 +128,11 @@ async fn set_session_state(
 #[utoipa::path(
     delete, path = "/v1/sessions/{session}/state/{name}", tag = "executor", security(("token" = [])),
     params(
-        ("session" = String, Path, description = "The session, as runs name it"),
-        ("name" = a2s::api::schema::InputName, Path, description = "The input that it is for"),
+        ("session" = String, Path, description = "The session, as named in runs"),
+        ("name" = a2s::api::schema::InputName, Path, description = "The input that the value is for"),
     ),
     responses(
-        (status = 204, description = "It is forgotten"),
+        (status = 204, description = "The value is deleted"),
     ),
 )]
 async fn delete_session_state(

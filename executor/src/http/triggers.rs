@@ -24,13 +24,13 @@ const MAX_EVENT: usize = 100;
     post, path = "/v1/triggers", tag = "executor", security(("token" = [])),
     params(
         ("traceparent" = Option<String>, Header, description = "The trace that the run continues (W3C Trace Context)"),
-        ("tracestate" = Option<String>, Header, description = "What tracing systems have added to it"),
+        ("tracestate" = Option<String>, Header, description = "The data that tracing systems have added to the trace"),
     ),
     request_body = TriggerRequest,
     responses(
         (status = 200, description = "The run, finished or waiting for a person", body = Run),
-        (status = 202, description = "The run, under way or waiting for room", body = Run),
-        (status = 429, description = "Too many runs of this caller wait for room; `Retry-After` says when to try again"),
+        (status = 202, description = "The run, in progress or waiting for a free slot", body = Run),
+        (status = 429, description = "Too many runs of this caller wait for a free slot; `Retry-After` states when to try again"),
         (status = 404),
         (status = 409),
         (status = 410),
@@ -50,13 +50,13 @@ pub(super) async fn trigger_execution(
             || !text.bytes().all(|byte| byte.is_ascii_graphic())
         {
             let message =
-                format!("`event.{member}` takes 1 to {MAX_EVENT} visible ASCII characters");
+                format!("`event.{member}` must have 1 to {MAX_EVENT} visible ASCII characters");
             return Err(Error::new(ErrorKind::BadRequest, message));
         }
     }
     let Some(name) = &execution.name else {
         let message =
-            "`execution.name` says what an event starts; a plan is for one run of a person";
+            "an event requires `execution.name`; a plan is valid for one run of a person only";
         return Err(Error::new(ErrorKind::BadRequest, message));
     };
     // No header can have such a key.

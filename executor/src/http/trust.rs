@@ -33,8 +33,8 @@ pub(super) struct PageQuery {
 #[utoipa::path(
     get, path = "/v1/trust", tag = "executor", security(("token" = [])),
     params(
-        ("limit" = Option<usize>, Query, minimum = 1, maximum = 1000, description = "Versions on a page, 100 unless given and 1,000 at most"),
-        ("after" = Option<String>, Query, max_length = 357, pattern = "^[A-Z][A-Za-z0-9]{0,99}@(0|[1-9]\\d{0,15})(\\.(0|[1-9]\\d{0,15})){2}(-[A-Za-z-][0-9A-Za-z-]*(\\.[A-Za-z-][0-9A-Za-z-]*)*)?$", description = "`next` of the page before: NAME@VERSION"),
+        ("limit" = Option<usize>, Query, minimum = 1, maximum = 1000, description = "The maximum number of versions on a page: 1 to 1,000, 100 by default"),
+        ("after" = Option<String>, Query, max_length = 357, pattern = "^[A-Z][A-Za-z0-9]{0,99}@(0|[1-9]\\d{0,15})(\\.(0|[1-9]\\d{0,15})){2}(-[A-Za-z-][0-9A-Za-z-]*(\\.[A-Za-z-][0-9A-Za-z-]*)*)?$", description = "`next` of the previous page: NAME@VERSION"),
     ),
     responses(
         (status = 200, description = "The checksums, by name and version", body = TrustList),
@@ -48,7 +48,7 @@ pub(super) async fn list_trust(
         query.map_err(|rejection| Error::new(ErrorKind::BadRequest, rejection.body_text()))?;
     let limit = limit.unwrap_or(DEFAULT_PAGE);
     if !(1..=MAX_PAGE).contains(&limit) {
-        return Err(Error::new(ErrorKind::BadRequest, format!("`limit` takes 1 to {MAX_PAGE}")));
+        return Err(Error::new(ErrorKind::BadRequest, format!("`limit` must be 1 to {MAX_PAGE}")));
     }
     let after = match &after {
         Some(text) => {
@@ -98,7 +98,7 @@ pub(super) async fn accept_trust(
         ("version" = a2s::api::schema::Version, Path, description = "Its version"),
     ),
     responses(
-        (status = 204, description = "It is forgotten"),
+        (status = 204, description = "The checksum is forgotten"),
     ),
 )]
 pub(super) async fn forget_trust(
@@ -115,7 +115,7 @@ fn read_version(name: &str, version: &str) -> Result<(CapabilityName, Version), 
     let name = CapabilityName::new(name);
     let name = name.map_err(|error| Error::new(ErrorKind::BadRequest, error.to_string()))?;
     let version = version.parse().map_err(|error| {
-        Error::new(ErrorKind::BadRange, format!("the version of `{name}` cannot be read: {error}"))
+        Error::new(ErrorKind::BadRange, format!("the version of `{name}` is malformed: {error}"))
     })?;
     Ok((name, version))
 }

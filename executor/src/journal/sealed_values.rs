@@ -59,7 +59,10 @@ impl SealedValues {
     /// When there is no key.
     pub(crate) fn seal(&self, vault: &Vault, run: Uuid, seq: u64) -> Result<Ciphertext, Error> {
         let plain = serde_json::to_vec(self).map(Zeroizing::new).map_err(|_| {
-            Error::new(ErrorKind::Internal, "what an event hides could not be written as JSON")
+            Error::new(
+                ErrorKind::Internal,
+                "the sealed values of an event could not be written as JSON",
+            )
         })?;
         vault.seal_event(run, seq, &plain)
     }
@@ -91,13 +94,14 @@ pub(crate) fn restore_values(
         let Some(row) = sealed.get(&event.seq) else {
             if matches!(&event.kind, EventKind::RunStarted(started) if !started.secrets.is_empty())
             {
-                return Err(Error::new(ErrorKind::VaultKey, "the secret inputs are not there"));
+                return Err(Error::new(ErrorKind::VaultKey, "the secret inputs are missing"));
             }
             continue;
         };
         let plain = vault.open_event(event.run, event.seq, row)?;
-        let hidden: SealedValues = serde_json::from_slice(&plain)
-            .map_err(|_| Error::new(ErrorKind::VaultKey, "what an event hides cannot be read"))?;
+        let hidden: SealedValues = serde_json::from_slice(&plain).map_err(|_| {
+            Error::new(ErrorKind::VaultKey, "the sealed values of an event cannot be read")
+        })?;
         if let Some(wait_point) = hidden.wait_point {
             wait_points.insert(event.seq, wait_point);
             continue;

@@ -62,18 +62,18 @@ impl AllowedTargets {
 /// The rule that it breaks.
 pub(super) fn check(url: &Url, allowed: &AllowedTargets) -> Result<(), String> {
     if !matches!(url.scheme(), "http" | "https") {
-        return Err("only http and https are spoken".to_owned());
+        return Err("only http and https are supported".to_owned());
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("an address holds no user name and no password".to_owned());
+        return Err("an address must not contain a user name or a password".to_owned());
     }
     if url.port() == Some(0) {
-        return Err("there is no port 0".to_owned());
+        return Err("port 0 is not valid".to_owned());
     }
     match url.host() {
-        None => Err("it names no host".to_owned()),
+        None => Err("the address has no host".to_owned()),
         Some(Host::Domain(name)) if name.trim_end_matches('.').is_empty() => {
-            Err("it names no host".to_owned())
+            Err("the address has no host".to_owned())
         }
         // Loopback by definition (RFC 6761, section 6.3), whatever a resolver knows of it.
         Some(Host::Domain(name)) if is_localhost(name) && !allowed.has_host(name) => {

@@ -52,13 +52,15 @@ impl TlsSetup {
         pem.extend_from_slice(&read_file(domain, &files.certificate)?);
         let identity = reqwest::Identity::from_pem(&pem)
             // Its words are about the form of the files; they do not quote them.
-            .map_err(|_| unusable(domain, "key and certificate are not both there as PEM"))?;
+            .map_err(|_| {
+                unusable(domain, "the files must contain a key and a certificate as PEM")
+            })?;
         let authorities = files.authorities.as_deref().map(|path| {
             let pem = read_file(domain, path)?;
             reqwest::Certificate::from_pem_bundle(&pem)
                 .ok()
                 .filter(|authorities| !authorities.is_empty())
-                .ok_or_else(|| unusable(domain, "the authorities are not certificates as PEM"))
+                .ok_or_else(|| unusable(domain, "the authorities must be certificates as PEM"))
         });
         Ok(Self { identity, authorities: authorities.transpose()? })
     }

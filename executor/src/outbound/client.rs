@@ -40,7 +40,8 @@ pub(super) fn build_client(
         .http2_max_header_list_size(MAX_HEADER_BYTES as u32)
         .build()
         .map_err(|error| {
-            let message = format!("no client for services can be made: {}", innermost(&error));
+            let message =
+                format!("cannot create the HTTP client for services: {}", innermost(&error));
             Error::new(ErrorKind::Configuration, message)
         })
 }
@@ -53,7 +54,8 @@ pub(super) fn check_headers(
     let size: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     if MAX_HEADER_BYTES < size {
         let host = host();
-        let message = format!("{host} answered with more than {MAX_HEADER_BYTES} bytes of headers");
+        let message =
+            format!("the response of {host} has more than {MAX_HEADER_BYTES} bytes of headers");
         return Err(SendError::after_send(ErrorKind::ResponseTooLarge, message));
     }
     let encodings = headers.get_all(CONTENT_ENCODING).iter();
@@ -66,10 +68,11 @@ pub(super) fn check_headers(
                 .find(|known| encoding.as_bytes().eq_ignore_ascii_case(known.as_bytes()));
             let which = match known {
                 Some(known) => format!("the encoding `{known}`"),
-                None => "an encoding of its own".to_owned(),
+                None => "an unknown encoding".to_owned(),
             };
             let host = host();
-            let message = format!("{host} answered in {which}, though asked for none");
+            let message =
+                format!("{host} responded in {which}, although the request allows no encoding");
             Err(SendError::after_send(ErrorKind::NotJson, message))
         }
         None => Ok(()),

@@ -105,7 +105,7 @@ impl OutboundClient {
         // Whatever an input may have made of the address, credentials are for one host.
         if !access.host().covers(request.url()) {
             let (to, host) = (authority(request.url()), access.host());
-            let message = format!("the request goes to {to}, and its credentials are for {host}");
+            let message = format!("the request goes to {to}, but its credentials are for {host}");
             return Err(Error::new(ErrorKind::CredentialRefused, message));
         }
         let held = self.available_credentials([access]).await?;
@@ -155,7 +155,7 @@ impl OutboundClient {
             return Ok(());
         }
         let message = format!(
-            "credentials are not sent to {} over http, where others can read them",
+            "the executor does not send credentials to {} over http, where others can read them",
             authority(url)
         );
         let hint = "Ask the author of the capability for an https address, or set an upstream.";
@@ -182,7 +182,10 @@ impl RequestAuthorization<'_> {
         for used in &used {
             self.secrets.learn_credential(used.token().expose_secret())?;
             let header = bearer_header(used.token()).ok_or_else(|| {
-                Error::new(ErrorKind::TokenRefused, "the token does not fit into a header")
+                Error::new(
+                    ErrorKind::TokenRefused,
+                    "the token has characters that are not allowed in a header",
+                )
             })?;
             wire.add_header(AUTHORIZATION, header)?;
         }
@@ -199,8 +202,9 @@ impl RequestAuthorization<'_> {
         learn_credential(&opened.credential, self.secrets)?;
         let name = to_single_line(&wanted.name, 100);
         let unfit = |what: &str| {
-            let message = format!("the credential `{name}` has characters that no {what} takes");
-            let hint = "Set it again without them.";
+            let message =
+                format!("the credential `{name}` has characters that are not allowed in a {what}");
+            let hint = "Set the credential again without these characters.";
             Error::new(ErrorKind::CredentialRefused, message).with_hint(hint)
         };
         match (&wanted.scheme, &opened.credential) {
@@ -268,8 +272,9 @@ impl RequestAuthorization<'_> {
 /// The credential that was chosen is not there any more.
 pub(super) fn credential_gone(host: &Domain, wanted: &SecurityRequirement) -> Error {
     let name = to_single_line(&wanted.name, 100);
-    let message = format!("the credential `{name}` for {host} was removed or set anew just now");
-    Error::new(ErrorKind::CredentialMissing, message).with_hint("Run it again, or store it again.")
+    let message = format!("the credential `{name}` for {host} was removed or replaced just now");
+    Error::new(ErrorKind::CredentialMissing, message)
+        .with_hint("Run the capability again, or store the credential again.")
 }
 
 /// Adds a key at its place, once: which of two a service takes is anybody's guess.
@@ -291,14 +296,14 @@ fn wrong_key_location(scheme: &str, only: &KeyLocation, asked: &KeyLocation) -> 
     let [scheme, only, asked] =
         [scheme, &only.to_string(), &asked.to_string()].map(|text| to_single_line(text, 220));
     let message = format!(
-        "the credential `{scheme}` was stored for `{only}`, and the document sends it as `{asked}`"
+        "the credential `{scheme}` was stored for `{only}`, but the document sends it as `{asked}`"
     );
-    let hint = "If the service takes it there, store it again for that place with `--in`.";
+    let hint = "If the service accepts it there, store the credential again for that location with `--in`.";
     Error::new(ErrorKind::CredentialRefused, message).with_hint(hint)
 }
 
 fn duplicate_key(place: &str, name: &str) -> Error {
-    let message = format!("two credentials want the {place} `{}`", to_single_line(name, 100));
+    let message = format!("two credentials use the {place} `{}`", to_single_line(name, 100));
     let hint = "Ask the author of the capability to correct its `security`.";
     Error::new(ErrorKind::CredentialRefused, message).with_hint(hint)
 }

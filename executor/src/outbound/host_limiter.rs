@@ -133,7 +133,8 @@ impl HostLimiters {
         let limiter = self.limiter(url, redirected);
         timeout(time, limiter.acquire(tenant, on_wait)).await.unwrap_or_else(|_| {
             let seconds = time.as_secs_f32();
-            let message = format!("the turn for {} did not come within {seconds} s", limiter.host);
+            let message =
+                format!("no free slot for a request to {} within {seconds} s", limiter.host);
             Err(SendError::not_sent(ErrorKind::Timeout, message))
         })
     }
@@ -254,7 +255,7 @@ impl HostLimiter {
             false => (ErrorKind::HostPaused, "failed"),
         };
         let message = format!(
-            "{} {what} {failures} times in a row, and is left alone for {seconds} s",
+            "{} {what} {failures} times in a row; the executor sends it no requests for {seconds} s",
             self.host
         );
         SendError::not_sent(kind, message)

@@ -86,7 +86,7 @@ impl OutboundClient {
         let opened = timeout(time, self.initialize_session(request, authorization, announce)).await;
         let opened = opened.unwrap_or_else(|_| {
             let host = authority(request.url());
-            let message = format!("{host} opened no session within {} s", time.as_secs_f32());
+            let message = format!("{host} did not open a session within {} s", time.as_secs_f32());
             Err(SessionError {
                 failure: SendError::not_sent(ErrorKind::Timeout, message),
                 status: None,
@@ -122,7 +122,7 @@ impl OutboundClient {
         let unneeded = || {
             none(SendError::not_sent(
                 ErrorKind::Internal,
-                "a session was opened for no call of a tool",
+                "a session was opened without a tool call",
             ))
         };
         let opening = request.session_request().ok_or_else(unneeded)?;
@@ -154,7 +154,7 @@ impl OutboundClient {
             timeout(CLOSE_TIMEOUT, self.send_in_session(&closing, authorization, announce)).await;
         if !matches!(closed, Ok(Ok(_))) {
             let host = authority(request.url());
-            tracing::debug!(%host, "a session was not ended in time");
+            tracing::debug!(%host, "the session was not closed in time");
         }
     }
 

@@ -39,7 +39,7 @@ pub(crate) fn next_target(
         _ => return Ok(None),
     };
     let host = authority(url);
-    let malformed = || format!("{host} redirects to something that is not an address");
+    let malformed = || format!("{host} redirects to a malformed address");
     let location = location.to_str().ok().filter(|text| text.len() <= MAX_LOCATION);
     let location = location.ok_or_else(malformed)?;
     let mut next = url.join(location).map_err(|_| malformed())?;
@@ -68,7 +68,7 @@ fn check_target(url: &Url, next: &Url) -> Result<(), String> {
     }
     if url.host() != next.host() {
         let other = quote("another host,", &authority(next));
-        return Err(format!("{host} redirects to {other}, which needs a task of its own"));
+        return Err(format!("{host} redirects to {other}, which requires a separate task"));
     }
     let is_default = |url: &Url| url.port().is_none();
     match (url.scheme(), next.scheme()) {
@@ -85,7 +85,7 @@ fn quote(what: &str, word: &str) -> String {
     if word.len() <= MAX_QUOTED {
         format!("{what} `{word}`")
     } else {
-        format!("{what} too long to tell")
+        format!("{what} too long to show")
     }
 }
 

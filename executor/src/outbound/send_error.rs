@@ -38,9 +38,8 @@ impl SendError {
 }
 
 pub(super) fn blocked_target(url: &Url, rule: &str) -> SendError {
-    let message = format!("{} may not be reached: {rule}", authority(url));
-    let hint =
-        "If this is meant, allow the address in the executor's configuration, or set an upstream.";
+    let message = format!("requests to {} are not allowed: {rule}", authority(url));
+    let hint = "If the request is intended, allow the address in the executor's configuration, or set an upstream.";
     SendError::before_send(Error::new(ErrorKind::AddressRefused, message).with_hint(hint))
 }
 
@@ -57,7 +56,7 @@ pub(super) fn explain(error: &reqwest::Error, url: &Url) -> SendError {
     let cause = innermost(error);
     if error.is_connect() {
         let message = match error.is_timeout() {
-            true => format!("no connection to {host} came up in time"),
+            true => format!("no connection to {host} in time"),
             false => format!("no connection to {host}: {cause}"),
         };
         return SendError::not_sent(ErrorKind::ConnectFailed, message);
@@ -65,7 +64,7 @@ pub(super) fn explain(error: &reqwest::Error, url: &Url) -> SendError {
     if error.is_builder() {
         return SendError::not_sent(
             ErrorKind::InvalidInput,
-            format!("no request to {host}: {cause}"),
+            format!("the request to {host} is invalid: {cause}"),
         );
     }
     SendError::after_send(
@@ -76,7 +75,7 @@ pub(super) fn explain(error: &reqwest::Error, url: &Url) -> SendError {
 
 /// The text of the innermost cause: outer ones name the whole address, which may hold a secret.
 pub(super) fn innermost(error: &reqwest::Error) -> String {
-    let Some(mut cause) = error.source() else { return "the client gave no reason".to_owned() };
+    let Some(mut cause) = error.source() else { return "unknown reason".to_owned() };
     while let Some(source) = cause.source() {
         cause = source;
     }

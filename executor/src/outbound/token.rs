@@ -215,7 +215,7 @@ impl OutboundClient {
             client_authentication,
         } = &need.credential.credential
         else {
-            return Err(Error::new(ErrorKind::Internal, "a token was asked for without a client"));
+            return Err(Error::new(ErrorKind::Internal, "a token was requested without a client"));
         };
         let grant = if refresh_token.is_some() { GrantType::Refresh } else { GrantType::Client };
         let request = request.token_request(&need.requirement, grant)?;
@@ -282,7 +282,7 @@ impl OutboundClient {
                 self.vault.replace_refresh_token(&need.host, name, &need.credential, token).await;
             if let Err(error) = stored {
                 // The token is good all the same; the next one may not be to be had.
-                tracing::error!(%error, %host, "a new refresh token could not be stored");
+                tracing::error!(%error, %host, "the new refresh token could not be stored");
             }
         }
         let life = granted.life.unwrap_or(DEFAULT_LIFETIME);
@@ -296,18 +296,19 @@ fn explain(refusal: &TokenError, need: &TokenNeed, host: &str) -> Error {
     let name = to_single_line(&need.requirement.name, 100);
     match refusal {
         TokenError::Busy(status) => {
-            let message =
-                format!("the token for `{name}`: {host} gave none now, but the status {status}");
+            let message = format!(
+                "the token for `{name}`: {host} returned no token, but the status {status}"
+            );
             Error::new(ErrorKind::TokenUnavailable, message)
         }
         TokenError::Unusable(why) => {
             Error::new(ErrorKind::TokenRefused, format!("the token for `{name}`: {host} {why}"))
-                .with_hint("Ask the author of the capability whether tokens are got there.")
+                .with_hint("Ask the author of the capability to check the address for tokens.")
         }
         TokenError::Refused(status, code) => {
             let says = code.map_or_else(String::new, |code| format!(" and `{code}`"));
             let message = format!(
-                "{host} refused the credential `{name}` of {}, with the status {status}{says}",
+                "{host} rejected the credential `{name}` of {} with the status {status}{says}",
                 need.host
             );
             let command =
@@ -315,15 +316,17 @@ fn explain(refusal: &TokenError, need: &TokenNeed, host: &str) -> Error {
             let hint = match *code {
                 Some("invalid_scope") => {
                     let scopes = to_single_line(&need.requirement.scopes.join(" "), 200);
-                    format!("Ask who runs {host} to give the client these scopes: {scopes}.")
+                    format!("Ask the operator of {host} to give the client these scopes: {scopes}.")
                 }
                 Some("unauthorized_client" | "unsupported_grant_type") => {
-                    format!("Ask who runs {host} to let the client get tokens in this way.")
+                    format!(
+                        "Ask the operator of {host} to allow the client this kind of token request."
+                    )
                 }
                 Some("invalid_grant") => {
                     format!("Get a new refresh token, and store it: `{command}`.")
                 }
-                _ => format!("Store it anew: `{command}`."),
+                _ => format!("Store the credential again: `{command}`."),
             };
             Error::new(ErrorKind::TokenRefused, message).with_hint(hint)
         }
@@ -333,10 +336,10 @@ fn explain(refusal: &TokenError, need: &TokenNeed, host: &str) -> Error {
 fn foreign(need: &TokenNeed, url: &Url) -> Error {
     let (host, name) = (authority(url), to_single_line(&need.requirement.name, 100));
     let message = format!(
-        "the document gets tokens for `{name}` from {host}, and the client's secret was not stored for that host"
+        "the document gets tokens for `{name}` from {host}, but the client's secret was not stored for that host"
     );
     let hint = format!(
-        "If you trust {host} with it, set the credential again with `--token-host {host}`."
+        "If you trust {host} with the secret, set the credential again with `--token-host {host}`."
     );
     Error::new(ErrorKind::CredentialRefused, message).with_hint(hint)
 }

@@ -150,7 +150,7 @@ impl<'s> PlanAnalysis<'s> {
         self.steps = self.steps.saturating_add(1).saturating_add(child.steps);
         for (key, template) in inputs {
             let Some(input) = child.inputs.get(key) else {
-                return refused(format!("maps `{key}`, which `{name}` does not take"));
+                return refused(format!("maps `{key}`, which is not an input of `{name}`"));
             };
             if input.secret {
                 for reference in template.references() {

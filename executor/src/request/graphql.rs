@@ -116,7 +116,9 @@ pub(super) fn write_headers(
         let known = known.filter(|name| !is_reserved_header(name));
         match (known, header_value(text)) {
             (Some(name), Some(value)) => headers.insert(name, value),
-            _ => return Err(PrepareError::Task(format!("its header {name:?} is not one to set"))),
+            _ => {
+                return Err(PrepareError::Task(format!("a task must not set the header {name:?}")));
+            }
         };
     }
     Ok(())

@@ -139,7 +139,7 @@ fn write(message: &McpMessage) -> Result<Bytes, PrepareError> {
 }
 
 fn unfit(what: &str) -> PrepareError {
-    PrepareError::Task(format!("{what} does not fit into a header"))
+    PrepareError::Task(format!("{what} has characters that are not allowed in a header"))
 }
 
 /// The text of an argument that goes into a header as well; none when it has no such value.

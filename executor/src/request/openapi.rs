@@ -165,7 +165,7 @@ fn write_url(
     if url.path() != path {
         // The parser of addresses would have read the path differently from us.
         return Err(PrepareError::Task(format!(
-            "its path {:?} is not one of an address",
+            "its path {:?} is not valid in an address",
             task.path
         )));
     }
@@ -228,7 +228,7 @@ fn write_segment(template: &str, values: &[ParameterValue<'_>]) -> Result<String
             return Err(given.to_error("`.` and `..` would change the path"));
         }
         if decoded.is_empty() {
-            return Err(given.to_error("an empty segment would address something else"));
+            return Err(given.to_error("an empty segment would change the path"));
         }
     }
     Ok(written)
@@ -248,13 +248,13 @@ fn write_headers(
 ) -> Result<(), PrepareError> {
     for given in given_parameters(task, inputs, ParameterLocation::Header)? {
         let name = HeaderName::from_bytes(given.parameter.name.as_bytes())
-            .map_err(|_| given.to_error("its name is not one of a header"))?;
+            .map_err(|_| given.to_error("its name is not a valid header name"))?;
         if is_reserved_header(&name) {
-            let reason = "this header belongs to the connection or to credentials";
+            let reason = "this header is reserved for the connection or for credentials";
             return Err(given.to_error(reason));
         }
         let text = given.header_text().map_err(|reason| given.to_error(reason))?;
-        let reason = "a header holds visible ASCII characters on one line";
+        let reason = "a header must have visible ASCII characters on one line";
         let value = header_value(&text).ok_or_else(|| given.to_error(reason))?;
         headers.insert(name, value);
     }
@@ -286,7 +286,7 @@ fn write_body(
     let (media_type, bytes) = body::write(declared, value)?;
     // Media types are made of visible ASCII.
     let media_type = header_value(&media_type)
-        .ok_or_else(|| PrepareError::Task(format!("{media_type:?} is no media type")))?;
+        .ok_or_else(|| PrepareError::Task(format!("{media_type:?} is not a media type")))?;
     headers.insert(CONTENT_TYPE, media_type);
     Ok(Some(Bytes::from(bytes)))
 }

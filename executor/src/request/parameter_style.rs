@@ -103,10 +103,10 @@ impl StyledValue {
         let is_scalar = |value: &Value| !matches!(value, Value::Array(_) | Value::Object(_));
         match value {
             Value::Array(items) if !items.iter().all(is_scalar) => {
-                Err("an array here holds text, numbers and booleans only")
+                Err("an array must contain only texts, numbers and booleans here")
             }
             Value::Object(members) if !members.values().all(is_scalar) => {
-                Err("an object here holds text, numbers and booleans only")
+                Err("an object must contain only texts, numbers and booleans here")
             }
             value => Ok(Self::from_value(value)),
         }
@@ -206,7 +206,7 @@ pub(super) fn write_path(
             | ParameterStyle::DeepObject,
             _,
         ) => {
-            return Err("its style is not one of a path parameter");
+            return Err("its style is not valid for a path parameter");
         }
     })
 }
@@ -233,7 +233,7 @@ pub(super) fn write_query(
             return Ok(pairs);
         }
         ParameterStyle::Simple | ParameterStyle::Label | ParameterStyle::Matrix => {
-            return Err("its style is not one of a query parameter");
+            return Err("its style is not valid for a query parameter");
         }
     };
     let Some(shape) = StyledValue::from_value(value) else { return Ok(Vec::new()) };

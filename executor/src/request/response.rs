@@ -70,7 +70,7 @@ impl RawResponse {
 pub(crate) enum ResponseError {
     /// Another status than success.
     #[error(
-        "the service answered with status {status}{}{}",
+        "the service responded with status {status}{}{}",
         asked(.retry_after.as_deref()),
         said(.excerpt)
     )]
@@ -83,7 +83,7 @@ pub(crate) enum ResponseError {
         excerpt: String,
     },
     /// A page for people, where the operation declares none.
-    #[error("the service answered with {content_type} where JSON was expected{}", said(.excerpt))]
+    #[error("the service responded with {content_type}, but JSON was expected{}", said(.excerpt))]
     NotJson {
         /// The media type that came.
         content_type: String,
@@ -91,7 +91,7 @@ pub(crate) enum ResponseError {
         excerpt: String,
     },
     /// JSON by its type, but not by its content.
-    #[error("the service answered with JSON that cannot be read ({reason}){}", said(.excerpt))]
+    #[error("the service responded with malformed JSON ({reason}){}", said(.excerpt))]
     Malformed {
         /// The error of the JSON parser.
         reason: String,
@@ -99,7 +99,7 @@ pub(crate) enum ResponseError {
         excerpt: String,
     },
     /// A GraphQL answer with errors.
-    #[error("the GraphQL service answered with {}: {}", data(*.partial), .errors.join("; "))]
+    #[error("the GraphQL service responded with {}: {}", data(*.partial), .errors.join("; "))]
     Graphql {
         /// The first errors, each with its path.
         errors: Vec<String>,
@@ -109,13 +109,13 @@ pub(crate) enum ResponseError {
         about_variables: bool,
     },
     /// The tool of an MCP server says that it failed.
-    #[error("the tool reports an error: {said}")]
+    #[error("the tool reported an error: {said}")]
     McpTool {
         /// The message of the tool; it helps the caller to choose other arguments.
         said: String,
     },
     /// An MCP server refuses a call.
-    #[error("the MCP server answered with the error {code}: {message}")]
+    #[error("the MCP server responded with the error {code}: {message}")]
     Mcp {
         /// The code of JSON-RPC.
         code: i64,
@@ -123,13 +123,13 @@ pub(crate) enum ResponseError {
         message: String,
     },
     /// An MCP server answers a call with something else than its result.
-    #[error("the MCP server {wants}, and a step is one call and one answer")]
+    #[error("the MCP server {wants}, but a step is one call and one response")]
     McpUnfinished {
         /// The action of the server in place of a result.
         wants: String,
     },
     /// Not an MCP answer.
-    #[error("the service did not answer as MCP: {reason}{}", said(.excerpt))]
+    #[error("the response of the service is not valid MCP: {reason}{}", said(.excerpt))]
     NotMcp {
         /// The reason.
         reason: &'static str,
@@ -137,7 +137,7 @@ pub(crate) enum ResponseError {
         excerpt: String,
     },
     /// Not a GraphQL answer.
-    #[error("the service did not answer as GraphQL: {reason}{}", said(.excerpt))]
+    #[error("the response of the service is not valid GraphQL: {reason}{}", said(.excerpt))]
     NotGraphql {
         /// The missing part.
         reason: &'static str,
@@ -147,7 +147,7 @@ pub(crate) enum ResponseError {
 }
 
 fn asked(retry_after: Option<&str>) -> String {
-    retry_after.map_or_else(String::new, |text| format!(" and asks for a pause (`{text}`)"))
+    retry_after.map_or_else(String::new, |text| format!(" and requests a pause (`{text}`)"))
 }
 
 fn said(excerpt: &str) -> String {
@@ -294,7 +294,7 @@ fn read_graphql(task: &GraphqlTask, response: &RawResponse) -> Result<Value, Res
         return Err(status_error(response));
     }
     if !has_data {
-        let reason = "there is neither `data` nor `errors`";
+        let reason = "it has neither `data` nor `errors`";
         return Err(ResponseError::NotGraphql {
             reason,
             excerpt: excerpt_start(&response.body, EXCERPT_CHARS),

@@ -116,7 +116,7 @@ impl TryFrom<StoredRequest> for PreparedRequest {
         let StoredRequest { method, url, headers, body, repeat_safe, own_trace, shown } = stored;
         let place = |(name, value): (String, Value)| match name.parse() {
             Ok(place) => Ok((place, value)),
-            Err(()) => Err(format!("`{name}` is no place of a request")),
+            Err(()) => Err(format!("`{name}` is not a location of a request")),
         };
         let shown = shown.map(|shown| shown.into_iter().map(place).collect::<Result<_, _>>());
         Ok(Self {

@@ -153,7 +153,7 @@ impl RunService {
             if look <= Instant::now() {
                 match self.find_waits(pause).await {
                     Ok(()) => pause = MAX_PAUSE,
-                    Err(error) => tracing::warn!(%error, "runs that wait could not be found"),
+                    Err(error) => tracing::warn!(%error, "waiting runs could not be read"),
                 }
                 look = Instant::now() + self.config.limits.lease / 3;
             }
@@ -198,7 +198,9 @@ impl RunService {
             Ok(RunWait::Ended) => self.approval_schedule.remove(run),
             // Another executor was first, or a person.
             Err(error) if error.kind == ErrorKind::LeaseLost => self.approval_schedule.remove(run),
-            Err(error) => tracing::warn!(%run, %error, "an approval could not be asked about"),
+            Err(error) => {
+                tracing::warn!(%run, %error, "the status of an approval could not be read")
+            }
         }
     }
 
@@ -241,7 +243,7 @@ impl RunService {
                 }
                 (PollResult::Pending(None), _) => {}
                 (PollResult::Pending(Some(_)) | PollResult::Changed, _) => {
-                    tracing::info!(%run, step, "a guardian has decided; the run goes on");
+                    tracing::info!(%run, step, "the guardian decided; the run continues");
                     self.requeue_run(state, row.epoch).await?;
                     return Ok(RunWait::Ended);
                 }
@@ -339,9 +341,9 @@ impl RunService {
         let until = until.map_or_else(String::new, |at| format!(" until {at:.0}"));
         let id = wanted.map_or("", |approval| approval.id);
         let about = wanted.map(|approval| approval.about).unwrap_or_default();
-        let message =
-            format!("the guardian's approval `{id}`{} was not given{until}", about.describe());
-        let hint = "Run it again, and have it approved in time with `a2s guardian approve ID`.";
+        let message = format!("the approval `{id}`{} was not given{until}", about.describe());
+        let hint =
+            "Run the capability again, and approve it in time with `a2s guardian approve ID`.";
         let kind = match about.phase {
             GuardianPhase::Result | GuardianPhase::McpInbound => ErrorKind::GuardianDeniedResult,
             _ => ErrorKind::GuardianDeniedRequest,

@@ -24,7 +24,7 @@ const MAX_PLAN: usize = 1 << 20;
 const MAX_LISTED: usize = 20;
 /// The hint about a plan that cannot be run.
 const PLAN_AGAIN_HINT: &str =
-    "See what would run now with `a2s run NAME --dry-run`, and run that plan.";
+    "Plan again with `a2s run NAME --dry-run`, check the new plan, and run it.";
 
 /// The right to run a plan.
 struct PlanToken {
@@ -92,7 +92,7 @@ impl RunService {
             digest.map_err(|error| Error::new(ErrorKind::InvalidInput, error.to_string()))?;
         let shown = ShownPlan { request: request.clone(), basis };
         let plain = serde_json::to_vec(&shown).map(Zeroizing::new);
-        let plain = plain.map_err(|_| Error::new(ErrorKind::Internal, "the plan is no JSON"))?;
+        let plain = plain.map_err(|_| Error::new(ErrorKind::Internal, "the plan is not JSON"))?;
         if plain.len() > MAX_PLAN {
             let message = format!("the plan has more than {MAX_PLAN} bytes");
             return Err(Error::new(ErrorKind::BudgetExceeded, message));
@@ -110,7 +110,7 @@ impl RunService {
         let plan = NewPlan { id, tenant, now, expires_at, sealed, most, most_own };
         if !self.store.store_plan(plan).await? {
             let message = format!(
-                "too many plans wait to be run: {most} may in all, and {most_own} of one caller"
+                "too many unused plans: the limit is {most} plans in total, and {most_own} plans for one caller"
             );
             return Err(Error::new(ErrorKind::BudgetExceeded, message));
         }
@@ -130,17 +130,19 @@ impl RunService {
         let id = plan_id(token);
         let stored = self.store.read_plan(id).await?;
         let Some(stored) = stored.filter(|plan| may_touch(caller, &plan.tenant)) else {
-            let message = "no plan has this token: it was never given, or it ended long ago";
+            let message = "unknown plan: the token was never issued, or the plan expired long ago";
             return Err(Error::new(ErrorKind::PlanNotFound, message).with_hint(PLAN_AGAIN_HINT));
         };
         if let Some(run) = stored.used_by {
-            let message = format!("this plan has been run: it has started run {run}");
-            let hint = format!("See that run with `a2s runs {run}`; plan again to run it again.");
+            let message = format!("this plan was already used: it started run {run}");
+            let hint = format!(
+                "See that run with `a2s runs {run}`; to run the capability again, plan again."
+            );
             return Err(Error::new(ErrorKind::PlanUsed, message).with_hint(hint));
         }
         let sealed = stored.sealed.filter(|_| stored.expires_at > self.clock.now());
         let Some(sealed) = sealed else {
-            let message = format!("this plan ended at {:.0}", stored.expires_at);
+            let message = format!("this plan expired at {:.0}", stored.expires_at);
             return Err(Error::new(ErrorKind::PlanExpired, message).with_hint(PLAN_AGAIN_HINT));
         };
         let plain = self.vault.open_plan(id, &sealed)?;
@@ -190,7 +192,7 @@ fn differ(found: &[String]) -> Error {
         listed.push(format!("and {more} more"));
     }
     let listed = listed.join("; ");
-    let message = format!("not everything is as the plan showed it: {listed}");
+    let message = format!("the run would differ from the plan: {listed}");
     Error::new(ErrorKind::PlanDiffers, message).with_hint(PLAN_AGAIN_HINT)
 }
 

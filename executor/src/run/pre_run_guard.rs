@@ -21,7 +21,8 @@ use crate::session_state::{StateOwner, StateTable};
 use crate::telemetry::{DecisionSubject, RunTrace, StandaloneDecision};
 
 /// The hint for a caller who gave no value.
-const GIVE_VALUE_HINT: &str = "Give the value with the run, or ask who keeps the policy.";
+const GIVE_VALUE_HINT: &str =
+    "Give the value as an input of the run, or ask the owner of the policy.";
 
 /// A run that does not exist yet, with the decisions about it.
 pub(super) struct PreRunGuard<'r> {
@@ -107,7 +108,7 @@ impl<'r> PreRunGuard<'r> {
         let values = self.record_decisions(answer, matter, &session, &prepared.plan.root.pin);
         let values = values.map_err(|error| error.with_hint(GIVE_VALUE_HINT))?;
         if let Some(name) = prepared.recalled.keys().find(|name| !values.contains_key(*name)) {
-            let message = format!("the guardian took away what is remembered for `{name}`");
+            let message = format!("the guardian removed the remembered value of `{name}`");
             return Err(
                 Error::new(ErrorKind::GuardianDeniedMemory, message).with_hint(GIVE_VALUE_HINT)
             );
@@ -170,7 +171,7 @@ fn restore_inputs(
         };
         // The placeholder itself would be neither intended nor allowed.
         if has_placeholder(&value) && !truth.is_some_and(has_placeholder) {
-            return Err(format!("it puts a secret into `{name}`, where none was"));
+            return Err(format!("it puts a secret into `{name}`, which had no secret"));
         }
         Ok((name.clone(), value))
     });

@@ -111,7 +111,7 @@ impl RunService {
         let recalled = self.state_table.recall_inputs(session, principal, &needed).await?;
         plan.check_given(&recalled.values).map_err(|error| {
             error.with_hint(
-                "The value is remembered, not given: see `a2s state list`, and give another with --input.",
+                "The value is a remembered value, not an input of this run: see `a2s state list`, and give another value with --input.",
             )
         })?;
         Ok(recalled)

@@ -65,7 +65,7 @@ impl RunService {
                 Box::pin(self.preview_step(step, &occasion))
             } else {
                 let preview = if is_known {
-                    let reason = format!("{most} steps are asked about at the most");
+                    let reason = format!("the guardian previews at most {most} steps");
                     StepPreview::NotAsked { reason }
                 } else {
                     StepPreview::Unknown { needs: step.needs.into_iter().collect() }

@@ -35,8 +35,8 @@ impl RunService {
         let events = self.read_all(run).await?;
         let state = fold_events(&events).ok_or_else(|| not_found(run))?;
         if state.status.is_in_progress() {
-            return Err(Error::new(ErrorKind::WrongState, format!("run {run} is under way"))
-                .with_hint("Wait until it has ended, or cancel it."));
+            return Err(Error::new(ErrorKind::WrongState, format!("run {run} is in progress"))
+                .with_hint("Wait until the run has ended, or cancel it."));
         }
         let start = RunHeader::from_events(&events).ok_or_else(|| not_found(run))?;
         let plan = match &request.against {
@@ -102,7 +102,8 @@ impl CannedResponses for RunRecording<'_> {
         let kept = self.exchanges.get(*step).and_then(|exchange| exchange.answer.as_ref());
         if let Some(kept) = kept {
             return kept.to_step_result().map_err(|bytes| {
-                let message = format!("the answer of `{step}` had {bytes} bytes and was not kept");
+                let message =
+                    format!("the response of `{step}` had {bytes} bytes and was not recorded");
                 failed(ErrorKind::NotRecorded, message)
             });
         }
@@ -111,9 +112,12 @@ impl CannedResponses for RunRecording<'_> {
             return Err(error);
         }
         if self.was_left_out(step) {
-            return Err(failed(ErrorKind::Cancelled, "it was not run then".to_owned()));
+            return Err(failed(
+                ErrorKind::Cancelled,
+                "the step did not run in the recorded run".to_owned(),
+            ));
         }
-        Err(failed(ErrorKind::NotRecorded, format!("no answer of `{step}` was recorded")))
+        Err(failed(ErrorKind::NotRecorded, format!("no response of `{step}` was recorded")))
     }
 }
 

@@ -33,10 +33,10 @@ impl RunService {
         match reported {
             Ok(ReportResult::Taken) => {}
             Ok(ReportResult::Refused(error)) => {
-                tracing::warn!(%run, %error, "the registry does not want to know how a run ended");
+                tracing::warn!(%run, %error, "the registry rejected the outcome of a run");
             }
             Err(error) => {
-                tracing::warn!(%run, %error, "an outcome was not reported; it will be again");
+                tracing::warn!(%run, %error, "the outcome of a run could not be reported; the executor tries again later");
                 return Err(error);
             }
         }
@@ -49,7 +49,7 @@ impl RunService {
         loop {
             self.mark_reported().await;
             if let Err(error) = self.report_pending().await {
-                tracing::debug!(%error, "outcomes wait to be reported");
+                tracing::debug!(%error, "outcomes could not be reported; the executor tries again later");
             }
             tokio::time::sleep(RETRY_PAUSE).await;
         }
@@ -63,7 +63,7 @@ impl RunService {
             return;
         }
         if let Err(error) = self.store.mark_reported(runs).await {
-            tracing::warn!(%error, "what was reported could not be written down");
+            tracing::warn!(%error, "the reported outcomes could not be recorded");
         }
     }
 

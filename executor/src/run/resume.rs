@@ -40,7 +40,7 @@ impl RunService {
             return Err(ended(run, row.status));
         }
         if row.status != RunStatus::Waiting {
-            return Err(Error::new(ErrorKind::WrongState, format!("run {run} is under way")));
+            return Err(Error::new(ErrorKind::WrongState, format!("run {run} is in progress")));
         }
         let mut events = self.read_all(run).await?;
         let state = RunState::from_events(&events).ok_or_else(|| not_found(run))?;
@@ -55,7 +55,7 @@ impl RunService {
         );
         if is_whole && request.step.is_none() {
             check_retry(&request)?;
-            tracing::info!(%run, "a run that waited as a whole goes on");
+            tracing::info!(%run, "a waiting run continues");
             self.requeue_run(state, row.epoch).await?;
             return self.get(run).await;
         }
@@ -103,7 +103,10 @@ impl RunService {
         let SetOutputs { by, run, row, start, plan, step: path } = set;
         let (unit, step) = find_step(plan, path)?;
         let StepAction::Task { task, .. } = &step.action else {
-            return Err(Error::new(ErrorKind::Internal, format!("`{path}` sends nothing")));
+            return Err(Error::new(
+                ErrorKind::Internal,
+                format!("`{path}` is not a step that sends a request"),
+            ));
         };
         let capability = unit.document.capability();
         let trace = RunTrace::from_caller(run, start.trace.as_deref(), self.sinks.exports_spans());
@@ -165,7 +168,7 @@ struct SetOutputs<'a> {
 /// The step at a path that a journal names.
 fn find_step<'p>(plan: &'p ExecutionPlan, path: &str) -> Result<(&'p PlanUnit, &'p Step), Error> {
     plan.find_step(path).ok_or_else(|| {
-        Error::new(ErrorKind::Internal, format!("`{path}` is no step of the capability"))
+        Error::new(ErrorKind::Internal, format!("`{path}` is not a step of the capability"))
     })
 }
 
@@ -175,16 +178,17 @@ fn check_retry(request: &ResumeRequest) -> Result<(), Error> {
     if request.decision == StepResolution::Repeat && request.outputs.is_empty() {
         return Ok(());
     }
-    let message = "this run waits as a whole, so nothing of a step can be decided";
-    let hint = "Let it go on with `repeat`, or name the step that is meant with `step`; what a \
-                guardian wants approved is approved with `a2s guardian approve ID`.";
+    let message =
+        "the whole run waits, not one of its steps, so only `repeat` without a step is possible";
+    let hint = "Continue the run with `repeat`, or name the step with `step`. To approve a request that a \
+                guardian holds back, use `a2s guardian approve ID`.";
     Err(Error::new(ErrorKind::BadRequest, message).with_hint(hint))
 }
 
 /// The step that is meant, among those that are in doubt.
 fn choose_step(progress: &RunProgress, wanted: Option<&str>) -> Result<String, Error> {
     let doubts: Vec<&str> = progress.unconfirmed_requests().map(|(step, _)| step).collect();
-    let listed = || format!("in doubt: `{}`", doubts.join("`, `"));
+    let listed = || format!("Steps in doubt: `{}`.", doubts.join("`, `"));
     match (wanted, doubts.as_slice()) {
         (Some(wanted), doubts) if doubts.contains(&wanted) => Ok(wanted.to_owned()),
         (Some(wanted), _) => {
@@ -194,7 +198,7 @@ fn choose_step(progress: &RunProgress, wanted: Option<&str>) -> Result<String, E
         (None, [step]) => Ok((*step).to_owned()),
         (None, []) => Err(Error::new(ErrorKind::BadRequest, "no step of this run is in doubt")),
         (None, _) => {
-            let message = "several steps are in doubt: say which one is meant with `step`";
+            let message = "several steps are in doubt: name one of them with `step`";
             Err(Error::new(ErrorKind::BadRequest, message).with_hint(listed()))
         }
     }
@@ -209,7 +213,7 @@ fn check_outputs(
 ) -> Result<(), Error> {
     let given = &request.outputs;
     if given.is_empty() != (request.decision != StepResolution::Set) {
-        let message = "`outputs` go with the decision `set`, and with no other";
+        let message = "`outputs` require the decision `set`, and `set` requires `outputs`";
         return Err(Error::new(ErrorKind::BadRequest, message));
     }
     let (unit, step) = find_step(plan, path)?;
@@ -220,8 +224,8 @@ fn check_outputs(
             let names: Vec<_> = outputs.iter().map(a2s::OutputMapping::dotted).collect();
             let message = format!("`{path}` does not set `{}`", to_single_line(name, 200));
             let hint = match names.as_slice() {
-                [] => "It sets nothing: decide `skip`.".to_owned(),
-                names => format!("It sets `{}`.", names.join("`, `")),
+                [] => "The step has no outputs: decide `skip`.".to_owned(),
+                names => format!("The outputs of the step are `{}`.", names.join("`, `")),
             };
             return Err(Error::new(ErrorKind::BadRequest, message).with_hint(hint));
         };

@@ -195,7 +195,7 @@ mod tests {
         let two = gathered.into_slots(2, true);
         drop(three);
         assert!(places.try_acquire(true).await.is_none());
-        // One is asked for and none comes: those that are left wait for something else.
+        // One is asked for and none comes: those that are left wait for unknown.
         assert!(places.acquire_batch().await.into_slots(0, true).is_empty());
         let place = places.try_acquire(true).await.unwrap();
         is_stirred(&places);

@@ -154,8 +154,7 @@ impl RunService {
         };
         let ended = ended.unwrap_or_else(|_| {
             // The panic itself was reported where it happened.
-            let error =
-                Error::new(ErrorKind::Internal, "the executor failed while it drove this run");
+            let error = Error::new(ErrorKind::Internal, "the executor failed during this run");
             Err(StepError::Failed(error.to_run_error(None, None, engine.is_repeat_safe())))
         });
         let duration_ms = milliseconds_between(start.at, self.clock.now());
@@ -180,7 +179,7 @@ impl RunService {
                 self.name_principal(&mut events).await;
                 self.sinks.export_run(&events);
             }
-            Err(error) => tracing::warn!(%run, %error, "nobody is told of a run"),
+            Err(error) => tracing::warn!(%run, %error, "the run could not be exported"),
         }
     }
 
@@ -236,7 +235,9 @@ impl RunService {
         loop {
             match self.handle_notifications().await {
                 Ok(()) => return,
-                Err(error) => tracing::warn!(%error, "other executors cannot be heard now"),
+                Err(error) => {
+                    tracing::warn!(%error, "notifications of other executors are not available now")
+                }
             }
             tokio::time::sleep(POLL).await;
         }
@@ -282,10 +283,10 @@ impl RunService {
             due = Instant::now() + pause;
             self.count_waiting().await;
             if let Err(error) = self.delete_expired().await {
-                tracing::error!(%error, "old runs could not be forgotten");
+                tracing::error!(%error, "old runs could not be deleted");
             }
             if let Err(error) = self.store.sweep_plans(self.clock.now()).await {
-                tracing::error!(%error, "old plans could not be forgotten");
+                tracing::error!(%error, "old plans could not be deleted");
             }
         }
     }
@@ -294,7 +295,7 @@ impl RunService {
     pub(super) async fn count_waiting(&self) {
         match self.store.count_waiting().await {
             Ok(count) => self.metrics.set_waiting_runs(count),
-            Err(error) => tracing::error!(%error, "runs that wait could not be counted"),
+            Err(error) => tracing::error!(%error, "waiting runs could not be counted"),
         }
     }
 
@@ -358,7 +359,7 @@ impl RunService {
             StepError::Cancelled(CancelReason::Cancelled)
         } else {
             let error = not_survived(takeovers, &progress);
-            tracing::error!(%run, %error, "a run is set aside");
+            tracing::error!(%run, %error, "the run waits for a person");
             StepError::Waiting(error.to_run_error(None, None, repeat_safe))
         };
         let duration_ms = milliseconds_between(start.at, self.clock.now());
@@ -378,7 +379,7 @@ impl RunService {
         let Some(before) = end(self.config.limits.keep_runs) else { return Ok(()) };
         let forgotten = self.store.forget(before, FORGET_BATCH).await?;
         if !forgotten.is_empty() {
-            tracing::info!(runs = forgotten.len(), "old runs were forgotten");
+            tracing::info!(runs = forgotten.len(), "old runs were deleted");
         }
         Ok(())
     }
@@ -464,7 +465,7 @@ impl RunService {
             let document = self.registry.open(source, &pin.name, &pin.version).await?;
             if document.digest() != pin.checksum {
                 let message = format!(
-                    "`{}` {} was started with {}, and what is stored has {}",
+                    "`{}` {} was started with {}, but the stored document has {}",
                     pin.name,
                     pin.version,
                     pin.checksum,
@@ -499,7 +500,7 @@ fn not_survived(takeovers: u32, progress: &RunProgress) -> Error {
         steps => format!("at {}", steps.join(", ")),
     };
     let message = format!(
-        "{takeovers} executors in a row were gone while they drove this run, and finished no step \
+        "{takeovers} executors in a row stopped during this run before they finished a step \
          of it; it is {at}"
     );
     Error::new(ErrorKind::TakenOverTooOften, message)
@@ -511,14 +512,11 @@ fn secrets_lost(error: &Error, progress: &RunProgress) -> Error {
     let doubts: Vec<_> = progress
         .unconfirmed_requests()
         .map(|(step, doubt)| {
-            format!(
-                "; `{step}` has sent `{} {}`, and what came of it is not known",
-                doubt.method, doubt.url
-            )
+            format!("; `{step}` sent `{} {}`, and the result is unknown", doubt.method, doubt.url)
         })
         .collect();
     let message = format!(
-        "the executor stopped while it drove this run, whose secret values cannot be read again: \
+        "the executor stopped during this run, and the secret values of the run cannot be unsealed: \
          {}{}",
         error.message,
         doubts.concat()
@@ -559,10 +557,10 @@ pub(super) fn last_event(
         Err(StepError::Cancelled(CancelReason::Suspended | CancelReason::LeaseLost)) => None,
         // Only parts of a run stop for these; the step that failed is the reason of the whole.
         Err(StepError::Cancelled(CancelReason::SiblingFailed | CancelReason::StepTimeout)) => {
-            failed(of_kind(ErrorKind::Internal, "a run ended halfway"))
+            failed(of_kind(ErrorKind::Internal, "a run ended before its last step"))
         }
         Err(StepError::Broken(error)) => {
-            tracing::error!(%error, "a run is left, because nothing can be recorded");
+            tracing::error!(%error, "the executor stops a run, because it cannot record events");
             None
         }
     }

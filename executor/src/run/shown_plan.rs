@@ -84,10 +84,13 @@ impl PlanContents {
         let mut found = Vec::new();
         if was.version != is.version {
             let CapabilityRef { name, version, .. } = is;
-            found.push(format!("`{name}` is version {version} now, and was {}", was.version));
+            found.push(format!("`{name}` is now version {version}, and was {}", was.version));
         } else if was.checksum != is.checksum {
             let CapabilityRef { name, version, checksum } = is;
-            found.push(format!("`{name}` {version} is {checksum} now, and was {}", was.checksum));
+            found.push(format!(
+                "`{name}` {version} now has the checksum {checksum}, and had {}",
+                was.checksum
+            ));
         }
         let (before, after) = (group_by_name(&self.dependencies), group_by_name(&now.dependencies));
         for name in union(&before, &after) {
@@ -98,7 +101,7 @@ impl PlanContents {
                         shown = [digests(was), digests(is)];
                     }
                     let [was, is] = shown;
-                    found.push(format!("`{name}` is used as {is} now, and was as {was}"));
+                    found.push(format!("the version of `{name}` is now {is}, and was {was}"));
                 }
                 (Some(was), None) => {
                     found.push(format!("`{name}` {} is not used any more", versions(was)));
@@ -108,7 +111,7 @@ impl PlanContents {
             }
         }
         if found.is_empty() && self != now {
-            found.push("a dependency leads to another of the same capabilities".to_owned());
+            found.push("a dependency resolves to another version".to_owned());
         }
         found
     }
@@ -180,17 +183,17 @@ pub(super) fn differences(was: &PlanBasis, is: &PlanBasis) -> Vec<String> {
                     to.clone().unwrap_or_else(|| "the host itself".to_owned())
                 };
                 let (was, is) = (goes(was), goes(is));
-                found.push(format!("connections for {host} go to {is} now, and went to {was}"));
+                found.push(format!("connections for {host} now go to {is}, and went to {was}"));
             }
-            (Some(_), None) => found.push(format!("nothing is sent to {host} any more")),
-            (None, Some(_)) => found.push(format!("requests go to {host} now")),
+            (Some(_), None) => found.push(format!("the run sends no requests to {host} any more")),
+            (None, Some(_)) => found.push(format!("the run now sends requests to {host}")),
             _ => {}
         }
     }
     found.extend(differences_of_credentials(&was.credentials, &is.credentials));
     found.extend(differences_of_guardians(was, is));
     if was.session != is.session {
-        found.push("the session is another one".to_owned());
+        found.push("the session is different".to_owned());
     }
     found
 }
@@ -202,10 +205,10 @@ fn differences_of_inputs(was: &PlanBasis, is: &PlanBasis) -> Vec<String> {
         let same = was.inputs.get(name) == is.inputs.get(name);
         Some(match (before, after) {
             (Some(_), None) => format!("state `{name}` is not remembered any more"),
-            (None, Some(_)) => format!("state `{name}` is remembered now, and is used"),
+            (None, Some(_)) => format!("state `{name}` is now remembered and used"),
             (Some(before), Some(after)) if before != after => {
                 let (before, after) = (before.as_str(), after.as_str());
-                format!("state `{name}` is taken from {after} state now, and was from {before}")
+                format!("state `{name}` now comes from {after} state, and came from {before} state")
             }
             (Some(_), Some(_)) if !same => format!("state `{name}` has changed"),
             // The given inputs are the same.
@@ -224,27 +227,27 @@ fn differences_of_guardians(was: &PlanBasis, is: &PlanBasis) -> Vec<String> {
     let (before, after) = (names(&was.guarding), names(&is.guarding));
     let mut found = Vec::new();
     if before != after {
-        found.push(format!("the guardian is {after} now, and was {before}"));
+        found.push(format!("the guardian is now {after}, and was {before}"));
     }
     for is in &is.guarding {
         let was = was.guarding.iter().find(|was| was.guardian == is.guardian);
         if let Some(was) = was.filter(|was| *was != is) {
             let name = &is.guardian;
             if was.address != is.address {
-                found.push(format!("the guardian {name} answers at another address now"));
+                found.push(format!("the guardian {name} now has another address"));
             }
             let (was, is) = (was.describe_fail_mode(), is.describe_fail_mode());
             if was != is {
-                found.push(format!("the fail mode of guardian {name} is {is} now, and was {was}"));
+                found.push(format!("the fail mode of guardian {name} is now {is}, and was {was}"));
             }
         }
     }
-    let text_of = |policy: Option<&String>| policy.map_or("not told", String::as_str).to_owned();
+    let text_of = |policy: Option<&String>| policy.map_or("unknown", String::as_str).to_owned();
     for name in union(&was.policies, &is.policies) {
         let (was, is) = (was.policies.get(name), is.policies.get(name));
         if was != is {
             let (was, is) = (text_of(was), text_of(is));
-            found.push(format!("the policy of guardian {name} is {is} now, and was {was}"));
+            found.push(format!("the policy of guardian {name} is now {is}, and was {was}"));
         }
     }
     found
@@ -261,7 +264,7 @@ fn differences_of_credentials(was: &[UsedCredential], is: &[UsedCredential]) -> 
         match (before.get(place), after.get(place)) {
             (Some(was), Some(is)) if was != is => Some(format!("{what} was replaced")),
             (Some(_), None) => Some(format!("{what} is not sent any more")),
-            (None, Some(_)) => Some(format!("{what} is sent now")),
+            (None, Some(_)) => Some(format!("{what} is now sent")),
             _ => None,
         }
     };

@@ -144,10 +144,11 @@ impl RunService {
             CreateResult::PlanGone => {
                 // Returns the error of any later caller.
                 self.redeem_plan(request.plan.as_deref().unwrap_or_default(), &caller).await?;
-                return Err(Error::new(ErrorKind::PlanUsed, "this plan has just been run"));
+                return Err(Error::new(ErrorKind::PlanUsed, "this plan was used just now"));
             }
         };
-        let no_beginning = || Error::new(ErrorKind::Internal, "a run has no beginning");
+        let no_beginning =
+            || Error::new(ErrorKind::Internal, "the journal of the run has no first event");
         let Some(place) = place else {
             tracing::info!(%run, capability = %plan.root.pin.name, %principal, "run queued");
             self.metrics.run_queued();
@@ -189,19 +190,16 @@ impl RunService {
                 session: session.clone(),
                 preview: false,
             })),
-            (None, None) => Err(Error::new(
-                ErrorKind::BadRequest,
-                "either `name` or `plan` says what is to be run",
-            )),
+            (None, None) => Err(Error::new(ErrorKind::BadRequest, "give either `name` or `plan`")),
             (_, Some(token)) => {
                 let plan = plan.clone();
                 let alone = ExecutionRequest { plan, wait: *wait, ..ExecutionRequest::default() };
                 if *request == alone {
                     return Ok(RunRequest::Plan(Box::new(self.redeem_plan(token, caller).await)));
                 }
-                let message = "a plan has name, version, inputs and session already";
+                let message = "a plan already contains name, version, inputs and session";
                 let hint =
-                    "Send nothing but `wait` beside `plan`, or plan again with other inputs.";
+                    "Send only `wait` together with `plan`, or plan again with other inputs.";
                 Err(Error::new(ErrorKind::BadRequest, message).with_hint(hint))
             }
         }
@@ -220,7 +218,7 @@ impl RunService {
         if used_for == request_digest(request, &secret) {
             return self.get(run).await;
         }
-        let message = format!("this idempotency key has started run {run} with another request");
+        let message = format!("this idempotency key started run {run} with another request");
         Err(Error::new(ErrorKind::KeyReused, message))
     }
 }
@@ -228,9 +226,11 @@ impl RunService {
 /// The error that rejects another run of a tenant.
 fn too_many(tenant: &Principal, room: TenantQuota) -> Error {
     let message = match room.max_queued {
-        0 => format!("there is no room for another run of `{tenant}`, and none of them may wait"),
-        1 => format!("a run of `{tenant}` waits for room already, and more may not"),
-        most => format!("{most} runs of `{tenant}` wait for room already, and more may not"),
+        0 => format!("`{tenant}` has no free slot for another run, and its runs must not wait"),
+        1 => format!("1 run of `{tenant}` already waits for a free slot, which is the limit"),
+        most => {
+            format!("{most} runs of `{tenant}` already wait for a free slot, which is the limit")
+        }
     };
     Error::new(ErrorKind::Busy, message)
 }

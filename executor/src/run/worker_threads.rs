@@ -47,7 +47,7 @@ impl WorkerPool {
         let drivers = (0..count).map(|_| Worker::start(thread::Builder::new()));
         let drivers: Result<_, std::io::Error> = drivers.collect();
         drivers.map(Self).map_err(|error| {
-            Error::new(ErrorKind::Internal, format!("no thread can be started for runs: {error}"))
+            Error::new(ErrorKind::Internal, format!("cannot start a thread for runs: {error}"))
                 .with_hint(
                     "Give the process more memory, or raise its limits of memory and threads \
                  (`ulimit -v`, `ulimit -u`).",
@@ -82,7 +82,7 @@ impl WorkerPool {
         let ended =
             tokio::task::spawn_blocking(|| handles.into_iter().try_for_each(JoinHandle::join));
         if !matches!(ended.await, Ok(Ok(()))) {
-            tracing::error!("a thread that drives runs ended badly");
+            tracing::error!("a worker thread for runs failed");
         }
     }
 }

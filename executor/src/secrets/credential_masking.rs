@@ -44,7 +44,8 @@ impl RunSecrets {
         }
         known.credential_bytes += texts.iter().map(String::len).sum::<usize>();
         if known.credential_bytes > MAX_BYTES {
-            let message = format!("the credentials of the run come to more than {MAX_BYTES} bytes");
+            let message =
+                format!("the credentials of the run have more than {MAX_BYTES} bytes in total");
             return Err(Error::new(ErrorKind::BudgetExceeded, message));
         }
         known.credentials.extend(texts);

@@ -81,8 +81,8 @@ impl<T: ExportSink> ExportQueue<T> {
                 // The receiver exists as long as the queue.
                 let _ = queue.send(items);
             }
-            Some(_) => self.shared.drop_items(count, "too many wait"),
-            None => self.shared.drop_items(count, "the executor stops"),
+            Some(_) => self.shared.drop_items(count, "too many items wait"),
+            None => self.shared.drop_items(count, "the executor is shutting down"),
         }
     }
 
@@ -95,7 +95,7 @@ impl<T: ExportSink> ExportQueue<T> {
         if tokio::time::timeout(time, delivered).await.is_err() {
             delivering.shutdown().await;
             let left = self.shared.waiting.swap(0, Ordering::Relaxed);
-            self.shared.drop_items(left, "the executor stops");
+            self.shared.drop_items(left, "the executor is shutting down");
         }
     }
 
@@ -125,7 +125,7 @@ impl QueueState {
                     Ok(refused) => {
                         let refused = refused.min(count);
                         self.counters.accepted.inc_by((count - refused) as u64);
-                        self.drop_items(refused, "the receiver refused them");
+                        self.drop_items(refused, "the receiver rejected them");
                     }
                     Err(why) => self.drop_items(count, &why),
                 }
@@ -145,7 +145,12 @@ impl QueueState {
         let before = self.dropped.fetch_add(count, Ordering::Relaxed);
         let after = before.saturating_add(count);
         if before.checked_ilog2() != after.checked_ilog2() {
-            tracing::warn!(dropped = after, why, "{} were dropped since the start", self.items);
+            tracing::warn!(
+                dropped = after,
+                why,
+                "{} were dropped since the executor started",
+                self.items
+            );
         }
     }
 }

@@ -45,15 +45,16 @@ impl HttpReceiver {
         if !matches!(export.endpoint.scheme(), "http" | "https") || !export.endpoint.has_host() {
             let scheme = export.endpoint.scheme();
             return Err(unusable(format!(
-                "an address that begins with `{scheme}:` is no HTTP address"
+                "an address that starts with `{scheme}:` is not an HTTP address"
             )));
         }
         let mut headers = HeaderMap::new();
         for (name, value) in &export.headers {
             let header = HeaderName::from_bytes(name.as_bytes());
-            let header = header.map_err(|_| unusable(format!("`{name}` is no header")))?;
-            let mut value = HeaderValue::from_str(value.expose_secret())
-                .map_err(|_| unusable(format!("the value of `{name}` fits into no header")))?;
+            let header = header.map_err(|_| unusable(format!("`{name}` is not a header")))?;
+            let mut value = HeaderValue::from_str(value.expose_secret()).map_err(|_| {
+                unusable(format!("the value of `{name}` is not allowed in a header"))
+            })?;
             value.set_sensitive(true);
             headers.insert(header, value);
         }
@@ -76,7 +77,7 @@ impl HttpReceiver {
             let (why, later) = match self.post(body.clone()).await {
                 Ok((status, answer)) if status.is_success() => return Ok(answer),
                 Ok((status, _)) => {
-                    (format!("the receiver answered {status}"), is_retryable(status))
+                    (format!("the receiver responded with status {status}"), is_retryable(status))
                 }
                 // The address may have a name and a password in it.
                 Err(error) => (error.without_url().to_string(), true),

@@ -499,7 +499,7 @@ async fn each_token_that_is_asked_for_is_an_event() {
 #[tokio::test]
 async fn an_authorization_server_that_is_busy_or_away_is_asked_again() {
     let (mut world, bouncer) = world().await;
-    // What may be sent once alone has not been sent when there is no token for it.
+    // What may be sent once alone has not been sent when the request has no token for it.
     publish_flow(&world, "Post", flow_step("post", "POST /a", "https://login.example/token"));
     let away = json!({"domains": ["api.example", "away.example"], "execution": sequence(json!([
         flow_step("post", "POST /a", "https://away.example/token"),

@@ -108,7 +108,7 @@ async fn a_check_past_its_deadline_fails_the_step_or_warns() {
 
     world.config.response_validation = ResponseValidation::Error;
     let strict = run(&world.open().await, "Check", json!({})).await;
-    assert_overdue(&strict, "the check of the answer against its schema");
+    assert_overdue(&strict, "the check of the response against its schema");
 
     world.config.response_validation = ResponseValidation::Warn;
     let warned = run(&world.open().await, "Check", json!({})).await;

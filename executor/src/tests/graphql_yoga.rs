@@ -136,7 +136,7 @@ async fn a_persisted_query_is_sent_whole_when_it_is_not_known() {
     assert_eq!(output(&again)["data"]["addBook"]["title"], "B");
     assert_eq!(again.steps[0].attempts, 1);
     let retried = events(&library.app, first.id).await;
-    let asked = |kind: &EventKind| matches!(kind, EventKind::Retrying { reason, .. } if reason == "the service asks for the query itself");
+    let asked = |kind: &EventKind| matches!(kind, EventKind::Retrying { reason, .. } if reason == "the service requires the full query");
     assert!(retried.iter().any(|event| asked(&event.kind)));
     let books =
         library.ask("All", json!({"query": "{ books { title } }"}), json!({}), json!({})).await;

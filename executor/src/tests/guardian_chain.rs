@@ -67,7 +67,7 @@ fn modify(modified: Value) -> Value {
     json!({"decision": "modify", "message": "softer", "modifiedRequest": modified})
 }
 
-/// Puts `add` behind what is said to the service, or behind what it has answered.
+/// Puts `add` behind what is said to the service, or behind its current content answered.
 fn append(method: &'static str, add: &'static str) -> impl Fn(&Value) -> Value + Send + 'static {
     move |question| {
         if question["method"] != method {

@@ -408,7 +408,7 @@ async fn a_run_is_listed_for_its_principal() {
     }
 }
 
-/// Brings the tables of what is remembered back to how an older executor has left them.
+/// Brings the tables of the remembered value back to how an older executor has left them.
 async fn downgrade(world: &World) {
     let mut behind = Behind::to(&world.config.database).await;
     let version = match &behind {

@@ -127,13 +127,13 @@ async fn same_idempotency_key_returns_the_same_run() {
     let runs = futures::future::join_all(starts).await;
     let ids: std::collections::BTreeSet<_> = runs.into_iter().map(|run| run.run().id).collect();
     assert_eq!((ids.len(), world.service.count("POST /say")), (1, 1));
-    // Long after the plan has ended, too.
+    // Long after the plan has expired, too.
     world.pass(MINUTES * 120);
     app.crash().await;
     world.service.idle().await;
     let app = world.open().await;
     assert_eq!(run_plan(&app, &first, &key).await.run().id, *ids.first().unwrap());
-    // Without the key, or with another plan under it, it is another request.
+    // Without the key, or with another plan under it, it changes the id or the method of the request.
     assert_eq!(run_plan(&app, &first, &[]).await.problem().1, "A2S375");
     let second = token(&app, echo()).await;
     assert_eq!(run_plan(&app, &second, &key).await.problem().1, "A2S303");

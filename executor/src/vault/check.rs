@@ -19,7 +19,7 @@ pub(super) fn check(credential: &Credential) -> Result<(), Error> {
             check_text("user", user)?;
             if user.contains(':') {
                 // The first colon ends the user (RFC 7617, section 2).
-                return Err(refused("`user` may not have a colon"));
+                return Err(refused("`user` must not contain a colon"));
             }
             check_secret("password", password.expose_secret())
         }
@@ -31,7 +31,9 @@ pub(super) fn check(credential: &Credential) -> Result<(), Error> {
                 check_secret("refresh_token", token.expose_secret())?;
             }
             if token_hosts.len() > MAX_TOKEN_HOSTS {
-                return Err(refused(format!("`token_hosts` has more than {MAX_TOKEN_HOSTS}")));
+                return Err(refused(format!(
+                    "`token_hosts` has more than {MAX_TOKEN_HOSTS} hosts"
+                )));
             }
             Ok(())
         }
@@ -50,14 +52,14 @@ fn check_secret(field: &str, text: &str) -> Result<(), Error> {
 fn check_token(field: &str, text: &str) -> Result<(), Error> {
     check_secret(field, text)?;
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(refused(format!("`{field}` has characters that no header takes")));
+        return Err(refused(format!("`{field}` has characters that are not allowed in a header")));
     }
     Ok(())
 }
 
 fn check_text(field: &str, text: &str) -> Result<(), Error> {
     if text.is_empty() || text.len() > MAX_PART {
-        return Err(refused(format!("`{field}` takes 1 to {MAX_PART} bytes")));
+        return Err(refused(format!("`{field}` must have 1 to {MAX_PART} bytes")));
     }
     if text.chars().any(char::is_control) {
         return Err(refused(format!("`{field}` has a control character, such as a line end")));
@@ -66,5 +68,6 @@ fn check_text(field: &str, text: &str) -> Result<(), Error> {
 }
 
 fn refused(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::BadRequest, message).with_hint("Check what was pasted, and set it again.")
+    Error::new(ErrorKind::BadRequest, message)
+        .with_hint("Check the pasted value, and set the credential again.")
 }

@@ -96,9 +96,12 @@ impl KeyLoader {
         }
         known.clone().ok_or_else(|| {
             let SecretKeySource::File(path) = &self.source else {
-                return Error::new(ErrorKind::VaultKey, "there is no key");
+                return Error::new(
+                    ErrorKind::VaultKey,
+                    "the key for stored credentials is missing",
+                );
             };
-            let message = format!("the key file {} is gone", path.display());
+            let message = format!("the key file {} is missing", path.display());
             Error::new(ErrorKind::VaultKey, message)
         })
     }
@@ -119,17 +122,19 @@ impl KeyLoader {
             let mut text = Zeroizing::new(STANDARD.encode(*bytes));
             text.push('\n');
             *known = if write_private(path, &text).map_err(|error| unusable(path, &error))? {
-                tracing::info!(path = %path.display(), "made a key for stored credentials");
+                tracing::info!(path = %path.display(), "created a key for stored credentials");
                 Some(Arc::new(SealingKey::new(bytes)))
             } else {
                 // Another process has made one just now.
                 self.find()?
             };
             if known.is_none() {
-                return Err(unusable(path, &"it is a link that leads nowhere"));
+                return Err(unusable(path, &"it is a link to a missing file"));
             }
         }
-        known.clone().ok_or_else(|| Error::new(ErrorKind::VaultKey, "there is no key"))
+        known.clone().ok_or_else(|| {
+            Error::new(ErrorKind::VaultKey, "the key for stored credentials is missing")
+        })
     }
 
     /// The key, unless its file is yet to be made.
@@ -139,7 +144,7 @@ impl KeyLoader {
                 Some(key) => Ok(Some(Arc::new(key))),
                 None => {
                     let message = "the key for stored credentials is not 32 bytes in base64";
-                    let hint = "Make one with `openssl rand -base64 32`.";
+                    let hint = "Create a key with `openssl rand -base64 32`.";
                     Err(Error::new(ErrorKind::VaultKey, message).with_hint(hint))
                 }
             },
@@ -165,7 +170,7 @@ fn read_file(path: &Path) -> Result<Option<SealingKey>, Error> {
     file.take(MAX_FILE).read_to_string(&mut text).map_err(|error| unusable(path, &error))?;
     SealingKey::parse(&text)
         .map(Some)
-        .ok_or_else(|| unusable(path, &"it does not hold 32 bytes in base64"))
+        .ok_or_else(|| unusable(path, &"it does not contain 32 bytes in base64"))
 }
 
 #[cfg(unix)]
@@ -174,12 +179,12 @@ fn check_private(path: &Path, file: &File) -> Result<(), Error> {
     let metadata = file.metadata().map_err(|error| unusable(path, &error))?;
     let mode = metadata.permissions().mode() & 0o777;
     if !metadata.is_file() {
-        return Err(unusable(path, &"it is no file"));
+        return Err(unusable(path, &"it is not a file"));
     }
     if mode & 0o077 != 0 {
-        let reason = format!("others than its owner can read or change it (mode {mode:04o})");
+        let reason = format!("users other than its owner can read or change it (mode {mode:04o})");
         let hint = format!(
-            "Run `chmod 600 '{}'`; if others may have read it, set the credentials anew under a new key.",
+            "Run `chmod 600 '{}'`; if others may have read the key, set the credentials again with a new key.",
             path.display()
         );
         return Err(unusable(path, &reason).with_hint(hint));

@@ -177,7 +177,7 @@ async fn a_key_file_is_made_once_and_is_its_owners_alone() {
     let chmod =
         |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
     let vault = open(folder.path(), file()).await.unwrap();
-    assert!(!path.exists(), "nothing is stored, so there is no key");
+    assert!(!path.exists(), "nothing is stored, so the key for stored credentials is missing");
     vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap();
     assert_eq!(mode(), 0o600);
     let text = std::fs::read_to_string(&path).unwrap();

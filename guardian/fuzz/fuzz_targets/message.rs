@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use aos::message::{Body, Decision, Limits, Request, Response};
+use aos::message::{Decision, Limits, Request, Response, ResponseBody};
 use guardian::Policy;
 use libfuzzer_sys::fuzz_target;
 
@@ -32,7 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
     let answer = match Request::from_slice(bytes, Limits::default()) {
         Err(rejection) => {
             let answer = rejection.to_response();
-            assert!(matches!(answer.body, Body::Error(_)));
+            assert!(matches!(answer.body, ResponseBody::Error(_)));
             answer
         }
         Ok(request) => {
@@ -43,7 +43,7 @@ fuzz_target!(|bytes: &[u8]| {
                 let taken = request.with_modification((**modified).clone());
                 assert_eq!(taken.as_ref(), Ok(&**modified), "the agent takes over what is changed");
             }
-            Response { id: Some(request.id), body: Body::Decision(ruling.answer) }
+            Response { id: Some(request.id), body: ResponseBody::Decision(ruling.answer) }
         }
     };
     assert!(answer.to_vec().len() <= (64 << 10) + 64 * bytes.len(), "an answer in proportion");

@@ -3,7 +3,7 @@
 #![no_main]
 
 use guardian::Policy;
-use guardian::cases::Cases;
+use guardian::policy_tests::PolicyTestSuite;
 use libfuzzer_sys::fuzz_target;
 
 const CASES: &str = "
@@ -15,12 +15,12 @@ cases:
 fuzz_target!(|text: &str| {
     match Policy::parse(text) {
         Ok(policy) => {
-            let cases = Cases::parse(CASES).expect("cases");
+            let cases = PolicyTestSuite::parse(CASES).expect("cases");
             assert_eq!(cases.run(&policy, None).count(), 2);
         }
         Err(faults) => assert!(!faults.0.is_empty()),
     }
-    match Cases::parse(text) {
+    match PolicyTestSuite::parse(text) {
         Ok(cases) => drop(cases.run(&Policy::allow_all(), None).take(3).count()),
         Err(faults) => assert!(!faults.0.is_empty()),
     }

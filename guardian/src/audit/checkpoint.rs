@@ -41,7 +41,7 @@ impl Checkpoint {
             Ok(Some(checkpoint)) => checkpoint,
             Ok(None) => Self::default(),
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "the checkpoint of the audit log cannot be used, the log is read from its beginning");
+                tracing::warn!(path = %path.display(), %error, "the checkpoint of the audit log cannot be used; the guardian reads the log from its beginning");
                 Self::default()
             }
         }
@@ -101,15 +101,15 @@ fn read(path: &Path) -> Result<Option<Checkpoint>, String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
-    let text = text.strip_suffix(b"\n").ok_or("it is unfinished")?;
+    let text = text.strip_suffix(b"\n").ok_or("it is incomplete")?;
     let line = text.iter().rposition(|&byte| byte == b'\n').ok_or("it has no digest")?;
     if text.get(line + 1..) != Some(digest_of(&text[..line]).as_bytes()) {
-        return Err("it does not have the digest it says".to_owned());
+        return Err("its digest is wrong".to_owned());
     }
     let checkpoint: Checkpoint =
         serde_json::from_slice(&text[..line]).map_err(|error| error.to_string())?;
     if checkpoint.v != VERSION {
-        return Err(format!("its version {} is not known here", checkpoint.v));
+        return Err(format!("its version {} is unknown", checkpoint.v));
     }
     Ok(Some(checkpoint))
 }
@@ -144,7 +144,7 @@ impl CheckpointWriter {
             if let Err(error) = catch_up(&segments) {
                 tracing::warn!(
                     error,
-                    "no checkpoint of the audit log was written, the next start reads more of it"
+                    "the checkpoint of the audit log could not be written; the next start reads more of the log"
                 );
             }
         });

@@ -191,7 +191,7 @@ impl HashChain {
         let path = self.segments.closed_path(self.segment);
         if path.try_exists()? {
             let name = file_name(&path);
-            return Err(io::Error::other(format!("the segment {name} is there already")));
+            return Err(io::Error::other(format!("the segment {name} exists already")));
         }
         self.file.sync_all()?;
         std::fs::rename(self.segments.active_path(), &path)?;
@@ -305,7 +305,7 @@ fn find_end_of_closed(segments: &LogFiles) -> Result<ChainEnd, Error> {
             Ok(ChainEnd { segment: last + 1, number, head: Some(head) })
         }
         _ => {
-            let reason = "its last line is unfinished".to_owned();
+            let reason = "its last line is incomplete".to_owned();
             Err(Error::AuditBroken { path, reason })
         }
     }

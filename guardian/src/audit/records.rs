@@ -35,7 +35,7 @@ pub(super) fn read_link(line: &[u8]) -> Result<ChainLink, String> {
     let seal = format!(",\"digest\":\"{digest}\"}}");
     let body = line.strip_suffix(seal.as_bytes()).ok_or("does not end with its digest")?;
     if digest_of(&[body, b"}"].concat()) != digest {
-        return Err("does not have the digest it says".to_owned());
+        return Err("has a wrong digest".to_owned());
     }
     let number = record["seq"].as_u64().ok_or("has no number")?;
     let previous = record["previous"].as_str().map(str::to_owned);
@@ -285,7 +285,7 @@ impl RecordReader {
             let (file, reason) = (file.to_owned(), reason.to_owned());
             LogCorruption::Line { file, line: number, reason }
         };
-        let line = self.line.strip_suffix(b"\n").ok_or_else(|| broken("is unfinished"))?;
+        let line = self.line.strip_suffix(b"\n").ok_or_else(|| broken("is incomplete"))?;
         let link = read_link(line).map_err(|reason| broken(&reason))?;
         if number == 1 {
             let segment = segment_number(&link.record).unwrap_or(1);
@@ -293,7 +293,7 @@ impl RecordReader {
                 return Err(self.missing(self.next));
             }
             if segment != self.next {
-                return Err(broken("begins another segment than its place"));
+                return Err(broken("starts a segment with the wrong number"));
             }
         }
         // The first record that is there says how many were before it.
@@ -307,7 +307,7 @@ impl RecordReader {
             self.verified.follows.clone_from(&link.previous);
         }
         if link.number != self.verified.records + 1 {
-            return Err(broken("has another number than its place"));
+            return Err(broken("has the wrong number"));
         }
         if link.previous != self.verified.head {
             return Err(broken("does not follow the record before it"));
@@ -339,7 +339,7 @@ fn list_files(segments: &LogFiles) -> Result<(Vec<u64>, Option<File>), LogCorrup
             (active, ..) => Ok((before, active)),
         };
     }
-    Err(io::Error::other("it is rotated faster than it can be listed").into())
+    Err(io::Error::other("the audit log is rotated too fast to list its files").into())
 }
 
 impl Iterator for RecordReader {

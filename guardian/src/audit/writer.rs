@@ -64,7 +64,7 @@ impl AuditWriter {
 fn append(chain: &mut HashChain, entries: &[AuditRecord]) -> std::io::Result<()> {
     chain.append(entries).inspect_err(|error| {
         let records = entries.len();
-        tracing::error!(%error, records, "the audit log cannot be written, steps are denied");
+        tracing::error!(%error, records, "the audit log cannot be written; the guardian denies all steps");
     })
 }
 

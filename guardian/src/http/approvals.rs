@@ -91,16 +91,16 @@ struct ApprovalListQuery {
 #[utoipa::path(
     get, path = "/v1/approvals", tag = "guardian", security(("token" = [])),
     params(
-        ("status" = Option<String>, Query, pattern = "^(pending|approved|rejected|used|expired|all)$", description = "Those that are pending, approved, rejected, used or expired, or all; without it what waits, and what was decided and is not used yet. Of those that are used or over the latest 1,000 are kept"),
-        ("follow" = Option<String>, Query, description = "Go on with changes as they happen, as server-sent events"),
+        ("status" = Option<String>, Query, pattern = "^(pending|approved|rejected|used|expired|all)$", description = "Only approvals with this status, or all; without it, pending approvals and approvals that are decided but not used. The guardian keeps only the latest 1,000 approvals that are used or expired"),
+        ("follow" = Option<String>, Query, description = "Continue with a stream of changes as server-sent events"),
     ),
     responses(
-        (status = 200, description = "The approvals, the oldest first; or with `follow` the changes", content(
+        (status = 200, description = "The approvals, the oldest first; or with `follow`, the changes", content(
             (ApprovalList = "application/json"),
             (String = "text/event-stream"),
         )),
-        (status = 400, description = "There is no such status"),
-        (status = 503, description = "As many follow as may"),
+        (status = 400, description = "Unknown status"),
+        (status = 503, description = "Too many clients follow the approvals"),
     ),
 )]
 async fn list_approvals(
@@ -137,9 +137,9 @@ async fn list_approvals(
 /// approval.
 #[utoipa::path(
     get, path = "/v1/approvals/{id}", tag = "guardian", security(("token" = [])),
-    params(("id" = String, Path, description = "The id that the denial has told")),
+    params(("id" = String, Path, description = "The id of the approval, from the denial")),
     responses(
-        (status = 200, description = "How it stands", body = ApprovalStatus),
+        (status = 200, description = "The status of the approval", body = ApprovalStatus),
     ),
 )]
 async fn get_approval(
@@ -164,12 +164,12 @@ async fn get_approval(
 /// Approve what waits: it may be done once, within its time
 #[utoipa::path(
     post, path = "/v1/approvals/{id}/approve", tag = "guardian", security(("token" = [])),
-    params(("id" = String, Path, description = "The id that the denial has told")),
+    params(("id" = String, Path, description = "The id of the approval, from the denial")),
     request_body(content = Option<ApprovalDecisionRequest>, content_type = "application/json"),
     responses(
         (status = 200, description = "The approval", body = Approval),
-        (status = 404, description = "It is unknown, decided already, or over"),
-        (status = 503, description = "The audit log cannot be written"),
+        (status = 404, description = "The approval is unknown, already decided or expired"),
+        (status = 503, description = "The guardian cannot write the audit log"),
     ),
 )]
 async fn approve(
@@ -184,12 +184,12 @@ async fn approve(
 /// Reject what waits: it is denied until its time is over
 #[utoipa::path(
     post, path = "/v1/approvals/{id}/reject", tag = "guardian", security(("token" = [])),
-    params(("id" = String, Path, description = "The id that the denial has told")),
+    params(("id" = String, Path, description = "The id of the approval, from the denial")),
     request_body(content = Option<ApprovalDecisionRequest>, content_type = "application/json"),
     responses(
         (status = 200, description = "The approval", body = Approval),
-        (status = 404, description = "It is unknown, decided already, or over"),
-        (status = 503, description = "The audit log cannot be written"),
+        (status = 404, description = "The approval is unknown, already decided or expired"),
+        (status = 503, description = "The guardian cannot write the audit log"),
     ),
 )]
 async fn reject(

@@ -220,7 +220,7 @@ impl CelExpression {
     pub(super) fn evaluate_bool(&self, variables: &CelVariables<'_>) -> Result<bool, String> {
         match self.evaluate(variables)? {
             Value::Bool(holds) => Ok(holds),
-            other => Err(format!("gives a {} and not a boolean", other.type_of())),
+            other => Err(format!("results in a {}, not a boolean", other.type_of())),
         }
     }
 
@@ -239,7 +239,7 @@ impl CelExpression {
                 Ok(CelNumber::Integer(i64::try_from(integer).unwrap_or(i64::MAX)))
             }
             Value::Float(decimal) => Ok(CelNumber::Decimal(decimal)),
-            other => Err(format!("gives a {} and not a number", other.type_of())),
+            other => Err(format!("results in a {}, not a number", other.type_of())),
         }
     }
 
@@ -250,7 +250,7 @@ impl CelExpression {
             Ok(value) => Ok(value),
             // The error of CEL prints the values it was given, which may be secret: keep its kind.
             Err(cel::ExecutionError::NoSuchKey(name)) => {
-                Err(format!("there is no {name}; test with has(…)"))
+                Err(format!("the message has no {name}; test with has(…)"))
             }
             Err(cel::ExecutionError::NoSuchOverload(error)) => Err(error.to_string()),
             Err(_) => Err("cannot be evaluated on this message".to_owned()),
@@ -301,7 +301,7 @@ fn check_bounds(source: &str) -> Result<(), String> {
             _ => c.len_utf8(),
         };
         let bounds = [
-            (nesting, MAX_NESTING, "brackets inside each other"),
+            (nesting, MAX_NESTING, "nested brackets"),
             (operators, MAX_OPERATORS, "operators"),
             (selections, MAX_SELECTIONS, "selections"),
         ];
@@ -371,7 +371,7 @@ impl ExpressionChecker<'_> {
             Expr::Comprehension(comprehension) => {
                 self.check(&comprehension.iter_range)?;
                 if 0 < self.loops {
-                    return Err("loops inside a loop".to_owned());
+                    return Err("has a loop inside a loop".to_owned());
                 }
                 let outer = self.locals.len();
                 self.locals.push(comprehension.iter_var.clone());
@@ -390,7 +390,7 @@ impl ExpressionChecker<'_> {
                 Ok(())
             }
             Expr::Struct(message) => {
-                Err(format!("makes a {}, which is not known here", message.type_name))
+                Err(format!("creates a {}, which is not supported", message.type_name))
             }
             Expr::Literal(_) | Expr::Unspecified => Ok(()),
         }
@@ -401,7 +401,7 @@ impl ExpressionChecker<'_> {
             return Ok(());
         }
         if !self.known.contains(&name) {
-            return Err(format!("reads {name}, which is none of {}", self.known.join(", ")));
+            return Err(format!("reads {name}, which is not one of {}", self.known.join(", ")));
         }
         self.variables.insert(name.to_owned());
         Ok(())
@@ -414,7 +414,7 @@ impl ExpressionChecker<'_> {
         if is_operator || FUNCTIONS.contains(&name) {
             return Ok(());
         }
-        Err(format!("calls {name}, which is none of {}", FUNCTIONS.join(", ")))
+        Err(format!("calls {name}, which is not one of {}", FUNCTIONS.join(", ")))
     }
 }
 
@@ -428,9 +428,9 @@ pub(super) fn regex_error_message(error: &regex::Error) -> String {
 fn check_pattern(pattern: Option<&IdedExpr>) -> Result<(), String> {
     let Some(Expr::Literal(LiteralValue::String(pattern))) = pattern.map(|pattern| &pattern.expr)
     else {
-        return Err("calls matches with a pattern that is not written out".to_owned());
+        return Err("calls matches with a pattern that is not a literal string".to_owned());
     };
     regex::Regex::new(pattern.inner())
         .map(drop)
-        .map_err(|e| format!("has a pattern that is none: {}", regex_error_message(&e)))
+        .map_err(|e| format!("has an invalid pattern: {}", regex_error_message(&e)))
 }

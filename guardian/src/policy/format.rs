@@ -88,11 +88,11 @@ pub(super) fn read_policy(text: &str) -> Result<(DefaultDecision, Vec<PolicyRule
         return Err(faults.into_sorted());
     };
     if let Some(version) = file.version.as_ref().filter(|version| version.value != 1) {
-        let message = format!("version {} is not known here, use version 1", version.value);
+        let message = format!("unknown version {}; use version 1", version.value);
         faults.add(version.place, message);
     }
     if MAX_RULES < file.rules.len() {
-        let message = format!("there are more than {MAX_RULES} rules");
+        let message = format!("the policy has more than {MAX_RULES} rules");
         faults.0.push(PolicyError::without_position(message));
     }
     let mut ids = BTreeSet::new();
@@ -129,7 +129,7 @@ pub(crate) fn read_yaml<T: DeserializeOwned>(
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let place = error.location().map(|location| (location.line(), location.column()));
         let mut message = match &error {
-            serde_saphyr::Error::DuplicateMappingKey { .. } => "a name is there twice".to_owned(),
+            serde_saphyr::Error::DuplicateMappingKey { .. } => "duplicate name".to_owned(),
             serde_saphyr::Error::Budget { breach, .. } => describe_breach(breach).to_owned(),
             other => other.to_string(),
         };
@@ -157,7 +157,7 @@ fn improve_message(message: &str) -> Option<String> {
     }
     match message {
         "missing field `version`" => {
-            return Some("missing field `version`: begin with `version: 1`".to_owned());
+            return Some("missing field `version`: start with `version: 1`".to_owned());
         }
         "missing field `default`" => {
             return Some("missing field `default`: write `default: deny`, or `allow`".to_owned());
@@ -165,10 +165,12 @@ fn improve_message(message: &str) -> Option<String> {
         _ => {}
     }
     if message.contains("expected sequence start") {
-        return Some("a list belongs here: each item after `- `, or all in [ ]".to_owned());
+        return Some(
+            "a list is required here: write each item after `- `, or all items in [ ]".to_owned(),
+        );
     }
     if message.contains("expected mapping start") {
-        return Some("names with values belong here, as in `name: value`".to_owned());
+        return Some("names with values are required here, as in `name: value`".to_owned());
     }
     None
 }
@@ -178,8 +180,8 @@ const fn describe_breach(breach: &BudgetBreach) -> &'static str {
         BudgetBreach::Anchors { .. } | BudgetBreach::Aliases { .. } => {
             "anchors and aliases are not allowed"
         }
-        BudgetBreach::Documents { .. } => "there is more than one document",
-        _ => "the file is too large or too deep",
+        BudgetBreach::Documents { .. } => "the file has more than one document",
+        _ => "the file is too large or has too many levels",
     }
 }
 

@@ -82,7 +82,7 @@ impl<'c> MessageFacts<'c> {
     ) -> Result<&CelVariables<'c>, String> {
         for name in expression.variables() {
             if name == "inputs" && !self.are_inputs_clear() {
-                return Err("an input is there twice".to_owned());
+                return Err("an input occurs twice".to_owned());
             }
             if !self.variables.has(name) {
                 self.variables.set(name, build_variable(self.call, name));

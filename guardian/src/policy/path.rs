@@ -32,12 +32,12 @@ impl MessagePath {
             while !rest.is_empty() {
                 let inner = rest.strip_prefix('[').and_then(|rest| rest.split_once(']'));
                 let Some((index, after)) = inner else {
-                    return Err(format!("{text:?} has a bracket without its pair"));
+                    return Err(format!("{text:?} has an unclosed bracket"));
                 };
                 segments.push(match index {
                     "*" => PathSegment::Every,
                     index => PathSegment::Item(
-                        index.parse().map_err(|_| format!("{text:?} has an index that is none"))?,
+                        index.parse().map_err(|_| format!("{text:?} has an invalid index"))?,
                     ),
                 });
                 rest = after;

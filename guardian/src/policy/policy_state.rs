@@ -105,7 +105,7 @@ pub(crate) enum ApprovalEffect {
 }
 
 /// The error when no further count can be stored.
-pub(super) const STATE_FULL: &str = "more is counted than can be remembered";
+pub(super) const STATE_FULL: &str = "the guardian has reached its limit of stored counts";
 
 /// The result of a request for an approval.
 pub(super) enum ApprovalCheck {

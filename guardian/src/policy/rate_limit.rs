@@ -97,7 +97,7 @@ fn to_millionths(number: CelNumber) -> Result<u64, String> {
         }
         CelNumber::Decimal(_) => None,
     };
-    millionths.ok_or_else(|| "gives an amount that is negative or none".to_owned())
+    millionths.ok_or_else(|| "results in an amount that is negative or not a number".to_owned())
 }
 
 #[cfg(test)]

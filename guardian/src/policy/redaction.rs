@@ -57,7 +57,7 @@ impl RedactionPattern {
         let regex = RegexBuilder::new(pattern)
             .size_limit(1 << 20)
             .build()
-            .map_err(|e| format!("is no pattern: {}", regex_error_message(&e)))?;
+            .map_err(|e| format!("is not a pattern: {}", regex_error_message(&e)))?;
         if regex.is_match("") {
             return Err("matches the empty text, so it would match everywhere".to_owned());
         }

@@ -55,7 +55,7 @@ pub(super) fn build_message(text: &RequestText) -> Result<Request, String> {
 }
 
 fn parse_message(message: Value) -> Result<Request, String> {
-    Request::from_value(message).map_err(|rejection| format!("the request is none: {rejection}"))
+    Request::from_value(message).map_err(|rejection| format!("the request is invalid: {rejection}"))
 }
 
 /// Rejects members that do not belong to a message of this hook: they were meant for another one.
@@ -83,10 +83,10 @@ fn check_fields(text: &RequestText, method: Method) -> Result<(), String> {
     let misplaced =
         given.iter().find(|(_, is_given, methods)| *is_given && !methods.contains(&method));
     if let Some((name, ..)) = misplaced {
-        return Err(format!("{name} has no place in {method}"));
+        return Err(format!("{name} is not allowed in {method}"));
     }
     if text.message.is_some() && method.as_str().starts_with("steps/") {
-        return Err(format!("message is for MCP and A2A, and has no place in {method}"));
+        return Err(format!("message is only for MCP and A2A, and is not allowed in {method}"));
     }
     Ok(())
 }

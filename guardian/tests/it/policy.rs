@@ -591,7 +591,7 @@ fn a_condition_beyond_the_bounds_is_refused() {
     check(&format!("{}true", "!".repeat(200)), "more than 32 operators");
     check(&format!("params{}", ".a".repeat(80)), "more than 64 selections");
     check(&format!("'{}' == ''", "x".repeat(1100)), "longer than 1024 bytes");
-    check("outputs.exists(a, outputs.exists(b, a == b))", "loops inside a loop");
+    check("outputs.exists(a, outputs.exists(b, a == b))", "has a loop inside a loop");
     check("'open", "a string without an end");
     check("tool.matches(inputs.pattern)", "a pattern that is not written out");
     check("tool.matches('(')", "a pattern that is none");
@@ -657,8 +657,8 @@ rules:
     line 19, column 13: rule third: modify.set "a..b" has an empty name
     line 20, column 16: rule third: modify.remove "a[" has a bracket without its pair
     line 22, column 19: rule third: modify.redact.regex is no pattern: unclosed group
-    line 23, column 11: rule third: modify.redact takes either pattern or regex
-    line 24, column 11: rule third: modify.redact needs a path, a pattern or a regex
+    line 23, column 11: rule third: modify.redact must have either pattern or regex, not both
+    line 24, column 11: rule third: modify.redact requires a path, a pattern or a regex
     line 25, column 9: rule empty: modify needs 1 to 64 changes
     "#);
 }
@@ -684,28 +684,28 @@ rules:
 ";
     assert_snapshot!(faults(text), @r#"
     line 1, column 1: missing field `default`: write `default: deny`, or `allow`
-    line 1, column 10: a whole number belongs here
+    line 1, column 10: a whole number is required here
     line 2, column 1: unknown field `defaults`, expected one of version, default, rules; did you mean `default`?
     line 4, column 5: missing field `decision`
     line 5, column 5: unknown field `decide`, expected one of id, description, on, tool, capability, host, user, agent, session, when, limit, decision, message, reason_codes, modify, approval
     line 6, column 11: rule first: when reads inputz, which is none of method, tool, inputs, outputs, is_error, texts, reasoning, session, metadata, agent, user, caller, capability, request, turn, step, params
-    line 8, column 9: a text or a list of texts belongs here
-    line 9, column 15: a text belongs here
+    line 8, column 9: a text or a list of texts is required here
+    line 9, column 15: a text is required here
     line 10, column 15: unknown variant `maybe`, expected one of allow, deny, modify, approve
-    line 11, column 20: a whole number belongs here
+    line 11, column 20: a whole number is required here
     line 11, column 31: unknown variant `day`, expected one of all, session, user, agent, capability, tool
     line 11, column 36: unknown field `a`, expected one of calls, spend, most, per, within
-    line 12, column 5: names with values belong here, as in `name: value`
+    line 12, column 5: names with values are required here, as in `name: value`
     line 13, column 5: missing field `id`
-    line 14, column 22: a list belongs here: each item after `- `, or all in [ ]
-    line 14, column 45: names with values belong here, as in `name: value`
+    line 14, column 22: a list is required here: write each item after `- `, or all items in [ ]
+    line 14, column 45: names with values are required here, as in `name: value`
     line 15, column 21: rule third: on "toolCall" is none of steps/agentTrigger, steps/message, steps/toolCallRequest, steps/toolCallResult, steps/knowledgeRetrieval, steps/memoryStore, steps/memoryContextRetrieval, protocols/MCP, message/send, message/stream, task/get, tasks/cancel, tasks/resubscribe, task/pushNotificationConfig/set, task/pushNotificationConfig/get, protocols/A2A
     line 15, column 77: unknown variant `mail`, expected one of email, card, key; did you mean `email`?
     line 15, column 85: unknown field `regexp`, expected one of path, pattern, regex, replacement; did you mean `regex`?
     line 16, column 47: missing field `within`
     line 16, column 48: unknown field `with`, expected one of within; did you mean `within`?
     "#);
-    // Numbers and words that YAML takes for something else are texts where texts belong.
+    // Numbers and words that YAML takes for unknown are texts where texts belong.
     let text = "version: 1\ndefault: deny\nrules:\n  - {id: 404, tool: \"*\", decision: deny, message: true}\n";
     Policy::parse(text).unwrap();
 }
@@ -715,10 +715,10 @@ fn faults_of_limits_and_approvals_are_told() {
     let rule = |rest: &str| {
         faults(&format!("version: 1\ndefault: allow\nrules:\n  - {{id: r, decision: {rest}}}\n"))
     };
-    assert_snapshot!(rule("deny, limit: {calls: 3}"), @"line 4, column 36: rule r: limit needs on, or a call and its result would both be counted");
-    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {per: user}"), @"line 4, column 57: rule r: limit needs either calls, or spend and most");
-    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, spend: inputs.a, most: 1}"), @"line 4, column 57: rule r: limit needs either calls, or spend and most");
-    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {spend: inputs.a}"), @"line 4, column 57: rule r: limit spend needs most");
+    assert_snapshot!(rule("deny, limit: {calls: 3}"), @"line 4, column 36: rule r: limit requires on, otherwise a call and its result would both count");
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {per: user}"), @"line 4, column 57: rule r: limit requires either calls, or spend and most");
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, spend: inputs.a, most: 1}"), @"line 4, column 57: rule r: limit requires either calls, or spend and most");
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {spend: inputs.a}"), @"line 4, column 57: rule r: limit spend requires most");
     assert_snapshot!(rule("deny, on: toolCallRequest, limit: {spend: inputs.a, most: -1}"), @"line 4, column 57: rule r: limit most is not between 0 and 10^12");
     assert_snapshot!(rule("deny, on: toolCallRequest, limit: {spend: amount, most: 1}"), @"line 4, column 57: rule r: limit spend reads amount, which is none of method, tool, inputs, outputs, is_error, texts, reasoning, session, metadata, agent, user, caller, capability, request, turn, step, params");
     assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, within: 32d}"), @r#"line 4, column 57: rule r: limit within "32d" is no time from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
@@ -740,14 +740,14 @@ fn what_is_no_policy_is_told_with_its_line() {
     ");
     assert_snapshot!(faults("version: 2\ndefault: allow\n"), @"line 1, column 10: version 2 is not known here, use version 1");
     assert_snapshot!(faults("version: 1\n"), @"line 1, column 1: missing field `default`: write `default: deny`, or `allow`");
-    assert_snapshot!(faults("version: 1\ndefault: allow\ndefault: deny\n"), @"line 3, column 1: a name is there twice");
+    assert_snapshot!(faults("version: 1\ndefault: allow\ndefault: deny\n"), @"line 3, column 1: duplicate name");
     assert_snapshot!(faults("version: 1\ndefault: allow\nrules: [\n"), @"line 3, column 8: unclosed bracket '['");
     assert_snapshot!(faults("version: 1\ndefault: &a allow\nrules: *a\n"), @"line 2, column 13: anchors and aliases are not allowed");
-    assert_snapshot!(faults("version: 1\ndefault: allow\nrules: {id: a, decision: deny}\n"), @"line 3, column 8: a list belongs here: each item after `- `, or all in [ ]");
-    assert_snapshot!(faults("version: 1\ndefault: allow\nrules: [deny]\n"), @"line 3, column 9: names with values belong here, as in `name: value`");
-    assert_snapshot!(faults("version: 1\ndefault: allow\nrules: [{id: a, decision: deny, on: 5}]\n"), @"line 3, column 37: a text or a list of texts belongs here");
-    assert_snapshot!(faults(""), @"line 1, column 1: names with values belong here, as in `name: value`");
-    assert_snapshot!(faults("version: 1\ndefault: allow\n---\nversion: 1\n"), @"line 3, column 1: there is more than one document");
+    assert_snapshot!(faults("version: 1\ndefault: allow\nrules: {id: a, decision: deny}\n"), @"line 3, column 8: a list is required here: write each item after `- `, or all items in [ ]");
+    assert_snapshot!(faults("version: 1\ndefault: allow\nrules: [deny]\n"), @"line 3, column 9: names with values are required here, as in `name: value`");
+    assert_snapshot!(faults("version: 1\ndefault: allow\nrules: [{id: a, decision: deny, on: 5}]\n"), @"line 3, column 37: a text or a list of texts is required here");
+    assert_snapshot!(faults(""), @"line 1, column 1: names with values are required here, as in `name: value`");
+    assert_snapshot!(faults("version: 1\ndefault: allow\n---\nversion: 1\n"), @"line 3, column 1: the file has more than one document");
 }
 
 #[test]

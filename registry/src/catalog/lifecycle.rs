@@ -53,7 +53,7 @@ impl Catalog {
         let bad = |text: String| Err(Error::BadDeprecation(text));
         let words = match undo {
             true if message.is_some() || successor.is_some() => {
-                return bad("what is taken back has no message and no successor".to_owned());
+                return bad("`undo` must not have `message` or `successor`".to_owned());
             }
             true => None,
             false => Some(Deprecation { message, successor }),
@@ -61,14 +61,14 @@ impl Catalog {
         if let Some(Deprecation { message: Some(message), .. }) = &words
             && (message.trim().is_empty() || message.chars().count() > MAX_MESSAGE_LENGTH)
         {
-            return bad(format!("`message` has 1 to {MAX_MESSAGE_LENGTH} characters"));
+            return bad(format!("`message` must have 1 to {MAX_MESSAGE_LENGTH} characters"));
         }
         if let Some(Deprecation { successor: Some(successor), .. }) = &words {
             let is_itself = successor.name == *name
                 && matches!((selector, &successor.range), (VersionSelection::Exact(version), Some(range))
                     if range.to_string() == format!("={version}"));
             if is_itself {
-                return bad("a version does not succeed itself".to_owned());
+                return bad("a version cannot be its own successor".to_owned());
             }
         }
         self.change_lifecycle(name, selector, &LifecycleChange::Deprecated(words), caller, mirror)
@@ -92,7 +92,7 @@ impl Catalog {
                 self.live_versions.invalidate(name);
                 self.feed.notify_followers();
                 if !self.index.wait_for(seq, self.limits.index_wait).await {
-                    tracing::warn!(%name, %version, "changed, but not in the search index yet");
+                    tracing::warn!(%name, %version, "the version is changed, but the search index does not have the change yet");
                 }
                 true
             }

@@ -33,7 +33,7 @@ impl Catalog {
         let ended_at = report.finished_at.map_or(now, |at| at.min(now));
         let oldest = subtract_span(now, REPORT_WITHIN);
         if ended_at < oldest {
-            let text = format!("the run ended before {oldest}; that tells nothing any more");
+            let text = format!("the run ended before {oldest}, which is too long ago to count");
             return Err(Error::BadOutcome(text));
         }
         let voice =
@@ -146,15 +146,15 @@ fn check_report(report: &OutcomeReport) -> Result<(), &'static str> {
     let has_failure_detail =
         report.attribution.is_some() || report.code.is_some() || report.class.is_some();
     if report.success && has_failure_detail {
-        Err("a run that succeeded has neither `code` nor `class` nor `blame`")
+        Err("a successful run must not have `code`, `class` or `blame`")
     } else if !report.code.iter().all(is_code) {
-        Err("`code` is `A2S` and three digits")
+        Err("`code` must be `A2S` and three digits")
     } else if is_too_long(&report.reporter) || is_too_long(&report.session) {
-        Err("`reporter` and `session` have at most 64 bytes")
+        Err("`reporter` and `session` must have at most 64 bytes")
     } else if report.hosts.len() > MAX_HOSTS {
-        Err("`hosts` has at most 64 members")
+        Err("`hosts` must have at most 64 members")
     } else if report.hosts.iter().any(|host| !(0.0..=1.0).contains(&host.health)) {
-        Err("`hosts`: `health` is a number from 0 to 1")
+        Err("`hosts`: `health` must be a number from 0 to 1")
     } else {
         Ok(())
     }

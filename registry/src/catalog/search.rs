@@ -389,7 +389,9 @@ impl Catalog {
         };
         let message = match (is_nothing, is_unmet) {
             (false, _) => None,
-            (true, true) => Some(format!("{fit} fit, but the strategy asks for {demands}")),
+            (true, true) => {
+                Some(format!("{fit} capabilities match, but the strategy requires {demands}"))
+            }
             (true, false) => Some(describe_no_match(&nearest)),
         };
         let strategy = Some(strategy.name().to_owned());
@@ -439,11 +441,11 @@ fn describe_no_match(nearest: &[NearMiss]) -> String {
     let named: Vec<_> =
         nearest.iter().map(|near| format!("`{}` ({:.2})", near.name, near.similarity)).collect();
     match named.is_empty() {
-        true => "nothing fits".to_owned(),
-        false => format!("nothing is close enough; the nearest are {}", named.join(", ")),
+        true => "no capability matches".to_owned(),
+        false => format!("no capability is close enough; the nearest are {}", named.join(", ")),
     }
 }
 
 fn missing_answer_error() -> Error {
-    Error::Internal("an intent was asked and got no answer".into())
+    Error::Internal("an intent has no response".into())
 }

@@ -75,7 +75,7 @@ impl VersionSelection {
             })
             .collect();
         if entries.len() > MAX_LISTED {
-            known.push("older ones".to_owned());
+            known.push("older versions".to_owned());
         }
         let wanted = match self {
             Self::Exact(version) => version.to_string(),

@@ -85,10 +85,10 @@ impl Config {
     /// When it is another family of models, or out of bounds.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.model_type != "bert" {
-            return Err(format!("`{}` models are not read, only `bert`", self.model_type));
+            return Err(format!("`{}` models are not supported, only `bert`", self.model_type));
         }
         if self.position_embedding_type.as_deref().is_some_and(|kind| kind != "absolute") {
-            return Err("positions that are not `absolute` are not read".to_owned());
+            return Err("only `absolute` positions are supported".to_owned());
         }
         let heads = self.num_attention_heads;
         let is_bounded = (1..=MAX_WIDTH).contains(&self.hidden_size)
@@ -109,7 +109,7 @@ impl Config {
                 0.5 * x * (1.0 + inner.tanh())
             }),
             "relu" => Ok(|x| x.max(0.0)),
-            other => Err(format!("the activation `{other}` is not known")),
+            other => Err(format!("the activation `{other}` is not supported")),
         }
     }
 
@@ -297,10 +297,10 @@ impl TensorSource<'_> {
             Dtype::BF16 => {
                 data.as_chunks().0.iter().map(|b| half::bf16::from_le_bytes(*b).to_f32()).collect()
             }
-            other => return Err(format!("`{name}` has numbers of the kind {other:?}")),
+            other => return Err(format!("`{name}` has numbers of the unsupported type {other:?}")),
         };
         if !numbers.iter().all(|number| number.is_finite()) {
-            return Err(format!("`{name}` has a number that is none"));
+            return Err(format!("`{name}` has a number that is not finite"));
         }
         Ok(numbers)
     }

@@ -39,9 +39,12 @@ pub(super) fn parse_response(
     expected: Option<usize>,
 ) -> Result<(Vec<Embedding>, usize), String> {
     let answer: EmbeddingsResponse =
-        serde_json::from_slice(answer).map_err(|error| format!("it cannot be read: {error}"))?;
+        serde_json::from_slice(answer).map_err(|error| format!("it cannot be parsed: {error}"))?;
     if answer.data.len() != count {
-        return Err(format!("{count} vectors were asked for, {} came", answer.data.len()));
+        return Err(format!(
+            "{count} vectors were requested, but {} were returned",
+            answer.data.len()
+        ));
     }
     let mut ordered: Vec<Embedding> = vec![None; count];
     for (place, item) in answer.data.into_iter().enumerate() {
@@ -58,10 +61,10 @@ pub(super) fn parse_response(
         let length = *dimensions.get_or_insert(vector.len());
         if vector.len() != length || !(1..=MAX_DIMENSIONS).contains(&length) {
             let found = vector.len();
-            return Err(format!("a vector has {found} numbers, {length} were expected"));
+            return Err(format!("a vector has {found} numbers, but {length} were expected"));
         }
         if !vector.iter().all(|number| number.is_finite()) {
-            return Err("a vector has a number that is none".to_owned());
+            return Err("a vector has a number that is not finite".to_owned());
         }
         vectors.push(to_unit(vector));
     }

@@ -114,23 +114,25 @@ impl EmbeddingEndpoint {
         let unusable = |why: &str| Error::Unusable(format!("the embeddings endpoint: {why}"));
         let base = &config.base;
         if !matches!(base.scheme(), "http" | "https") || !base.has_host() {
-            return Err(unusable("its address is no HTTP address"));
+            return Err(unusable("its address is not an HTTP address"));
         }
         if !base.username().is_empty() || base.password().is_some() {
-            return Err(unusable("its address has a name or password in it; a key goes elsewhere"));
+            return Err(unusable(
+                "its address contains a user name or password; set the key separately",
+            ));
         }
         if config.model.is_empty() {
-            return Err(unusable("it needs the name of a model"));
+            return Err(unusable("it requires the name of a model"));
         }
         if config.dimensions.is_some_and(|length| !(1..=MAX_DIMENSIONS).contains(&length)) {
-            return Err(unusable(&format!("vectors have 1 to {MAX_DIMENSIONS} dimensions")));
+            return Err(unusable(&format!("vectors must have 1 to {MAX_DIMENSIONS} dimensions")));
         }
         let mut url = base.clone();
         url.set_path(&format!("{}/embeddings", base.path().trim_end_matches('/')));
         let mut headers = HeaderMap::new();
         if let Some(key) = &config.key {
             let mut value = HeaderValue::try_from(format!("Bearer {}", key.expose_secret()))
-                .map_err(|_| unusable("its key fits into no header"))?;
+                .map_err(|_| unusable("its key has characters that are not allowed in a header"))?;
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
@@ -171,7 +173,8 @@ impl EmbeddingEndpoint {
         }
         self.embed(vec!["dimensions".to_owned()], EmbedPurpose::Document, EmbedDeadline::Long)
             .await?;
-        let unknown = || Error::Unavailable("the embeddings endpoint gave no vector".to_owned());
+        let unknown =
+            || Error::Unavailable("the embeddings endpoint returned no vector".to_owned());
         self.client.dimensions.get().copied().ok_or_else(unknown)
     }
 
@@ -233,7 +236,7 @@ impl EndpointClient {
                 [_] => {
                     tracing::warn!(
                         why,
-                        "the embeddings endpoint refuses a text; it is found by its words alone"
+                        "the embeddings endpoint rejected a text; searches find the text by its words only"
                     );
                     Ok(vec![None])
                 }
@@ -269,7 +272,11 @@ impl EndpointClient {
                 Err(EmbedRequestError::Retryable(why, asked_for)) if attempt < attempts => {
                     let usual = FIRST_PAUSE * 2_u32.pow(attempt - 1);
                     let pause = asked_for.unwrap_or(usual).clamp(usual, MAX_PAUSE);
-                    tracing::debug!(why, ?pause, "the embeddings endpoint is asked again");
+                    tracing::debug!(
+                        why,
+                        ?pause,
+                        "the registry repeats the request to the embeddings endpoint"
+                    );
                     tokio::time::sleep(pause).await;
                     attempt += 1;
                 }
@@ -302,7 +309,7 @@ impl EndpointClient {
         let status = response.status();
         if status != StatusCode::OK {
             // The body may repeat a text or a key: only the status is safe.
-            let why = format!("it answered {status}");
+            let why = format!("it responded with status {status}");
             return Err(match status.as_u16() {
                 408 | 425 | 429 | 500..=599 => {
                     EmbedRequestError::Retryable(why, requested_pause(response.headers()))
@@ -315,7 +322,7 @@ impl EndpointClient {
         while let Some(chunk) = response.chunk().await.map_err(later)? {
             if answer.len() + chunk.len() > MAX_RESPONSE_BYTES {
                 return Err(EmbedRequestError::Permanent(format!(
-                    "its answer is larger than {MAX_RESPONSE_BYTES} bytes"
+                    "its response is larger than {MAX_RESPONSE_BYTES} bytes"
                 )));
             }
             answer.extend_from_slice(&chunk);
@@ -324,7 +331,7 @@ impl EndpointClient {
         let (vectors, length) = embeddings_response::parse_response(&answer, texts.len(), known)
             .map_err(|why| {
                 EmbedRequestError::Retryable(
-                    format!("its answer is no list of vectors: {why}"),
+                    format!("its response is not a list of vectors: {why}"),
                     None,
                 )
             })?;
@@ -337,9 +344,10 @@ impl EndpointClient {
     /// The reason why the endpoint is skipped for now, when it is.
     fn cooldown_reason(&self) -> Option<String> {
         let health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
-        health.cooldown_until.filter(|until| Instant::now() < *until).map(|_| {
-            "it is left alone for a few seconds, because it failed again and again".to_owned()
-        })
+        health
+            .cooldown_until
+            .filter(|until| Instant::now() < *until)
+            .map(|_| "requests are paused for a few seconds after repeated failures".to_owned())
     }
 
     fn note_result(&self, result: &Result<Vec<Embedding>, EmbedRequestError>) {

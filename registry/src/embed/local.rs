@@ -114,7 +114,7 @@ impl LocalModel {
         let pieces =
             ModelVocabulary::parse(&tokenizer).map_err(|why| format!("tokenizer.json: {why}"))?;
         if pieces.size() > config.vocabulary() {
-            return Err("tokenizer.json has pieces that the model does not know".to_owned());
+            return Err("tokenizer.json has word pieces that the model does not have".to_owned());
         }
         let pooling = match pooling_folder {
             Some(path) => read_pooling(&folder.join(path).join("config.json"))?,
@@ -145,7 +145,7 @@ impl LocalModel {
         let model = LoadedModel { bert, pieces, pooling, prefixes, positions };
         let probe = model.embed(&["A text to try".to_owned()], EmbedPurpose::Document, 1);
         if probe.iter().any(Option::is_none) {
-            return Err("its vectors have no direction".to_owned());
+            return Err("the model returns vectors without a direction".to_owned());
         }
         Ok(Self {
             model: Arc::new(model),
@@ -168,7 +168,7 @@ impl LocalModel {
         texts: Vec<String>,
         purpose: EmbedPurpose,
     ) -> Result<Vec<Embedding>, Error> {
-        let ended = || Error::Unavailable("the embedding model has ended badly".to_owned());
+        let ended = || Error::Unavailable("the embedding model stopped unexpectedly".to_owned());
         let workers = match purpose {
             EmbedPurpose::Document => &self.documents,
             EmbedPurpose::Query => &self.queries,
@@ -270,14 +270,14 @@ fn find_modules(folder: &Path) -> Result<(String, Option<String>), String> {
             .components()
             .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
         if !is_below {
-            return Err(format!("modules.json leads outside of the folder: `{}`", module.path));
+            return Err(format!("modules.json names a path outside the folder: `{}`", module.path));
         }
         match module.kind.rsplit('.').next().unwrap_or_default() {
             "Transformer" => model = Some(module.path),
             "Pooling" => pooling = Some(module.path),
             // Vectors are made to have length one in any case.
             "Normalize" => {}
-            other => return Err(format!("modules.json: a part `{other}` is not read")),
+            other => return Err(format!("modules.json: the module `{other}` is not supported")),
         }
     }
     Ok((model.ok_or("modules.json names no Transformer")?, pooling))
@@ -292,7 +292,7 @@ fn read_pooling(path: &Path) -> Result<PoolingMode, String> {
     match (file.pooling_mode_mean_tokens, file.pooling_mode_cls_token) {
         (true, false) if !others => Ok(PoolingMode::Mean),
         (false, true) if !others => Ok(PoolingMode::First),
-        _ => Err("its pooling is not read, only mean or the first token alone".to_owned()),
+        _ => Err("its pooling is not supported; use the mean or the first token".to_owned()),
     }
 }
 

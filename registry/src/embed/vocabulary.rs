@@ -67,7 +67,10 @@ impl ModelVocabulary {
             None => file.model.continuing_subword_prefix.is_some(),
         };
         if !is_word_piece || file.model.continuing_subword_prefix.as_deref() != Some("##") {
-            return Err("its texts are not cut into word pieces; only BERT's are read".to_owned());
+            return Err(
+                "its tokenizer is not supported; only the word pieces of BERT are supported"
+                    .to_owned(),
+            );
         }
         let is_uncased = file.normalizer.as_ref().is_some_and(|normalizer| {
             normalizer.kind == "BertNormalizer"
@@ -76,12 +79,11 @@ impl ModelVocabulary {
         });
         let is_bert = file.pre_tokenizer.is_some_and(|kind| kind.kind == "BertPreTokenizer");
         if !is_uncased || !is_bert {
-            let why =
-                "it keeps case or accents, or cuts words otherwise; only uncased BERT is read";
+            let why = "it keeps case or accents, or splits words differently; only uncased BERT is supported";
             return Err(why.to_owned());
         }
         let serde_json::Value::Object(words) = file.model.vocab else {
-            return Err("its vocabulary is no list of pieces".to_owned());
+            return Err("its vocabulary is not a list of word pieces".to_owned());
         };
         if words.len() > MAX_PIECES {
             return Err(format!("its vocabulary has more than {MAX_PIECES} pieces"));
@@ -92,7 +94,7 @@ impl ModelVocabulary {
         };
         let special = |piece: &str| match words.get(piece) {
             Some(value) => number(piece, value),
-            None => Err(format!("its vocabulary has no {piece}")),
+            None => Err(format!("its vocabulary lacks {piece}")),
         };
         let (first, last, unknown) = (special("[CLS]")?, special("[SEP]")?, special("[UNK]")?);
         let (mut starts, mut insides, mut longest) = (BTreeMap::new(), BTreeMap::new(), 0);

@@ -104,7 +104,7 @@ pub(super) fn to_json(source: Vec<u8>) -> Result<Vec<u8>, Error> {
     }
     let document = a2s::compile(&source)
         .document
-        .ok_or_else(|| Error::Internal("an opened document does not compile".into()))?;
+        .ok_or_else(|| Error::Internal("a verified document does not compile".into()))?;
     serde_json::to_vec(document.content()).map_err(|e| Error::Internal(e.into()))
 }
 

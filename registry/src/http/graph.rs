@@ -38,7 +38,7 @@ pub(super) struct GraphParams {
     params(("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"), GraphParams),
     responses(
         (status = 200, description = "The graph", body = CapabilityGraph),
-        (status = 422, description = "Too many documents hang together (A2S213)"),
+        (status = 422, description = "The graph has too many documents (A2S213)"),
     ),
 )]
 pub(super) async fn get_graph(
@@ -61,7 +61,7 @@ pub(super) async fn get_graph(
     ),
     responses(
         (status = 200, description = "The graph", body = CapabilityGraph),
-        (status = 422, description = "Too many documents hang together (A2S213)"),
+        (status = 422, description = "The graph has too many documents (A2S213)"),
     ),
 )]
 pub(super) async fn get_graph_of_version(
@@ -81,7 +81,7 @@ async fn read_graph(
     let depth = extent.depth.unwrap_or(MAX_DEPTH);
     if depth > MAX_DEPTH {
         return Err(Error::MalformedParameter(format!(
-            "`depth` is a number from 0 to {MAX_DEPTH}"
+            "`depth` must be a number from 0 to {MAX_DEPTH}"
         )));
     }
     Ok(Json(app.catalog.graph(name, selector, depth, extent.impact).await?))

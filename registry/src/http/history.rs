@@ -50,15 +50,15 @@ pub(super) struct ChangesParams {
     get, path = "/v1/changes", tag = "changes",
     params(
         ChangesParams,
-        ("Last-Event-ID" = Option<u64>, Header, description = "The last change that was received"),
+        ("Last-Event-ID" = Option<u64>, Header, description = "The last change that the client received"),
     ),
     responses(
-        (status = 200, description = "One page, or all that is to come", content(
+        (status = 200, description = "A page of changes, or a stream of future changes", content(
             (ChangePage = "application/json"),
             (String = "text/event-stream"),
         )),
-        (status = 429, description = "This caller follows too often; read pages meanwhile"),
-        (status = 503, description = "Too many follow"),
+        (status = 429, description = "This caller has too many open streams; read the changes in pages"),
+        (status = 503, description = "Too many streams are open"),
     ),
 )]
 pub(super) async fn list_changes(
@@ -72,7 +72,8 @@ pub(super) async fn list_changes(
         None => since,
         Some(id) => {
             let number = id.to_str().ok().and_then(|id| id.trim().parse().ok());
-            let malformed = || Error::MalformedParameter("`Last-Event-ID` is a number".to_owned());
+            let malformed =
+                || Error::MalformedParameter("`Last-Event-ID` must be a number".to_owned());
             number.ok_or_else(malformed)?
         }
     };
@@ -138,7 +139,7 @@ pub(super) struct AuditParams {
 #[utoipa::path(
     get, path = "/v1/audit", tag = "changes", security(("token" = [])), params(AuditParams),
     responses(
-        (status = 200, description = "One page", body = AuditPage),
+        (status = 200, description = "A page of audit entries", body = AuditPage),
     ),
 )]
 pub(super) async fn read_audit(
@@ -157,7 +158,7 @@ pub(super) async fn read_audit(
     post, path = "/v1/audit/trim", tag = "changes", security(("token" = [])),
     request_body = TrimAuditRequest,
     responses(
-        (status = 200, description = "They are removed", body = TrimAuditResponse),
+        (status = 200, description = "The entries are removed", body = TrimAuditResponse),
         (status = 415),
         (status = 422, description = "The time is in the future"),
     ),
@@ -176,7 +177,7 @@ fn page_size(limit: Option<u32>) -> Result<u32, Error> {
     if (1..=MAX_PAGE_SIZE).contains(&limit) {
         return Ok(limit);
     }
-    Err(Error::MalformedParameter(format!("`limit` is a number from 1 to {MAX_PAGE_SIZE}")))
+    Err(Error::MalformedParameter(format!("`limit` must be a number from 1 to {MAX_PAGE_SIZE}")))
 }
 
 fn wants_events(headers: &HeaderMap) -> bool {

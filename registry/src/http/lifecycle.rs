@@ -23,8 +23,8 @@ use crate::mirror::MirrorSource;
         ("version" = a2s::api::schema::Version, Path, description = "A version `1.2.0`"),
     ),
     responses(
-        (status = 200, description = "It is yanked", body = LifecycleResponse),
-        (status = 403, description = "The token does not open this, or the name belongs to others"),
+        (status = 200, description = "The version is yanked", body = LifecycleResponse),
+        (status = 403, description = "The token lacks the required scope, or others own the name"),
     ),
 )]
 pub(super) async fn yank_version(
@@ -46,8 +46,8 @@ pub(super) async fn yank_version(
         ("version" = a2s::api::schema::Version, Path, description = "A version `1.2.0`"),
     ),
     responses(
-        (status = 200, description = "It is not yanked", body = LifecycleResponse),
-        (status = 403, description = "The token does not open this, or the name belongs to others"),
+        (status = 200, description = "The version is not yanked", body = LifecycleResponse),
+        (status = 403, description = "The token lacks the required scope, or others own the name"),
     ),
 )]
 pub(super) async fn unyank_version(
@@ -72,8 +72,8 @@ pub(super) async fn unyank_version(
         ("version" = a2s::api::schema::Version, Path, description = "A version `1.2.0`"),
     ),
     responses(
-        (status = 200, description = "It is so", body = LifecycleResponse),
-        (status = 403, description = "The token does not open this, or the name belongs to others"),
+        (status = 200, description = "The deprecation is updated", body = LifecycleResponse),
+        (status = 403, description = "The token lacks the required scope, or others own the name"),
         (status = 422),
         (status = 415),
     ),
@@ -94,7 +94,7 @@ pub(super) async fn deprecate_version(
 fn read_mirror(headers: &HeaderMap, caller: &Caller) -> Result<Option<MirrorSource>, Error> {
     let mirror = MirrorSource::from_headers(headers, caller)?;
     if mirror.as_ref().is_some_and(|mirror| mirror.checksum.is_none()) {
-        let message = "`A2S-Mirror-Checksum` names the version that a mirror changes";
+        let message = "a mirror must name the version in `A2S-Mirror-Checksum`";
         return Err(Error::MalformedParameter(message.to_owned()));
     }
     Ok(mirror)
@@ -107,7 +107,7 @@ fn read_mirror(headers: &HeaderMap, caller: &Caller) -> Result<Option<MirrorSour
     get, path = "/v1/capabilities/{name}/owners", tag = "capabilities",
     params(("name" = a2s::CapabilityName, Path, description = "Name in PascalCase")),
     responses(
-        (status = 200, description = "Its owners", body = OwnerList),
+        (status = 200, description = "The owners", body = OwnerList),
     ),
 )]
 pub(super) async fn list_owners(
@@ -126,10 +126,10 @@ pub(super) async fn list_owners(
     security(("token" = [])), request_body = OwnerUpdate,
     params(("name" = a2s::CapabilityName, Path, description = "Name in PascalCase")),
     responses(
-        (status = 200, description = "Its owners from now on", body = OwnerList),
-        (status = 403, description = "The token does not open this, or the name belongs to others"),
-        (status = 404, description = "No such capability, or no such token"),
-        (status = 409, description = "Nobody would be left"),
+        (status = 200, description = "The new owners", body = OwnerList),
+        (status = 403, description = "The token lacks the required scope, or others own the name"),
+        (status = 404, description = "Unknown capability or unknown token"),
+        (status = 409, description = "The name would have no owner"),
         (status = 415),
     ),
 )]
@@ -141,7 +141,7 @@ pub(super) async fn change_owners(
     JsonBody(change): JsonBody<OwnerUpdate>,
 ) -> Result<Json<OwnerList>, Error> {
     if MirrorSource::from_headers(&headers, &caller)?.is_some() {
-        return Err(Error::MalformedParameter("a mirror changes no owners".to_owned()));
+        return Err(Error::MalformedParameter("a mirror cannot change owners".to_owned()));
     }
     Ok(Json(app.catalog.change_owners(&name, &change, &caller).await?))
 }

@@ -189,7 +189,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<HttpState>> for JsonBody<T> {
         }
         serde_json::from_slice(&bytes)
             .map(Self)
-            .map_err(|error| Error::MalformedBody(format!("the body does not fit: {error}")))
+            .map_err(|error| Error::MalformedBody(format!("the body is invalid: {error}")))
     }
 }
 
@@ -209,6 +209,6 @@ async fn read_body(request: Request, app: &Arc<HttpState>, limit: usize) -> Resu
         BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => {
             Error::BodyTooLarge { limit }
         }
-        other => Error::MalformedBody(format!("the body broke off: {}", other.body_text())),
+        other => Error::MalformedBody(format!("the body ended early: {}", other.body_text())),
     })
 }

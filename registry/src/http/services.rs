@@ -31,7 +31,7 @@ pub(super) struct ServicePage {
 #[utoipa::path(
     get, path = "/v1/services", tag = "services", params(ServicePage),
     responses(
-        (status = 200, description = "A page", body = ServiceList),
+        (status = 200, description = "A page of services", body = ServiceList),
     ),
 )]
 pub(super) async fn list_services(
@@ -47,10 +47,10 @@ pub(super) async fn list_services(
 /// The host, and the capabilities that talk to it, in order of name.
 #[utoipa::path(
     get, path = "/v1/services/{host}", tag = "services",
-    params(("host" = a2s::Domain, Path, description = "Host name, and port where documents name one"), PageParams),
+    params(("host" = a2s::Domain, Path, description = "The host name, with its port if documents name one"), PageParams),
     responses(
         (status = 200, description = "The service and a page of its capabilities", body = ServiceCapabilities),
-        (status = 404, description = "No live capability talks to it"),
+        (status = 404, description = "No live capability uses this host"),
     ),
 )]
 pub(super) async fn list_capabilities_of_service(

@@ -18,7 +18,7 @@ use crate::Error;
     request_body = TokenRequest,
     responses(
         (status = 201, description = "The token", body = NewToken),
-        (status = 409, description = "There is one of this name"),
+        (status = 409, description = "A token with this name exists already"),
         (status = 422),
         (status = 415),
     ),
@@ -55,7 +55,7 @@ pub(super) async fn list_tokens(
     delete, path = "/v1/tokens/{name}", tag = "tokens", security(("token" = [])),
     params(("name" = a2s::TokenSubject, Path, description = "The name of the token")),
     responses(
-        (status = 204, description = "It is revoked"),
+        (status = 204, description = "The token is revoked"),
     ),
 )]
 pub(super) async fn revoke_token(
@@ -75,7 +75,7 @@ pub(super) async fn revoke_token(
     post, path = "/v1/tokens/introspect", tag = "tokens", security(("token" = [])),
     request_body = IntrospectionRequest,
     responses(
-        (status = 200, description = "What it opens, if anything", body = IntrospectionResponse),
+        (status = 200, description = "The scopes of the token, if it is valid", body = IntrospectionResponse),
         (status = 415),
     ),
 )]

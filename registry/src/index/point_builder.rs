@@ -53,7 +53,7 @@ impl PointBuilder {
         match self.embed(drafts.clone(), embedder, patience).await {
             Ok(points) => Ok((to_changes(capabilities, points), true)),
             Err(Error::Embedder(error)) => {
-                tracing::warn!(%error, "changes are found by their words alone for now");
+                tracing::warn!(%error, "the embedder is not available; searches find new changes by their words only");
                 let points = drafts.into_iter().map(|(point, _)| point).collect();
                 Ok((to_changes(capabilities, points), false))
             }

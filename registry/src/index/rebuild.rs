@@ -62,7 +62,11 @@ impl IndexRebuild {
 
     /// The next step. Can be cut short at any time.
     pub(super) async fn next(&mut self) -> RebuildStep {
-        let ended = || RebuildStep::Failed(Error::Internal("the builder ended badly".into()));
+        let ended = || {
+            RebuildStep::Failed(Error::Internal(
+                "the build of the index stopped unexpectedly".into(),
+            ))
+        };
         self.steps.recv().await.unwrap_or_else(ended)
     }
 

@@ -21,7 +21,11 @@ impl Indexer {
             // Read before the documents are: what changes meanwhile is followed afterwards.
             let outbox = self.points.store.read_outbox(ChangeSeq::default(), 0).await?;
             let (name, total) = (embedder.id().to_owned(), outbox.live_count);
-            tracing::info!(embedder = name, total, "a search index is built from the documents");
+            tracing::info!(
+                embedder = name,
+                total,
+                "the registry builds a search index from the documents"
+            );
             self.build = Some(IndexRebuild::start(self.points.clone(), embedder, outbox.latest));
             let building = IndexBuilding { embedder: name, done: 0, total, waiting: false };
             self.note_building(Some(building));
@@ -110,7 +114,8 @@ impl Indexer {
     /// old one.
     async fn finish_build(&mut self) -> Result<(), Error> {
         let Some(build) = &self.build else { return Ok(()) };
-        let id = build.id.clone().ok_or_else(|| Error::Internal("an index has no name".into()))?;
+        let id =
+            build.id.clone().ok_or_else(|| Error::Internal("the new index has no name".into()))?;
         let (embedder, mut at) = (Arc::clone(&build.embedder), build.from);
         let mut pending = PendingEmbeddings::default();
         loop {
@@ -171,7 +176,7 @@ impl Indexer {
             building.waiting = false;
             if tenth(building.done) != before {
                 let IndexBuilding { embedder, done, total, .. } = building;
-                tracing::info!(embedder, done, total, "the search index is being built");
+                tracing::info!(embedder, done, total, "the registry is building the search index");
             }
         }
         self.note_building(building);

@@ -31,8 +31,8 @@ impl Indexer {
             tracing::error!(
                 known = known.0,
                 latest = outbox.latest.0,
-                "the database lacks changes that its search index knows of: its log (`-wal`) was \
-                 lost, or it was restored from a backup; the index is made anew from what there is"
+                "the database lacks changes that its search index contains: its log (`-wal`) was \
+                 lost, or it was restored from a backup; the registry rebuilds the index from the database"
             );
         }
         // A damaged document has no point, so a store with one always looks incomplete: then every
@@ -52,7 +52,7 @@ impl Indexer {
             }
             None => {
                 let live = outbox.live_count;
-                tracing::info!(?status, ?indexed, live, "there is no search index to begin with");
+                tracing::info!(?status, ?indexed, live, "no usable search index found");
             }
         }
         Ok(())
@@ -75,7 +75,7 @@ impl Indexer {
         if let Some(index) = &self.index
             && answering.as_ref() != Some(index)
         {
-            tracing::info!(?answering, "another registry has put another search index in place");
+            tracing::info!(?answering, "another registry has replaced the search index");
             (self.applied, self.index, self.pending) = (None, None, PendingEmbeddings::default());
             (self.unflushed, self.unchecked, self.flush_at) = (0, 0, None);
         }

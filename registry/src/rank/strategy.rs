@@ -64,7 +64,7 @@ pub(crate) fn parse_strategies(asked: Option<&Asked>) -> Result<Vec<RankStrategy
     };
     let Asked::Fallback(list) = asked else { return Ok(vec![parse_strategy(asked)?]) };
     if !(1..=MAX_STRATEGIES).contains(&list.len()) {
-        return Err(bad_strategy(format!("a list has 1 to {MAX_STRATEGIES} members")));
+        return Err(bad_strategy(format!("a list must have 1 to {MAX_STRATEGIES} members")));
     }
     let numbered = list.iter().zip(1..).map(|(asked, place)| {
         let strategy = parse_strategy(asked)?;
@@ -84,7 +84,7 @@ fn parse_strategy(asked: &Asked) -> Result<RankStrategy, Error> {
             Ok(new_strategy((*name).to_owned(), weights, [0.0; TERMS.len()]))
         }
         Asked::Weights(weights) => parse_weights(weights),
-        Asked::Fallback(_) => Err(bad_strategy("a list cannot be in a list")),
+        Asked::Fallback(_) => Err(bad_strategy("a list must not contain a list")),
     }
 }
 
@@ -99,19 +99,19 @@ fn parse_weights(asked: &StrategyWeights) -> Result<RankStrategy, Error> {
     ];
     let is_bad = |number: &f64| !(0.0..=1.0).contains(number);
     if weights.iter().any(is_bad) {
-        return Err(bad_strategy("a weight is a number from 0 to 1"));
+        return Err(bad_strategy("a weight must be a number from 0 to 1"));
     }
     if weights.iter().sum::<f64>() <= 0.0 {
-        return Err(bad_strategy("one weight at least must be more than 0"));
+        return Err(bad_strategy("at least one weight must be greater than 0"));
     }
     if asked.minimum.values().any(is_bad) {
-        return Err(bad_strategy("`minimum`: a least value is a number from 0 to 1"));
+        return Err(bad_strategy("`minimum`: a value must be a number from 0 to 1"));
     }
     if let Some(unknown) = asked.minimum.keys().find(|name| !TERMS.contains(&name.as_str())) {
         let unknown: String = unknown.chars().take(64).collect();
         let known = TERMS.map(|term| format!("`{term}`")).join(", ");
         return Err(bad_strategy(format!(
-            "`minimum`: no term is called `{unknown}`; there are {known}"
+            "`minimum`: unknown term `{unknown}`; the terms are {known}"
         )));
     }
     let minimum = TERMS.map(|term| asked.minimum.get(term).copied().unwrap_or_default());

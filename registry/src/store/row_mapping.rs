@@ -86,7 +86,8 @@ columns_of!(PgRow);
 /// One row that was broken by hand must not hide the others.
 fn map_readable<R, T>(rows: &[R], what: &str, read: impl Fn(&R) -> Result<T, Error>) -> Vec<T> {
     let read = |row| {
-        read(row).inspect_err(|error| tracing::error!(%error, "{what} cannot be read; left out"))
+        read(row)
+            .inspect_err(|error| tracing::error!(%error, "{what} cannot be read and is left out"))
     };
     rows.iter().filter_map(|row| read(row).ok()).collect()
 }
@@ -166,7 +167,7 @@ fn to_event(row: &impl RowColumns) -> Result<AuditEntry, Error> {
         at: row.time("at")?,
         actor: row.optional_text("actor")?.as_deref().map(to_subject).transpose()?,
         action: RegistryAction::from_name(&action)
-            .ok_or_else(|| Error::unavailable(format!("nobody knows the action `{action}`")))?,
+            .ok_or_else(|| Error::unavailable(format!("unknown action `{action}`")))?,
         name: name.map_err(Error::unavailable)?,
         version: version.map_err(Error::unavailable)?,
         checksum: digest.map_err(Error::unavailable)?,

@@ -182,7 +182,7 @@ fn replace_failed(
             connection.ping().await?;
             let is_good = !connection.is_in_transaction();
             if !is_good {
-                tracing::warn!("a transaction failed: its connection is replaced");
+                tracing::warn!("a transaction failed; the registry replaces its connection");
                 has_failed.store(true, Ordering::SeqCst);
             }
             Ok(is_good)
@@ -294,7 +294,7 @@ impl RegistryStore for SqliteStore {
                 .await?;
             transaction.commit().await?;
             self.has_failed.store(false, Ordering::SeqCst);
-            tracing::info!("the database can be written again");
+            tracing::info!("the registry can write the database again");
         } else {
             transaction.rollback().await?;
         }

@@ -166,7 +166,7 @@ async fn a_search_is_answered_by_words_when_the_endpoint_is_not() {
             // It refuses this text: then it has no meaning, as a text of punctuation has none.
             assert_eq!(told, "");
         } else {
-            assert_eq!(told, "found by words alone: the embedder does not answer", "{mood:?}");
+            assert_eq!(told, "found by words only: the embedder does not respond", "{mood:?}");
         }
         assert_eq!(answer.names(), ["ListDogBreeds"], "{mood:?}");
         assert_eq!(world.get("/readyz").await.status, 204);
@@ -475,7 +475,7 @@ async fn a_local_model_judges_by_its_own_vectors() {
     world.built().await;
     let index = world.index().await;
     assert_eq!((&index["embedder"], &index["dimensions"]), (&json!(local().id()), &json!(16)));
-    // It knows nothing and finds most texts alike, so that with it nothing fits, near as it all is.
+    // It knows nothing and finds most texts alike, so that with it no capability matches, near as it all is.
     let answer = world.search("Send a short tweet").await;
     assert_eq!(answer.names(), [""; 0]);
     let nearest = &answer.json()["metadata"]["nearest"][0];

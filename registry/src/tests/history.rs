@@ -344,7 +344,7 @@ async fn an_older_database_is_brought_up_to_date() {
     let owners = world.get("/v1/capabilities/Cats/owners").await.json();
     assert_eq!(owners["owners"], json!(["owner"]));
     let audit = world.ask(Some(TOKEN), "GET", "/v1/audit", None).await.json();
-    assert_eq!(audit["entries"][0]["actor"], Value::Null, "nobody knows who it was");
+    assert_eq!(audit["entries"][0]["actor"], Value::Null, "unknown it was");
     assert_eq!(world.turn("Cats/2.0.0", "unyank").await["latest"], "2.0.0");
     assert_eq!(world.search("list of cat breeds").await.names()[0], "Cats");
     let bob = world.token("bob", &["publish"]).await;

@@ -327,7 +327,7 @@ async fn what_cannot_be_a_registry_is_refused_and_says_so() {
     let (refused, text) = kind(url.to_string()).await;
     assert_eq!(
         (refused, text.as_str()),
-        (ErrorKind::Unusable, "it is the database of another program")
+        (ErrorKind::Unusable, "the database belongs to another program")
     );
     database.execute("DELETE FROM _sqlx_migrations", &[]).await;
     let store = store::open(&folder.config(None).database).await.unwrap();

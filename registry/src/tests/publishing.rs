@@ -223,10 +223,10 @@ async fn answers_have_the_published_shape() {
     assert_json_snapshot!(problem, @r#"
     {
       "type": "/errors/A2S210",
-      "title": "document refused",
+      "title": "document rejected",
       "status": 422,
       "detail": "the document has 1 error",
-      "hint": "Mend every problem in `diagnostics`, then publish again.",
+      "hint": "Fix every error in `diagnostics`, then publish again.",
       "diagnostics": 1
     }
     "#);

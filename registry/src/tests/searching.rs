@@ -80,7 +80,10 @@ async fn when_nothing_is_close_enough_the_answer_is_empty_and_says_so() {
         assert!(message.starts_with("nothing "), "{message}");
     }
     let empty = World::new().await;
-    assert_eq!(empty.search("anything").await.json()["metadata"]["message"], "nothing fits");
+    assert_eq!(
+        empty.search("anything").await.json()["metadata"]["message"],
+        "no capability matches"
+    );
 }
 
 #[tokio::test]

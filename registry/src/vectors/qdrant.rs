@@ -90,7 +90,7 @@ impl QdrantIndex {
         match first.await {
             Ok(()) => {}
             Err(error @ Error::Unavailable(_)) => {
-                tracing::warn!(%error, "the search index is away; searches fail until it is back");
+                tracing::warn!(%error, "the search index is not available; searches fail until it is available again");
                 qdrant.set_live(Err(error));
             }
             Err(error) => return Err(error),
@@ -224,7 +224,7 @@ impl QdrantIndex {
                 self.set_live(Ok(LiveCollection { alias: alias.to_owned(), collection, identity }));
                 return Ok(());
             }
-            tracing::warn!(alias, collection, "this is no search index that can be used");
+            tracing::warn!(alias, collection, "the collection is not a usable search index");
         }
         self.set_live(Err(Error::NotReady));
         Ok(())
@@ -311,13 +311,15 @@ impl super::VectorIndex for QdrantIndex {
 
     async fn stage(&self, changes: Vec<IndexChange>, as_of: ChangeSeq) -> Result<(), Error> {
         let next = self.next.lock().await;
-        let (name, _) = next.as_ref().ok_or_else(|| failed("nothing is being built"))?;
+        let (name, _) =
+            next.as_ref().ok_or_else(|| failed("no build of the index is in progress"))?;
         self.change(name, changes, as_of).await
     }
 
     async fn commit(&self) -> Result<(), Error> {
         let next = self.next.lock().await.take();
-        let (collection, identity) = next.ok_or_else(|| failed("nothing is being built"))?;
+        let (collection, identity) =
+            next.ok_or_else(|| failed("no build of the index is in progress"))?;
         let alias = self.names.alias(&identity.embedder);
         let delete = Action::DeleteAlias(DeleteAlias { alias_name: alias.clone() });
         let create = Action::CreateAlias(CreateAlias {
@@ -379,8 +381,8 @@ fn check_completed(answer: &PointsOperationResponse) -> Result<(), Error> {
     let status = answer.result.as_ref().map(UpdateResult::status);
     match status {
         Some(UpdateStatus::Completed) => Ok(()),
-        other => {
-            Err(Error::Unavailable(format!("the Qdrant server has not made a change: {other:?}")))
-        }
+        other => Err(Error::Unavailable(format!(
+            "the Qdrant server did not complete a change: {other:?}"
+        ))),
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn frame_top() -> Vec<String> {
     let title = " A2S Chat Session ";
     let left = (WIDTH - 2 - title.len()) / 2;
     let right = WIDTH - 2 - title.len() - left;
-    let hint = "Say what you want done. Ctrl-C stops what runs, Ctrl-D ends the session.";
+    let hint = "Describe your task. Ctrl-C stops the current turn, Ctrl-D ends the session.";
     vec![
         format!(
             "{DIM}┌{}{DIM:#}{BOLD}{title}{BOLD:#}{DIM}{}┐{DIM:#}",
@@ -83,7 +83,9 @@ impl ChatView {
             AgentEvent::Degraded { message } => {
                 vec![self.agent_line(&format!("{WARN}[SYSTEM]{WARN:#} {}", sanitize(message)))]
             }
-            AgentEvent::Found { decisions, .. } => self.decision_lines("what was found", decisions),
+            AgentEvent::Found { decisions, .. } => {
+                self.decision_lines("the search results", decisions)
+            }
             AgentEvent::Proposed(proposal) => {
                 let CapabilityRef { name, .. } = &proposal.capability;
                 let mut lines = vec![
@@ -126,14 +128,15 @@ impl ChatView {
             AgentEvent::Unconfirmed { consent, capabilities, delegation } => {
                 let why = match consent {
                     ConsentSource::Given => "consent was given in advance (--yes)",
-                    ConsentSource::Off => "the configuration asks for no consent",
+                    ConsentSource::Off => "the configuration turns consent off",
                 };
                 let names: Vec<_> = capabilities.iter().map(|pin| pin.name.to_string()).collect();
                 let what = match delegation {
-                    Some(delegation) => format!("{} is asked", sanitize(&delegation.agent)),
-                    None => format!("{} runs", names.join(", ")),
+                    Some(delegation) => format!("asking {}", sanitize(&delegation.agent)),
+                    None => format!("running {}", names.join(", ")),
                 };
-                let text = format!("{WARN}[UNCONFIRMED]{WARN:#} {what} without your yes: {why}");
+                let text =
+                    format!("{WARN}[UNCONFIRMED]{WARN:#} {what} without your consent: {why}");
                 vec![self.agent_line(&text)]
             }
             AgentEvent::CandidateSkipped(SkippedCandidate {
@@ -153,7 +156,7 @@ impl ChatView {
 
     /// Returns the line about a stopped turn.
     pub(super) fn interrupted_line(&mut self) -> String {
-        self.agent_line(&format!("{WARN}[STOP]{WARN:#} What runs is stopped."))
+        self.agent_line(&format!("{WARN}[STOP]{WARN:#} Stopped."))
     }
 
     /// A line of the agent; the first of a turn has its face.
@@ -303,7 +306,7 @@ impl ChatView {
     }
 
     fn response_lines(&mut self, answer: &AgentResponse) -> Vec<String> {
-        let mut lines = self.decision_lines("my answer", &answer.decisions);
+        let mut lines = self.decision_lines("my response", &answer.decisions);
         let (tag, style) = match answer.status {
             AgentStatus::Completed => ("[OUTPUT] ", GOOD),
             AgentStatus::InputRequired | AgentStatus::Cancelled => ("", BOLD),

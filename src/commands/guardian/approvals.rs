@@ -33,7 +33,7 @@ pub(super) async fn list(
         return Ok(());
     }
     if list.approvals.is_empty() {
-        output.line(format_args!("nothing waits for a person"));
+        output.line(format_args!("no pending approvals"));
     }
     for approval in &list.approvals {
         print(approval, output);
@@ -54,7 +54,7 @@ pub(super) async fn watch(
             CliError::new(
                 CliExitCode::Unreachable,
                 NOT_REACHABLE,
-                format!("the guardian is gone: {error}"),
+                format!("the connection to the guardian is lost: {error}"),
             )
         })?;
         text.extend_from_slice(&chunk);
@@ -71,7 +71,7 @@ pub(super) async fn watch(
             return Ok(());
         }
     }
-    let message = "the guardian has ended the feed of approvals; watch again";
+    let message = "the guardian has ended the stream of approvals; start the command again";
     Err(CliError::new(CliExitCode::Unreachable, NOT_REACHABLE, message))
 }
 

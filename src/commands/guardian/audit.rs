@@ -35,8 +35,8 @@ pub(super) fn verify(
     }
     let verified = records.verified();
     if !has_head {
-        let message = format!("{} does not have the digest that it had", path.display());
-        let hint = "Its end was cut off, or it is another log.";
+        let message = format!("{} does not contain the given digest", path.display());
+        let hint = "The end of the log was cut off, or it is another log.";
         return Err(CliError::new(CliExitCode::Bad, AUDIT, message).with_hint(hint));
     }
     if output.is_json() {
@@ -101,8 +101,9 @@ fn log_error(path: &Path, broken: &LogCorruption) -> CliError {
     match broken {
         LogCorruption::Unreadable(error) => {
             let message = format!("{}: {}", path.display(), describe_os_error(error));
-            CliError::new(CliExitCode::Bad, AUDIT, message)
-                .with_hint("Give the log, or the data folder of the guardian with --data-dir.")
+            CliError::new(CliExitCode::Bad, AUDIT, message).with_hint(
+                "Give the path of the log, or the data folder of the guardian with --data-dir.",
+            )
         }
         LogCorruption::Line { .. } => {
             let message = format!("{}: {broken}", path.display());
@@ -111,7 +112,7 @@ fn log_error(path: &Path, broken: &LogCorruption) -> CliError {
         LogCorruption::Missing { .. } => {
             let message = format!("{}: {broken}", path.display());
             CliError::new(CliExitCode::Bad, AUDIT, message).with_hint(
-                "Bring it back from the archive, or give the head of the last archived segment \
+                "Restore it from the archive, or give the head of the last archived segment \
                  with --after.",
             )
         }

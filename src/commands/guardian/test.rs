@@ -22,8 +22,8 @@ pub(super) fn test(arguments: &TestPolicyArgs, output: &mut CommandOutput) -> Re
         && !output.is_json()
     {
         output.line(format_args!(
-            "{WARN}warning{WARN:#} the rule {rule} depends on the user, and no case has `user`: \
-             without one a rule that denies applies, and one that allows does not"
+            "{WARN}warning{WARN:#} the rule {rule} depends on the user, but no case has `user`: \
+             without a user, a rule that denies applies, and a rule that allows does not"
         ));
     }
     let (mut passed, mut failed) = (0_usize, 0_usize);

@@ -22,8 +22,8 @@ pub(super) async fn import(
         given.iter().find(|(name, _)| !named.iter().any(|s| s.name == *name))
     {
         let known: Vec<_> = named.iter().map(|source| source.name.as_str()).collect();
-        let message = format!("the document has no source `{unknown}`");
-        let hint = format!("It has {}.", known.join(", "));
+        let message = format!("unknown source `{unknown}` of the document");
+        let hint = format!("Known names are {}.", known.join(", "));
         return Err(CliError::invalid_argument(message).with_hint(hint));
     }
     let mut sources = BTreeMap::new();
@@ -32,7 +32,7 @@ pub(super) async fn import(
             Some((_, spec)) => SpecLocation::parse(spec),
             None => place.resolve(&source.url).map_err(|reason| {
                 CliError::invalid_argument(format!(
-                    "the source `{}` is not read: {reason}",
+                    "the source `{}` cannot be read: {reason}",
                     source.name
                 ))
             }),
@@ -47,7 +47,7 @@ pub(super) async fn import(
             }
             // What needs it is refused, and says so.
             Err(failure) => output.note(format_args!(
-                "{WARN}note{WARN:#} source `{}`: {} (--source {}=SPEC names another place)",
+                "{WARN}note{WARN:#} source `{}`: {} (use --source {}=SPEC for another location)",
                 source.name, failure.message, source.name
             )),
         }

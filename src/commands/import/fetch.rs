@@ -34,7 +34,7 @@ impl SpecLocation {
             return Ok(Self::File(PathBuf::from(text)));
         }
         let url = Url::parse(text).map_err(|error| {
-            CliError::invalid_argument(format!("`{text}` is no address: {error}"))
+            CliError::invalid_argument(format!("`{text}` is not an address: {error}"))
         })?;
         Ok(Self::Address(url))
     }
@@ -52,13 +52,13 @@ impl SpecLocation {
                 if matches!(url.scheme(), "http" | "https") {
                     Ok(Self::Address(url))
                 } else {
-                    Err(format!("`{}:` is no address over HTTP", url.scheme()))
+                    Err(format!("`{}:` is not an HTTP address", url.scheme()))
                 }
             }
             Self::File(file) => {
                 let path = Path::new(reference);
                 if path.is_absolute() || reference.contains("://") {
-                    return Err("only paths relative to the document are read".to_owned());
+                    return Err("only paths relative to the document are supported".to_owned());
                 }
                 Ok(Self::File(file.parent().unwrap_or_else(|| Path::new("")).join(path)))
             }
@@ -89,7 +89,7 @@ pub(super) async fn fetch(place: &SpecLocation) -> Result<FetchedText, CliError>
             let bytes = read(path).map_err(|failure| match path.exists() {
                 true => failure,
                 false => {
-                    failure.with_hint("Name a file, or an address that begins with `https://`.")
+                    failure.with_hint("Use a file, or an address that starts with `https://`.")
                 }
             })?;
             Ok(FetchedText { bytes, base: None })
@@ -104,8 +104,12 @@ pub(super) async fn fetch_description(
 ) -> Result<(Value, Option<Url>), CliError> {
     let FetchedText { bytes, base } = fetch(place).await?;
     let value = read_description(&bytes).map_err(|error| {
-        CliError::new(CliExitCode::Bad, BAD_ARGUMENT, format!("{place} is no description: {error}"))
-            .with_hint("Name a description in JSON or YAML.")
+        CliError::new(
+            CliExitCode::Bad,
+            BAD_ARGUMENT,
+            format!("{place} is not a description: {error}"),
+        )
+        .with_hint("Use a description in JSON or YAML.")
     })?;
     Ok((value, base))
 }
@@ -129,9 +133,9 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, CliError> {
 
 async fn download(url: &Url) -> Result<FetchedText, CliError> {
     let unreachable = |error: &reqwest::Error| {
-        let message = format!("{url} does not answer: {}", root_cause(error));
+        let message = format!("{url} does not respond: {}", root_cause(error));
         CliError::new(CliExitCode::Unreachable, NOT_REACHABLE, message)
-            .with_hint("Check the address, or get the file yourself and name it.")
+            .with_hint("Check the address, or download the file and use its path.")
     };
     let client = reqwest::Client::builder()
         .connect_timeout(CONNECT_TIMEOUT)
@@ -144,9 +148,9 @@ async fn download(url: &Url) -> Result<FetchedText, CliError> {
     let response = client.get(url.clone()).send().await.map_err(|error| unreachable(&error))?;
     let (status, base) = (response.status(), response.url().clone());
     if !status.is_success() {
-        let message = format!("{url} answered {status}");
+        let message = format!("{url} responded with status {status}");
         return Err(CliError::new(CliExitCode::Bad, FILE, message)
-            .with_hint("Check the address, or get the file yourself and name it."));
+            .with_hint("Check the address, or download the file and use its path."));
     }
     let mut bytes = Vec::new();
     let mut stream = response.bytes_stream();
@@ -162,7 +166,7 @@ async fn download(url: &Url) -> Result<FetchedText, CliError> {
 fn too_large(name: &str) -> CliError {
     let most = MAX_DESCRIPTION_BYTES >> 20;
     CliError::new(CliExitCode::Bad, FILE, format!("{name} has more than {most} MiB"))
-        .with_hint("Cut it down to the operations that are wanted.")
+        .with_hint("Reduce it to the operations that you need.")
 }
 
 #[cfg(test)]

@@ -148,11 +148,11 @@ fn print(
     let (file, source) = (file.display(), &document.source);
     output.line(format_args!("{style}{word}{style:#}  {file}  {DIM}{source}{DIM:#}"));
     if written == WriteOutcome::Kept {
-        output.line(format_args!("      it has other content; --force replaces it"));
+        output.line(format_args!("      the file has other content; --force replaces it"));
     }
     if !document.can_work {
         output.line(format_args!(
-            "      {WARN}cannot work{WARN:#} as it is: a step reads what no response has"
+            "      {WARN}cannot work{WARN:#} in this form: a step reads a value that no response has"
         ));
     }
     let own = document.remarks.iter().filter(|r| !common.contains_key(r.reason.as_str()));

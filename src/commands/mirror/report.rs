@@ -96,7 +96,7 @@ impl<'o> MirrorReport<'o> {
         let output = &mut *self.output;
         self.bar.suspend(|| {
             output.note(format_args!(
-                "{WARN}note{WARN:#}: the other registry has another feed than before; beginning anew"
+                "{WARN}note{WARN:#}: the other registry has a new feed; starting again from the beginning"
             ));
         });
     }

@@ -32,7 +32,7 @@ pub(crate) fn print_plan(plan: &PlanResponse, output: &mut CommandOutput) {
     print_steps(&plan.steps, 1, output);
     for (host, upstream) in &plan.hosts {
         let elsewhere = upstream.as_ref().map_or_else(String::new, |to| format!(" via {to}"));
-        output.line(format_args!("  talks to {host}{DIM}{elsewhere}{DIM:#}"));
+        output.line(format_args!("  sends requests to {host}{DIM}{elsewhere}{DIM:#}"));
     }
     for credential in &plan.credentials {
         let PlannedCredential { host, scheme, hint, .. } = credential;
@@ -57,7 +57,7 @@ pub(crate) fn print_plan(plan: &PlanResponse, output: &mut CommandOutput) {
     }
     if !plan.permissions.is_empty() {
         let held: Vec<_> = plan.permissions.iter().map(ToString::to_string).collect();
-        output.line(format_args!("  needs {}", held.join(", ")));
+        output.line(format_args!("  requires {}", held.join(", ")));
     }
     for (name, scope) in &plan.recalled {
         output.line(format_args!("  {name} is remembered {DIM}({} state){DIM:#}", scope.as_str()));
@@ -71,16 +71,16 @@ pub(crate) fn print_plan(plan: &PlanResponse, output: &mut CommandOutput) {
 /// Prints how to run exactly this, or why that cannot be done.
 fn print_token(plan: &PlanResponse, output: &mut CommandOutput) {
     if let Some(digest) = &plan.digest {
-        output.line(format_args!("  {DIM}digest of all this: {digest}{DIM:#}"));
+        output.line(format_args!("  {DIM}digest of the plan: {digest}{DIM:#}"));
     }
     if let Some((token, expires_at)) = plan.token.as_ref().zip(plan.expires_at) {
         let token = sanitize(token);
         output.line(format_args!(
-            "run exactly this, once, until {expires_at:.0}:\n  {BOLD}a2s run --plan {token}{BOLD:#}"
+            "to run exactly this plan, once, until {expires_at:.0}:\n  {BOLD}a2s run --plan {token}{BOLD:#}"
         ));
     }
     if let Some(why) = &plan.no_token_reason {
-        output.line(format_args!("{WARN}cannot be run by a token{WARN:#}: {}", sanitize(why)));
+        output.line(format_args!("{WARN}cannot be run as a plan{WARN:#}: {}", sanitize(why)));
     }
 }
 
@@ -131,7 +131,7 @@ fn print_step(step: &PlannedStep, depth: usize, output: &mut CommandOutput) {
         }
     }
     if !step.catch.is_empty() {
-        output.line(format_args!("{indent}{DIM}when that fails{DIM:#}"));
+        output.line(format_args!("{indent}{DIM}on failure{DIM:#}"));
         print_steps(&step.catch, depth + 1, output);
     }
 }
@@ -145,11 +145,13 @@ fn print_preview(preview: &StepPreview, indent: &str, output: &mut CommandOutput
             }
         }
         StepPreview::Unknown { needs } => output.line(format_args!(
-            "{indent}  {DIM}guardian cannot be asked yet, not known: {}{DIM:#}",
+            "{indent}  {DIM}guardian preview not possible yet, unknown: {}{DIM:#}",
             sanitize(&needs.join(", "))
         )),
-        StepPreview::NotAsked { reason } => output
-            .line(format_args!("{indent}  {WARN}guardian not asked{WARN:#}: {}", sanitize(reason))),
+        StepPreview::NotAsked { reason } => output.line(format_args!(
+            "{indent}  {WARN}no guardian preview{WARN:#}: {}",
+            sanitize(reason)
+        )),
         StepPreview::Each { items } => {
             let allows = |preview: &StepPreview| match preview {
                 StepPreview::Decided { decisions } => {
@@ -162,7 +164,7 @@ fn print_preview(preview: &StepPreview, indent: &str, output: &mut CommandOutput
             let (allowed, others): (Vec<_>, Vec<_>) =
                 items.iter().partition(|item| allows(&item.preview));
             if items.is_empty() {
-                output.line(format_args!("{indent}  {DIM}nothing to ask, no items{DIM:#}"));
+                output.line(format_args!("{indent}  {DIM}no guardian preview, no items{DIM:#}"));
             }
             if !allowed.is_empty() {
                 let (count, all) = (allowed.len(), items.len());

@@ -97,9 +97,9 @@ impl RunTree {
             EventKind::Throttled { step, host, reason, wait_ms } => {
                 let time = wait_ms.map_or_else(String::new, |time| format!(" {time} ms"));
                 let why = match reason {
-                    WaitReason::Concurrency => "a request to end",
-                    WaitReason::Rate => "its turn",
-                    WaitReason::RetryAfter => "the service, which asked for it",
+                    WaitReason::Concurrency => "the end of another request",
+                    WaitReason::Rate => "a free slot",
+                    WaitReason::RetryAfter => "the service (Retry-After)",
                 };
                 let doing = format!("waits{time} for {why}: {host}");
                 self.change(step, |step| step.current_action = Some(doing));
@@ -146,7 +146,11 @@ impl RunTree {
                     self.change(step, |step| step.state = TreeStepState::Running)
                 }
                 StepResolution::Skip => {
-                    self.end(step, TreeStepState::Skipped("as a person decided".to_owned()), None);
+                    self.end(
+                        step,
+                        TreeStepState::Skipped("by decision of a person".to_owned()),
+                        None,
+                    );
                 }
                 StepResolution::Set => self.end(step, TreeStepState::Done, None),
             },
@@ -392,7 +396,7 @@ fn describe_decision(decision: &DecisionRecord, several: bool) -> Option<(String
         GuardianPhase::Trigger | GuardianPhase::Memory => None,
         GuardianPhase::Result => Some((format!("result {words}"), false)),
         GuardianPhase::McpOutbound => Some((format!("MCP message {words}"), false)),
-        GuardianPhase::McpInbound => Some((format!("MCP answer {words}"), false)),
+        GuardianPhase::McpInbound => Some((format!("MCP response {words}"), false)),
     }
 }
 

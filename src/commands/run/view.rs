@@ -80,25 +80,25 @@ pub(crate) fn print_event(event: &RunEvent, output: &mut CommandOutput) {
             }
             decisions.iter().for_each(|decision| print_decision("", decision, output));
             if guarding.is_empty() {
-                output.line(format_args!("  {WARN}unguarded{WARN:#}: no guardian is asked"));
+                output.line(format_args!("  {WARN}unguarded{WARN:#}: no guardian is configured"));
             }
             for guarding in guarding.iter().filter(|guarding| guarding.can_fail_open()) {
                 let (name, fail) = (sanitize(&guarding.guardian), guarding.describe_fail_mode());
                 output.line(format_args!(
-                    "  {WARN}fail open{WARN:#}: steps pass when the guardian does not answer \
+                    "  {WARN}fail open{WARN:#}: steps pass when the guardian does not respond \
                      {DIM}({name}: {fail}){DIM:#}"
                 ));
             }
         }
         EventKind::RunQueued {} => {
-            output.line(format_args!("  {WARN}queued{WARN:#}, until there is room for it"));
+            output.line(format_args!("  {WARN}queued{WARN:#}, waits for a free slot"));
         }
         EventKind::RunResumed {} => output.line(format_args!("  {WARN}resumed{WARN:#}")),
         EventKind::StepResolved { step, decision, .. } => {
             let decided = match decision {
-                StepResolution::Repeat => "is sent again",
+                StepResolution::Repeat => "is repeated",
                 StepResolution::Skip => "counts as finished, without outputs",
-                StepResolution::Set => "counts as finished, with the outputs that were given",
+                StepResolution::Set => "counts as finished, with the given outputs",
             };
             output.line(format_args!(
                 "  {}{BOLD}{step}{BOLD:#} {WARN}{decided}{WARN:#}",
@@ -140,9 +140,9 @@ pub(crate) fn print_event(event: &RunEvent, output: &mut CommandOutput) {
         EventKind::Throttled { step, host, reason, wait_ms } => {
             let time = wait_ms.map_or_else(String::new, |time| format!(" {time} ms"));
             let why = match reason {
-                WaitReason::Concurrency => "until one of the requests under way has ended",
-                WaitReason::Rate => "so that requests do not come too fast",
-                WaitReason::RetryAfter => "because it asked for it",
+                WaitReason::Concurrency => "until another request has ended",
+                WaitReason::Rate => "because of the rate limit",
+                WaitReason::RetryAfter => "because the service requested it (Retry-After)",
             };
             output.line(format_args!(
                 "  {}  {DIM}waits{time} for {host}, {why}{DIM:#}",
@@ -217,8 +217,8 @@ pub(crate) fn print_event(event: &RunEvent, output: &mut CommandOutput) {
         }
         EventKind::ErrorHandled { step, handler: by } => {
             let goes_on = match by {
-                ErrorHandlerKind::Continue => "goes on without it",
-                ErrorHandlerKind::Catch => "caught, goes on",
+                ErrorHandlerKind::Continue => "continues without it",
+                ErrorHandlerKind::Catch => "caught, continues",
             };
             output.line(format_args!("  {}  {WARN}{goes_on}{WARN:#}", indent(step)));
         }
@@ -273,7 +273,7 @@ fn print_error(error: &RunError, output: &mut CommandOutput) {
     let again = if error.repeat_safe {
         "Running it again is safe."
     } else {
-        "Something may have been changed already; look before you run it again."
+        "The run may have changed something already; check this before you run it again."
     };
     output.line(format_args!("  {DIM}{again}{DIM:#}"));
 }
@@ -304,8 +304,8 @@ pub(super) fn print_verdict(
     };
     let source = match decision.source {
         DecisionSource::Guardian | DecisionSource::Unguarded => "",
-        DecisionSource::FailedClosed => " (no usable answer, failed closed)",
-        DecisionSource::FailedOpen => " (no usable answer, failed open)",
+        DecisionSource::FailedClosed => " (no usable response, failed closed)",
+        DecisionSource::FailedOpen => " (no usable response, failed open)",
     };
     // The one of the same process is the guardian where nothing else is said.
     let name = decision.guardian.as_deref().filter(|name| *name != "builtin");

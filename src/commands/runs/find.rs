@@ -41,12 +41,16 @@ pub(super) async fn find_run(text: &str, client: &ServiceClient) -> Result<Strin
     }
     match found.as_slice() {
         [run] => Ok(run.id.to_string()),
-        [] => Err(CliError::new(CliExitCode::Bad, NO_RUN, format!("no run begins with `{text}`"))
-            .with_hint("`a2s runs` lists the newest; older ones go by their whole id.")),
+        [] => Err(CliError::new(
+            CliExitCode::Bad,
+            NO_RUN,
+            format!("no run has an id that starts with `{text}`"),
+        )
+        .with_hint("`a2s runs` lists the newest runs; for an older run, give the whole id.")),
         several => {
             let named: Vec<_> =
                 several.iter().take(MAX_NAMED).map(|run| run.id.to_string()).collect();
-            let message = format!("{} runs begin with `{text}`", several.len());
+            let message = format!("{} runs have an id that starts with `{text}`", several.len());
             Err(CliError::new(CliExitCode::Bad, NO_RUN, message).with_hint(named.join(", ")))
         }
     }

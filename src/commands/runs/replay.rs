@@ -54,8 +54,8 @@ fn print(replay: &ReplayResponse, output: &mut CommandOutput) {
     for step in steps {
         let drift = match step.change {
             StepDiff::Changed => String::new(),
-            StepDiff::New => format!(" {WARN}runs now, and did not then{WARN:#}"),
-            StepDiff::Gone => format!(" {WARN}ran then, and does not now{WARN:#}"),
+            StepDiff::New => format!(" {WARN}new: runs now, but did not run before{WARN:#}"),
+            StepDiff::Gone => format!(" {WARN}missing: ran before, but does not run now{WARN:#}"),
         };
         output.line(format_args!("  {BOLD}{}{BOLD:#}{drift}", step.step));
         step.differences.iter().for_each(|difference| print_difference(difference, output));
@@ -65,15 +65,17 @@ fn print(replay: &ReplayResponse, output: &mut CommandOutput) {
         result.iter().for_each(|difference| print_difference(difference, output));
     }
     if *more > 0 {
-        output.line(format_args!("  {DIM}and {more} differences more{DIM:#}"));
+        output.line(format_args!("  {DIM}and {more} more differences{DIM:#}"));
     }
     let steps_compared = count(*compared, "step");
     if *same {
-        output.line(format_args!("{GOOD}the same{GOOD:#} {DIM}{steps_compared} compared{DIM:#}"));
+        output.line(format_args!(
+            "{GOOD}no difference{GOOD:#} {DIM}{steps_compared} compared{DIM:#}"
+        ));
     } else {
         let differ = steps.len();
         output.line(format_args!(
-            "{BAD}not the same{BAD:#} {DIM}{differ} of {steps_compared} differ{DIM:#}"
+            "{BAD}different{BAD:#} {DIM}{differ} of {steps_compared} differ{DIM:#}"
         ));
     }
 }

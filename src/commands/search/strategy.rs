@@ -4,7 +4,7 @@ use a2s::api::{SelectionStrategy, StrategyWeights};
 
 use crate::cli_error::CliError;
 
-const HINT: &str = "Write a preset such as most_reliable, or weights and least values of terms: \
+const HINT: &str = "Write a preset such as most_reliable, or weights and minimum values of terms: \
                     similarity=0.7,success_rate=0.3,success_rate>=0.9. The terms are similarity, \
                     success_rate, usage, simplicity, permissions and service_health.";
 
@@ -28,7 +28,8 @@ fn parse_one(text: &str) -> Result<SelectionStrategy, CliError> {
     }
     let mut weights = StrategyWeights::default();
     for part in text.split(',') {
-        let refused = || CliError::invalid_argument(format!("`{part}` is no term of a strategy"));
+        let refused =
+            || CliError::invalid_argument(format!("`{part}` is not a term of a strategy"));
         let read = |number: &str| number.trim().parse::<f64>().ok();
         let understood = match part.split_once(">=") {
             Some((term, least)) => read(least).map(|least| {

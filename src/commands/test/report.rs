@@ -44,7 +44,7 @@ impl ExampleCounts {
         }
         let mut words = vec![format!("{passed} passed"), format!("{failed} failed")];
         if bad > 0 {
-            words.push(format!("{} not tried", count(bad, "document")));
+            words.push(format!("{} not tested", count(bad, "document")));
         }
         if without > 0 {
             words.push(format!("{without} without examples"));
@@ -116,8 +116,9 @@ pub(in super::super) fn print_outcome(
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(ExecutorPanic) => {
-            output
-                .line(format_args!("        the executor broke down: a defect, please report it"));
+            output.line(format_args!(
+                "        the executor failed: this is a defect, please report it"
+            ));
             return;
         }
     };
@@ -125,7 +126,7 @@ pub(in super::super) fn print_outcome(
         match fault {
             ExampleFailure::Error(error) => print_error(error, output),
             ExampleFailure::Output(differences) => {
-                output.line(format_args!("        the output is another one"));
+                output.line(format_args!("        the output differs from the example"));
                 differences.iter().for_each(|one| print_difference(one, output));
                 print_handled(outcome, output);
             }
@@ -133,12 +134,12 @@ pub(in super::super) fn print_outcome(
     }
     if !outcome.generated_steps.is_empty() {
         let steps = listed(&outcome.generated_steps);
-        output.line(format_args!("        {DIM}made-up answers: {steps}{DIM:#}"));
+        output.line(format_args!("        {DIM}generated answers: {steps}{DIM:#}"));
     }
     if !outcome.unused_answers.is_empty() {
         let keys: Vec<String> = outcome.unused_answers.iter().map(ToString::to_string).collect();
         output.line(format_args!(
-            "        {WARN}note{WARN:#}: nobody asked for the answers of {}",
+            "        {WARN}note{WARN:#}: the run did not use the answers of {}",
             listed(&keys)
         ));
     }
@@ -164,7 +165,7 @@ fn print_handled(outcome: &ExampleResult, output: &mut CommandOutput) {
             messages.push(&error.message);
             let step = error.step.as_deref().unwrap_or_default();
             output.line(format_args!(
-                "        {WARN}note{WARN:#}: {} failed, and the run went on: {}",
+                "        {WARN}note{WARN:#}: {} failed, and the run continued: {}",
                 sanitize(step),
                 sanitize(&error.message)
             ));
@@ -254,7 +255,7 @@ fn to_json(
     match outcome {
         Err(ExecutorPanic) => {
             line["passed"] = json!(false);
-            line["failures"] = json!([{ "message": "the executor broke down" }]);
+            line["failures"] = json!([{ "message": "the executor failed" }]);
         }
         Ok(outcome) => {
             line["passed"] = json!(outcome.is_success());

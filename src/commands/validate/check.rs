@@ -199,7 +199,7 @@ pub(super) fn find_conflicts(checked: &[CheckedFile]) -> BTreeMap<usize, Vec<Str
         if checksum != listing.checksum {
             let other: &Path = &checked[earlier].path;
             notes.entry(index).or_default().push(format!(
-                "{} is {name} {} too, with other content: only one of them can be published",
+                "{} is also {name} {}, with other content: only one of them can be published",
                 other.display(),
                 listing.version
             ));
@@ -219,9 +219,9 @@ pub(super) fn unknown_dependencies(
     let notes = needs.iter().map(|need| {
         let name = need.name();
         if own.contains(name) {
-            format!("`{name}` was not checked against this: it has errors itself")
+            format!("`{name}` was not checked: it has errors itself")
         } else {
-            format!("`{name}` was not checked: it is not among these files (--registry asks there)")
+            format!("`{name}` was not checked: it is not one of these files (--registry also searches the registry)")
         }
     });
     notes.collect()

@@ -53,13 +53,13 @@ async fn watch_on(
     let mut folders = WatchedFolders::new(&arguments.files, Arc::clone(&touched))?;
     if !folders.watch(&BTreeSet::new()) && !output.is_json() {
         output.note(format_args!(
-            "{WARN}note{WARN:#}: the system watches no more folders; looking every second instead"
+            "{WARN}note{WARN:#}: the system cannot watch more folders; checking every second instead"
         ));
     }
     let mut files = WatchedFiles { arguments, client, files: BTreeMap::new() };
     files.check_changes(&BTreeSet::new(), true, output).await?;
     if !output.is_json() {
-        output.note(format_args!("{DIM}Watching; Ctrl-C ends it.{DIM:#}"));
+        output.note(format_args!("{DIM}Watching; Ctrl-C ends the command.{DIM:#}"));
     }
     loop {
         tokio::select! {

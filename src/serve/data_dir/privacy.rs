@@ -50,7 +50,7 @@ pub(super) fn protect(path: &Path) -> Result<(), CliError> {
         tracing::warn!(
             folder = %path.display(),
             entries = tightened,
-            "other users could read data; their permissions were removed"
+            "other users could read data; the service removed their permissions"
         );
     }
     Ok(())
@@ -86,7 +86,7 @@ fn protect_entry(path: &Path, depth: usize, tightened: &mut usize) -> Result<(),
     let refuse = |why: &str| {
         let message = format!("{}: {why}", path.display());
         let hint = format!(
-            "Check that nobody has changed it, then: chown -R $(id -u) '{0}'; chmod -R go= '{0}'",
+            "Check that its content was not changed, then run: chown -R $(id -u) '{0}'; chmod -R go= '{0}'",
             path.display()
         );
         Err(CliError::new(CliExitCode::Bad, CANNOT_SERVE, message).with_hint(hint))
@@ -97,10 +97,10 @@ fn protect_entry(path: &Path, depth: usize, tightened: &mut usize) -> Result<(),
         }
         // A volume of a container belongs to root; its mode is the operator's decision.
         if mode & 0o007 != 0 {
-            tracing::warn!(path = %path.display(), "other users have access, and it is root's");
+            tracing::warn!(path = %path.display(), "other users have access to the folder, which belongs to root");
         }
     } else if mode & 0o022 != 0 {
-        return refuse("other users may write there");
+        return refuse("other users can write there");
     } else if mode & 0o077 != 0 {
         fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o700)).map_err(fail)?;
         *tightened += 1;

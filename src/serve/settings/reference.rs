@@ -24,8 +24,8 @@ const MAX_DEPTH: usize = 3;
 const HEAD: &str = "\
 # Settings of the services
 
-Every flag, variable and key, made from the program itself. A flag wins over its variable, that over
-the file of `--config` (TOML), and that over the default. Limits are in [limits.md](limits.md).
+Every flag, variable and key, generated from the program. A flag takes precedence over its variable, the variable over
+the file of `--config` (TOML), and the file over the default. Limits are in [limits.md](limits.md).
 
 ";
 
@@ -59,7 +59,7 @@ pub fn configuration_markdown() -> String {
     }
     page.push_str("\n## Keys of the file\n\n");
     page.push_str(
-        "`NAME` stands for a name of your own. Keys mean what the flags of their names mean.\n\n",
+        "`NAME` is a name of your choice. Each key has the meaning of the flag with the same name.\n\n",
     );
     page.push_str("| section | keys |\n|---|---|\n");
     for (section, keys) in sections() {

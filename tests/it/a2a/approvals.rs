@@ -65,7 +65,7 @@ fn a_task_waits_for_an_approval_and_goes_on_with_its_run() {
     let (_, run, id) = waiting(&task);
     assert_eq!(task["metadata"]["a2s"]["status"], "waiting");
 
-    // Whoever asks again, or says something else in it, finds it waiting.
+    // Whoever asks again, or says unknown in it, finds it waiting.
     let again = get(&world, &task);
     assert_eq!(again["status"], task["status"], "nothing has happened since");
     let mut more = old("is it done?");

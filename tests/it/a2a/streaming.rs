@@ -106,8 +106,8 @@ fn a_task_takes_a_message_only_while_it_asks() {
         assert!(answer["error"]["message"].as_str().unwrap().contains(why), "{answer}");
     };
     wait_until_asked(&world, 1);
-    refused(more("SendMessage"), "is being done");
-    refused(more("message/stream"), "is being done");
+    refused(more("SendMessage"), "is in progress");
+    refused(more("message/stream"), "is in progress");
     call(&world, "CancelTask", &json!({"id": id}));
     refused(more("message/send"), "is over");
     // Nothing of what was refused is a part of the task, and its conversation goes on.

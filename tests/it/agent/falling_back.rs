@@ -242,7 +242,7 @@ fn what_may_change_more_is_asked_about_first() {
         take(&world, AgentRequest { message, pending, ..AgentRequest::default() }).0
     };
     assert_eq!(reply("no").status, AgentStatus::Cancelled);
-    // Whoever says something else wants something else.
+    // Whoever says unknown wants unknown.
     assert_eq!(reply("fold my laundry").status, AgentStatus::NothingFits);
     assert_eq!(world.standin(HOST).requests(), 0);
     let done = reply("Yes, please.");

@@ -233,7 +233,7 @@ fn killed_guardian_is_skipped_at_fail_open_hooks() {
     assert_eq!(targets, ["/current/Oslo", "/current/Bern"]);
     let shown = run(&world, "Bern", false).exits(4).stdout;
     assert!(shown.contains("(team: closed, open for steps/toolCallRequest)"), "{shown}");
-    assert!(shown.contains("allow by team (no usable answer, failed open)"), "{shown}");
+    assert!(shown.contains("allow by team (no usable response, failed open)"), "{shown}");
     let metrics = RUNTIME.block_on(async {
         let client = crate::http::client();
         let request = client.get(format!("{}metrics", world.url())).bearer_auth(world.token());

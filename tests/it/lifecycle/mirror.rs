@@ -467,10 +467,10 @@ async fn bad_feed(State(feed): State<Feed>, Query(query): Query<Value>) -> Respo
 fn a_feed_that_leads_nowhere_is_left() {
     for (feed, words) in [
         (Feed::Endless, "stopped after 40 changes"),
-        (Feed::Backwards, "numbers its changes backwards"),
-        (Feed::Empty, "gave a page of changes that no registry gives"),
-        (Feed::Renamed, "gives its feed a name that no registry gives"),
-        (Feed::Crowded, "gave a page of changes that no registry gives"),
+        (Feed::Backwards, "returned changes in the wrong order"),
+        (Feed::Empty, "returned an invalid page of changes"),
+        (Feed::Renamed, "returned an invalid name of its feed"),
+        (Feed::Crowded, "returned an invalid page of changes"),
         (Feed::Garbage, "answered what is not understood"),
     ] {
         let target = Bare::new();

@@ -114,7 +114,7 @@ fn approval_covers_one_plan_when_the_client_returns() {
         let mut yes = json!({});
         yes[question] = json!({"action": "accept", "content": {}});
         // A yes to one text is none to another.
-        let other = post("something else", yes.clone()).await;
+        let other = post("unknown", yes.clone()).await;
         assert_eq!(other["resultType"], "input_required", "{other}");
         assert_eq!(world.standin("api.twitter.com").requests(), 0);
         let ran = post("hello", yes).await;

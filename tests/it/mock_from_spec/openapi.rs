@@ -71,7 +71,7 @@ pub(super) fn check(task: &OpenApiTask, request: &Request) -> Result<Values, Mis
         (Some(body), true) if body.required => {
             return Err(wrong("the body is missing".to_owned()));
         }
-        (None, false) => return Err(wrong("the operation takes no body".to_owned())),
+        (None, false) => return Err(wrong("the operation does not accept a body".to_owned())),
         (Some(_) | None, true) => {}
     }
     Ok(values)

@@ -69,8 +69,10 @@ pub fn arazzo_sources(document: &Value) -> Result<Vec<SourceDescription>, Import
     let sources = document.get("sourceDescriptions").and_then(Value::as_array);
     let sources: Vec<_> = sources.into_iter().flatten().filter_map(named).collect();
     if sources.len() > MAX_SOURCES {
-        let message =
-            format!("it refers to {} descriptions; {MAX_SOURCES} are read", sources.len());
+        let message = format!(
+            "it refers to {} descriptions; at most {MAX_SOURCES} are supported",
+            sources.len()
+        );
         return Err(ImportError::new(message, "Split the document."));
     }
     Ok(sources)
@@ -91,11 +93,14 @@ pub fn import_arazzo(
     let raw = document.get("workflows").and_then(Value::as_array);
     let raw: Vec<&Value> = raw.into_iter().flatten().collect();
     if raw.len() > MAX_WORKFLOWS {
-        let message = format!("the document has {} workflows; {MAX_WORKFLOWS} are read", raw.len());
+        let message = format!(
+            "the document has {} workflows; at most {MAX_WORKFLOWS} are supported",
+            raw.len()
+        );
         return Err(ImportError::new(message, "Split the document."));
     }
     if raw.is_empty() {
-        let hint = "Name a document with at least one entry under `workflows`.";
+        let hint = "Use a document with at least one entry under `workflows`.";
         return Err(ImportError::new("the document has no workflows", hint));
     }
     let mut taken = naming::UsedNames::for_file_names();
@@ -131,7 +136,7 @@ pub fn import_arazzo(
 }
 
 fn open(document: &Value) -> Result<RefResolver<'_>, ImportError> {
-    let hint = "Name a file with an Arazzo 1.0 document as JSON or YAML.";
+    let hint = "Use a file with an Arazzo 1.0 document in JSON or YAML.";
     match document.get("arazzo") {
         Some(Value::String(version)) if version.starts_with("1.") => Ok(RefResolver::new(document)),
         Some(Value::Number(version)) if version.to_string().starts_with("1.") => {
@@ -139,9 +144,12 @@ fn open(document: &Value) -> Result<RefResolver<'_>, ImportError> {
         }
         Some(version) => {
             let version = quote_for_message(&version.to_string());
-            Err(ImportError::new(format!("this is Arazzo {version}; 1.0 is read"), hint))
+            Err(ImportError::new(format!("this is Arazzo {version}; only 1.0 is supported"), hint))
         }
-        None => Err(ImportError::new("this is no Arazzo document: it has no field `arazzo`", hint)),
+        None => Err(ImportError::new(
+            "this is not an Arazzo document: the field `arazzo` is missing",
+            hint,
+        )),
     }
 }
 
@@ -176,7 +184,7 @@ impl<'a> ArazzoImporter<'a> {
         let label = format!("workflow {}", quote_for_message(workflow_id(self.raw[index])));
         if depth > MAX_WORKFLOW_DEPTH {
             let reason = format!(
-                "workflows use one another more than {MAX_WORKFLOW_DEPTH} deep, or in a circle"
+                "workflows use one another in a chain of more than {MAX_WORKFLOW_DEPTH}, or in a cycle"
             );
             self.done.insert(index, Err(ImportRejection::new(&label, "", reason)));
             return;

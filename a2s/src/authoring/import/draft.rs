@@ -260,5 +260,5 @@ pub(super) fn finish(
         });
     }
     Err(ImportRejection::new(source, "", too_large)
-        .with_hint("Describe less of it, and import again."))
+        .with_hint("Shorten the description of the operation, and import it again."))
 }

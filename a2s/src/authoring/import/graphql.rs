@@ -91,7 +91,8 @@ pub fn import_graphql(
 /// The host that requests go to.
 fn domain_of(endpoint: &Url) -> Result<String, ImportError> {
     let refuse = |reason: String| {
-        let hint = "Name the address that the service takes queries at, such as `https://api.example.com/graphql`.";
+        let hint =
+            "Give the address that accepts queries, such as `https://api.example.com/graphql`.";
         ImportError::new(reason, hint)
     };
     let plain = matches!(endpoint.scheme(), "http" | "https")
@@ -100,21 +101,21 @@ fn domain_of(endpoint: &Url) -> Result<String, ImportError> {
         && endpoint.query().is_none()
         && endpoint.fragment().is_none();
     if !plain {
-        return Err(refuse("the endpoint is no plain address over HTTP".to_owned()));
+        return Err(refuse("the endpoint is not a plain HTTP address".to_owned()));
     }
     let port = endpoint.port().map_or_else(String::new, |port| format!(":{port}"));
     let host = endpoint.host_str().unwrap_or_default();
     let domain = Domain::new(&format!("{host}{port}"));
     domain
         .map(String::from)
-        .map_err(|error| refuse(format!("the endpoint cannot be addressed: {error}")))
+        .map_err(|error| refuse(format!("the host of the endpoint cannot be used: {error}")))
 }
 
 /// The schema, and a warning about its errors. Published schemas contain duplicate definitions, for
 /// example; the first one counts.
 fn read_schema(text: &str) -> Result<(Valid<Schema>, Option<ImportWarning>), ImportError> {
     let refuse = |errors: &DiagnosticList| {
-        let hint = "Get the schema of the service anew, as SDL or as the answer to an introspection query.";
+        let hint = "Get the schema of the service again, as SDL or as the response to an introspection query.";
         ImportError::new(format!("the schema is not valid: {}", describe_errors(errors)), hint)
     };
     let mut parser = Parser::new().recursion_limit(MAX_DEPTH).token_limit(MAX_SCHEMA_TOKENS);
@@ -141,7 +142,7 @@ fn read_operations(
     text: &str,
 ) -> Result<Valid<ExecutableDocument>, ImportError> {
     let refuse = |errors: &DiagnosticList| {
-        let hint = "Mend the operations; they have to be valid for the schema.";
+        let hint = "Correct the operations; they must be valid for the schema.";
         ImportError::new(format!("the operations are not valid: {}", describe_errors(errors)), hint)
     };
     let mut parser = Parser::new().recursion_limit(MAX_DEPTH).token_limit(MAX_TOKENS);
@@ -201,7 +202,7 @@ impl GraphqlImporter<'_> {
             );
             if operation.is_subscription() {
                 let reason =
-                    "a subscription is no single answer, and a step is one request and one answer";
+                    "a step cannot be a subscription: a step is one request and one response";
                 imported.refused.push(ImportRejection::new(&label, "", reason));
                 continue;
             }
@@ -354,7 +355,7 @@ impl GraphqlImporter<'_> {
                             choices.values.keys().map(|key| json!(key.as_str())).collect();
                     } else {
                         let reason = format!(
-                            "`{named}` has more than {MAX_CHOICES} values; they are not listed"
+                            "`{named}` has more than {MAX_CHOICES} values; the import does not list them"
                         );
                         remarks.push(ImportWarning::new(&format!("${}", definition.name), reason));
                     }

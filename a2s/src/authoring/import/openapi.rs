@@ -117,16 +117,16 @@ pub(super) fn open(description: &Value) -> Result<RefResolver<'_>, ImportError> 
             Ok(RefResolver::new(description))
         }
         (Some(version), _) => Err(ImportError::new(
-            format!("this is OpenAPI {version}; 3.0 and 3.1 are read"),
+            format!("this is OpenAPI {version}; only 3.0 and 3.1 are supported"),
             "Get the description in OpenAPI 3.0 or 3.1.",
         )),
         (None, Some(version)) => Err(ImportError::new(
-            format!("this is Swagger {version}; OpenAPI 3.0 and 3.1 are read"),
+            format!("this is Swagger {version}; only OpenAPI 3.0 and 3.1 are supported"),
             "Convert it first, with `npx swagger2openapi FILE` or at https://converter.swagger.io, and import the result.",
         )),
         (None, None) => Err(ImportError::new(
-            "this is no OpenAPI description: it has no field `openapi`",
-            "Name a file or an address that gives an OpenAPI description as JSON or YAML.",
+            "this is not an OpenAPI description: the field `openapi` is missing",
+            "Use a file or an address of an OpenAPI description in JSON or YAML.",
         )),
     }
 }
@@ -142,7 +142,7 @@ fn select_operations(
         if operations.is_empty() {
             if let Some(first) = refused.first() {
                 let message = format!(
-                    "no operation of the description can be read; of {}, the first: {}: {}",
+                    "none of the {} operations of the description can be imported; the first error: {}: {}",
                     refused.len(),
                     first.source,
                     first.reason
@@ -150,7 +150,7 @@ fn select_operations(
                 let hint = first.hint.clone().unwrap_or_default();
                 return Err(ImportError::new(message, hint));
             }
-            let hint = "Name a description with at least one path and operation.";
+            let hint = "Use a description with at least one path and operation.";
             return Err(ImportError::new("the description has no operations", hint));
         }
         return Ok((0..operations.len()).collect());
@@ -165,7 +165,7 @@ fn select_operations(
             let names = names.iter().map(String::as_str);
             let hint = match did_you_mean(name, ids).or_else(|| did_you_mean(name, names)) {
                 Some(close) => format!("Did you mean `{}`?", quote_for_message(close)),
-                None => "See `a2s import openapi SPEC --list`; one without an id is named as in `GET /users/{id}`.".to_owned(),
+                None => "List the operations with `a2s import openapi SPEC --list`; name an operation without an id as in `GET /users/{id}`.".to_owned(),
             };
             let message = format!("the description has no operation `{}`", quote_for_message(name));
             return Err(ImportError::new(message, hint));
@@ -307,7 +307,7 @@ impl OperationMapping {
                 }
                 inputs.retain(|_, value| *value != template && *value != json!({}));
                 let reason = format!(
-                    "a document has at most {MAX_PARAMETERS} parameters; this optional one was left out"
+                    "a document has at most {MAX_PARAMETERS} parameters; the import drops this optional parameter"
                 );
                 remarks.push(super::ImportWarning::new(&variable.name, reason));
             }

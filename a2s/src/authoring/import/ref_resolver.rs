@@ -17,13 +17,13 @@ pub(super) struct RefResolver<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum UnresolvedRef {
     /// To another file or address.
-    #[error("`$ref: {0}` leads out of the description, and only what stands in it is carried over")]
+    #[error("`$ref: {0}` refers to another file, but the import reads only this description")]
     External(String),
     /// To nothing.
-    #[error("`$ref: {0}` leads nowhere in the description")]
+    #[error("`$ref: {0}` does not exist in the description")]
     Dangling(String),
     /// In a circle.
-    #[error("`$ref: {0}` leads in a circle")]
+    #[error("`$ref: {0}` refers to itself in a cycle")]
     Circular(String),
 }
 
@@ -35,7 +35,7 @@ impl UnresolvedRef {
                 "Bundle the description into one file first, with `npx @redocly/cli bundle FILE`, for example."
             }
             Self::Dangling(_) | Self::Circular(_) => {
-                "Mend the description, or get it anew from whoever publishes it."
+                "Correct the description, or get it again from its publisher."
             }
         }
     }
@@ -105,7 +105,7 @@ pub(super) fn read_flag(
 ) -> Option<bool> {
     let flag = bool_member(value, key)?;
     if value.get(key).is_some_and(Value::is_string) {
-        let reason = format!("`{key}` is a text; it is read as `{flag}`");
+        let reason = format!("`{key}` is a text; the import reads it as `{flag}`");
         remarks.push(ImportWarning::new(place, reason));
     }
     Some(flag)

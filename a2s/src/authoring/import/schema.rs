@@ -38,9 +38,9 @@ impl SchemaDetail {
         let Self { depth, description, errors } = self;
         match (description, errors) {
             (1.., _) => None,
-            (0, true) => Some("the descriptions in its schemas were left out".to_owned()),
+            (0, true) => Some("the import drops the descriptions in its schemas".to_owned()),
             (0, false) => Some(format!(
-                "its schemas were cut off {depth} deep, without descriptions and error answers"
+                "the import cuts off its schemas after {depth} levels, and drops descriptions and error responses"
             )),
         }
     }
@@ -125,7 +125,7 @@ impl<'a, 'r> SchemaImporter<'a, 'r> {
             Ok(target) if target.is_object() || (self.siblings && target.is_boolean()) => target,
             Ok(_) => return json!({}),
             Err(error) => {
-                self.add_warning(place, format!("{error}; anything is taken there"));
+                self.add_warning(place, format!("{error}; the import accepts any value there"));
                 return json!({});
             }
         };
@@ -211,7 +211,10 @@ impl<'a, 'r> SchemaImporter<'a, 'r> {
         {
             *kind = json!([kind, "null"]);
             carried.retain(|(key, _)| key != "nullable");
-            self.add_warning(place, "`nullable` is not of OpenAPI 3.1; null is among its types");
+            self.add_warning(
+                place,
+                "`nullable` does not exist in OpenAPI 3.1; the import adds null to its types",
+            );
         }
     }
 
@@ -223,7 +226,10 @@ impl<'a, 'r> SchemaImporter<'a, 'r> {
         let is_empty = value.as_array().is_some_and(Vec::is_empty);
         if kept.is_none() && self.warnings.len() == warning_count && is_checked(key) && !is_empty {
             let shown = quote_for_message(&value.to_string());
-            self.add_warning(place, format!("`{key}: {shown}` is left out: it says nothing there"));
+            self.add_warning(
+                place,
+                format!("the import drops `{key}: {shown}`, which has no meaning there"),
+            );
         }
         kept
     }
@@ -242,7 +248,9 @@ impl<'a, 'r> SchemaImporter<'a, 'r> {
                 let kinds = value.as_array().filter(|_| is_type_keyword(value, true))?;
                 let mut kinds = kinds.iter().filter_map(Value::as_str).filter(|k| *k != "null");
                 let (Some(only), None) = (kinds.next(), kinds.next()) else { return None };
-                let message = format!("a list of types is of OpenAPI 3.1; it is read as `{only}`");
+                let message = format!(
+                    "a list of types requires OpenAPI 3.1; the import reads it as `{only}`"
+                );
                 self.add_warning(&below(), message);
                 Some(json!(only))
             }
@@ -258,7 +266,10 @@ impl<'a, 'r> SchemaImporter<'a, 'r> {
             "nullable" | "readOnly" | "writeOnly" | "uniqueItems" => {
                 let flag = to_bool(value)?;
                 if value.is_string() {
-                    self.add_warning(place, format!("`{key}` is a text; it is read as `{flag}`"));
+                    self.add_warning(
+                        place,
+                        format!("`{key}` is a text; the import reads it as `{flag}`"),
+                    );
                 }
                 Some(json!(flag))
             }
@@ -281,14 +292,14 @@ impl<'a, 'r> SchemaImporter<'a, 'r> {
                 let values = value.as_array().filter(|values| !values.is_empty())?;
                 let kept = values.iter().all(is_exact).then(|| value.clone());
                 if kept.is_none() {
-                    self.add_warning(&below(), "it has numbers that no document may hold");
+                    self.add_warning(&below(), "it has numbers that are not allowed in a document");
                 }
                 kept
             }
             "const" | "default" => {
                 let kept = is_exact(value).then(|| value.clone());
                 if kept.is_none() {
-                    self.add_warning(&below(), "it is a number that no document may hold");
+                    self.add_warning(&below(), "it is a number that is not allowed in a document");
                 }
                 kept
             }
@@ -327,7 +338,10 @@ impl<'a, 'r> SchemaImporter<'a, 'r> {
         }
         let kept = is_exact(value).then(|| value.clone());
         if kept.is_none() {
-            self.add_warning(place, format!("{value} is a number that no document may hold"));
+            self.add_warning(
+                place,
+                format!("{value} is a number that is not allowed in a document"),
+            );
         }
         kept
     }

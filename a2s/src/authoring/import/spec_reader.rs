@@ -30,7 +30,7 @@ pub enum DescriptionError {
     #[error("it is neither JSON nor YAML: {0}")]
     Syntax(String),
     /// Its values are nested too deep or are too many.
-    #[error("its values are nested more than {MAX_DEPTH} deep or are too many")]
+    #[error("it has more than {MAX_DEPTH} levels, or too many values")]
     TooComplex,
 }
 
@@ -144,7 +144,9 @@ impl ValueBuilder {
             }
             Event::Alias(anchor) => {
                 let value = self.anchors.get(&anchor).cloned().ok_or_else(|| {
-                    DescriptionError::Syntax("an alias names nothing that stands before".to_owned())
+                    DescriptionError::Syntax(
+                        "an alias names an anchor that does not come earlier".to_owned(),
+                    )
                 })?;
                 let (nodes, text, depth) = size(&value);
                 self.spend_budget(nodes, text)?;

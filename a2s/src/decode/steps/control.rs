@@ -34,22 +34,18 @@ impl<'n> StepDecoder<'n, '_> {
         let on_error = fields.take_since_1_1("on_error", self.findings);
         let catch = fields.take_since_1_1("catch", self.findings);
         if let (Some(on_error), Some(catch)) = (&on_error, &catch) {
-            let message = "a step has `on_error` or `catch`, not both".to_owned();
-            let both = Diagnostic::error(
-                error_code::BAD_VALUE,
-                &on_error.path,
-                on_error.key,
-                message,
-            )
-            .with_hint(
-                "Keep `catch` to do something about a failure, `on_error: continue` to ignore it.",
-            )
-            .with_related(catch.key, "`catch`");
+            let message = "a step must not have both `on_error` and `catch`".to_owned();
+            let both =
+                Diagnostic::error(error_code::BAD_VALUE, &on_error.path, on_error.key, message)
+                    .with_hint(
+                        "Keep `catch` to handle a failure, or `on_error: continue` to ignore it.",
+                    )
+                    .with_related(catch.key, "`catch`");
             self.findings.diagnostics.push(both);
         }
         let on_error = on_error.and_then(|field| {
             let known = [("stop", OnErrorKeyword::Stop), ("continue", OnErrorKeyword::Continue)];
-            field.word("way to go on", &known, self.findings)
+            field.word("value of `on_error`", &known, self.findings)
         });
         let on_error = match (catch, on_error) {
             (Some(catch), _) => self.decode_catch(&catch, depth),
@@ -75,7 +71,7 @@ impl<'n> StepDecoder<'n, '_> {
         if let (Some((initial, _)), Some((longest, field))) = (&initial, &longest)
             && longest < initial
         {
-            let message = "the longest pause is shorter than the first";
+            let message = "`max_delay` is shorter than `initial_delay`";
             let hint = "Make `max_delay` at least as long as `initial_delay`.";
             let at = field.node.position;
             self.findings.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
@@ -143,8 +139,9 @@ impl<'n> StepDecoder<'n, '_> {
     fn decode_list(&mut self, field: &DocumentField<'n>) -> Template {
         let template = Template::decode(field.node, &field.path, self.findings);
         if !matches!(template, Template::Reference(_) | Template::Array(_)) {
-            let message = format!("this is {}, and a step runs over a list", field.node.describe());
-            let hint = "Write `\"${name}\"` of a variable that holds a list, or a list.";
+            let message = format!("this is {}; `for_each` requires a list", field.node.describe());
+            let hint =
+                "Write a list, or `\"${name}\"` with the name of a variable that contains a list.";
             let at = field.node.position;
             self.findings.error_with_hint(error_code::WRONG_TYPE, &field.path, at, message, hint);
         }
@@ -166,8 +163,8 @@ impl<'n> StepDecoder<'n, '_> {
         if is_name(text) {
             return Some(text.to_owned());
         }
-        let message = format!("`{}` cannot name a variable", shorten_for_message(text));
-        let hint = "Begin with a letter and use letters, digits, `_` and `-`.";
+        let message = format!("`{}` is not a valid name of a variable", shorten_for_message(text));
+        let hint = "Start with a letter and use only letters, digits, `_` and `-`.";
         let at = field.node.position;
         self.findings.error_with_hint(error_code::BAD_NAME, &field.path, at, message, hint);
         None
@@ -203,8 +200,8 @@ fn decode_duration(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> 
             match read {
                 Some(length) if !length.is_zero() && length <= MAX_DURATION => return Some(length),
                 _ => (
-                    format!("`{}` is no length of time", shorten_for_message(text)),
-                    "Write digits and `ms`, `s` or `m`, such as `10s`; `1ms` to `1440m`."
+                    format!("`{}` is not a duration", shorten_for_message(text)),
+                    "Write digits and `ms`, `s` or `m`, such as `10s`; the range is `1ms` to `1440m`."
                         .to_owned(),
                 ),
             }
@@ -214,7 +211,7 @@ fn decode_duration(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> 
             format!("Write `{number}s`, `{number}ms` or `{number}m`."),
         ),
         _ => (
-            format!("this is {}; a length of time belongs here", field.node.describe()),
+            format!("this is {}; a duration is required here", field.node.describe()),
             "Write digits and a unit, such as `10s`.".to_owned(),
         ),
     };

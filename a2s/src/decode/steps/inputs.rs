@@ -36,7 +36,7 @@ impl<'n> StepDecoder<'n, '_> {
                             error_code::UNKNOWN_INPUT,
                             &entry.path,
                             entry.key,
-                            "the operation takes no body",
+                            "the operation does not accept a body",
                             "Add `requestBody` to the operation, or remove the input.",
                         );
                     }
@@ -62,7 +62,7 @@ impl<'n> StepDecoder<'n, '_> {
                         &entry.path,
                         entry.key,
                         format!(
-                            "a GraphQL step takes `variables`, not `{}`",
+                            "a GraphQL step accepts `variables`, not `{}`",
                             shorten_for_message(key)
                         ),
                         "Write the values below `variables`.",
@@ -81,7 +81,7 @@ impl<'n> StepDecoder<'n, '_> {
                         &entry.path,
                         entry.key,
                         format!(
-                            "an MCP step takes `arguments`, not `{}`",
+                            "an MCP step accepts `arguments`, not `{}`",
                             shorten_for_message(key)
                         ),
                         "Write the values below `arguments`.",
@@ -92,7 +92,7 @@ impl<'n> StepDecoder<'n, '_> {
         }
         for place in required_places(task) {
             if !inputs.placed.contains_key(&place) && !inputs.misplaced.contains(&place) {
-                let message = format!("the task needs `{place}`, which the step does not map");
+                let message = format!("the step does not map `{place}`, which the task requires");
                 let hint = format!("Add it to `input_mapping`: `{place}`.");
                 let at = step.node.position;
                 self.findings.error_with_hint(
@@ -142,8 +142,10 @@ impl<'n> StepDecoder<'n, '_> {
             }
             [] => {
                 let (hint, meant) = suggest_place(&called, &places, name);
-                let message =
-                    format!("the task takes no input `{}` here", shorten_for_message(name));
+                let message = format!(
+                    "the task does not accept an input `{}` here",
+                    shorten_for_message(name)
+                );
                 let at = entry.key;
                 self.findings.error_with_hint(
                     error_code::UNKNOWN_INPUT,
@@ -156,7 +158,7 @@ impl<'n> StepDecoder<'n, '_> {
             }
             [_, _, ..] => {
                 let list: Vec<_> = fitting.iter().map(|place| format!("`{place}`")).collect();
-                let message = format!("`{name}` could be {}", list.join(" or "));
+                let message = format!("`{name}` is ambiguous: it could be {}", list.join(" or "));
                 let hint = format!("Write it under {}.", groups_of(&fitting));
                 let at = entry.key;
                 self.findings.error_with_hint(
@@ -185,10 +187,10 @@ fn suggest_place<'p>(
     let meant = close.and_then(|close| places.iter().find(|place| place_name(place) == close));
     let hint = match meant {
         Some(place) => format!("Did you mean `{}`?", place_name(place)),
-        None if places.is_empty() => "The task takes no inputs.".to_owned(),
+        None if places.is_empty() => "The task does not accept inputs.".to_owned(),
         None => {
             let list: Vec<_> = places.iter().map(|place| format!("`{place}`")).collect();
-            format!("It takes {}.", list.join(", "))
+            format!("Known inputs are {}.", list.join(", "))
         }
     };
     (hint, meant)

@@ -45,7 +45,8 @@ impl<'n> StepDecoder<'n, '_> {
         let parts: Vec<String> = name.split('.').map(str::to_owned).collect();
         let named = parts.iter().all(|part| is_name(part)) && parts.len() <= MAX_NAMES;
         if !named {
-            let message = format!("`{}` cannot name an output", shorten_for_message(name));
+            let message =
+                format!("`{}` is not a valid name of an output", shorten_for_message(name));
             self.findings.error(error_code::BAD_OUTPUT_NAME, &entry.path, entry.key, message);
         }
         named.then_some(parts)
@@ -66,13 +67,13 @@ impl<'n> StepDecoder<'n, '_> {
             ("status", OutputKeyword::Status),
         ];
         let part = from.as_ref().map_or(Some(OutputKeyword::Body), |field| {
-            field.word("part of an answer", &known, self.findings)
+            field.word("part of a response", &known, self.findings)
         });
         if let (Some(from), Some(OutputKeyword::Header | OutputKeyword::Status), false) =
             (&from, part, has_head)
         {
-            let message = "a capability gives a result without headers and status";
-            let hint = "Write `from: body`, or leave it out.";
+            let message = "the result of a capability has no headers and no status";
+            let hint = "Write `from: body`, or leave `from` out.";
             let at = from.node.position;
             self.findings.error_with_hint(error_code::BAD_VALUE, &from.path, at, message, hint);
         }
@@ -86,7 +87,7 @@ impl<'n> StepDecoder<'n, '_> {
                 path.and_then(|path| self.decode_header_name(&path)).map(OutputSource::Header)
             }
             Some(OutputKeyword::Status) => {
-                fields.explain("path", "Remove it: there is one status.");
+                fields.explain("path", "Remove it: a response has one status.");
                 Some(OutputSource::Status)
             }
             None => {
@@ -106,7 +107,7 @@ impl<'n> StepDecoder<'n, '_> {
         let text = field.string(self.findings)?;
         let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         if text.is_empty() || text.len() > 100 || !text.chars().all(token) {
-            let message = format!("`{}` is no header name", shorten_for_message(text));
+            let message = format!("`{}` is not a header name", shorten_for_message(text));
             let hint = "Write the header's name, such as `X-Request-Id`.";
             let at = field.node.position;
             self.findings.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
@@ -123,7 +124,7 @@ impl<'n> StepDecoder<'n, '_> {
         };
         let hint = match JsonPathQuery::suggest(text) {
             _ if text.contains("${") => {
-                "A path into the answer begins with `$.`; `${…}` belongs into inputs.".to_owned()
+                "Start a path into the response with `$.`; use `${…}` only in inputs.".to_owned()
             }
             Some(query) => format!("Did you mean `{}`?", query.source()),
             None => error_code::BAD_QUERY.remedy.to_owned(),

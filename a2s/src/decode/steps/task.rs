@@ -85,7 +85,7 @@ impl<'n> StepDecoder<'n, '_> {
                 error_code::FOREIGN_HOST,
                 &address.path,
                 address.position,
-                format!("the task addresses `{host}{port}`, which `domains` does not name"),
+                format!("the task sends requests to `{host}{port}`, which `domains` does not list"),
                 format!("Add `{host}{port}` to `domains`, or correct the address."),
             );
         }
@@ -115,8 +115,10 @@ impl<'n> StepDecoder<'n, '_> {
                 error_code::FOREIGN_HOST,
                 &definition.path,
                 definition.key,
-                format!("tokens are got from `{host}`, which `domains` does not name"),
-                format!("Add `{host}` to `domains`: without it no token is fetched there."),
+                format!("the task gets tokens from `{host}`, which `domains` does not list"),
+                format!(
+                    "Add `{host}` to `domains`: otherwise the executor does not fetch tokens there."
+                ),
             );
         }
     }
@@ -145,14 +147,16 @@ impl<'n> StepDecoder<'n, '_> {
                 .map(|member| format!("`#/tasks/{}`", member.key))
                 .collect();
             let message = match (only, &name) {
-                (false, _) => "`$ref` stands alone in its mapping".to_owned(),
-                (true, Some(name)) => format!("`tasks` has no `{}`", shorten_for_message(name)),
-                (true, None) => "`$ref` does not begin with `#/tasks/`".to_owned(),
+                (false, _) => "`$ref` must be the only field of its mapping".to_owned(),
+                (true, Some(name)) => {
+                    format!("`tasks` does not contain `{}`", shorten_for_message(name))
+                }
+                (true, None) => "`$ref` does not start with `#/tasks/`".to_owned(),
             };
             let hint = match (only, known.is_empty()) {
-                (false, _) => "Remove what stands beside it.".to_owned(),
+                (false, _) => "Remove the other fields of the mapping.".to_owned(),
                 (true, true) => error_code::BAD_REF.remedy.to_owned(),
-                (true, false) => format!("Point at one of {}.", known.join(", ")),
+                (true, false) => format!("Use one of {}.", known.join(", ")),
             };
             let path = member_path(&field.path, "$ref");
             let at = reference.position;

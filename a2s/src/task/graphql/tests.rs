@@ -115,10 +115,10 @@ fn without_a_schema_the_types_of_the_language_are_known() {
 fn the_query_is_held_to_the_schema() {
     let misspelt = task(&json!({"schema": SCHEMA, "query": "{ thing }"}));
     let told = errors("1.1.0", &misspelt);
-    assert!(told[0].starts_with("A2S051 the query does not fit the schema"), "{told:?}");
+    assert!(told[0].starts_with("A2S051 the query does not match the schema"), "{told:?}");
     let broken = task(&json!({"schema": "type Query {", "query": "{ things }"}));
     let told = errors("1.1.0", &broken);
-    assert!(told[0].starts_with("A2S051 the schema is no GraphQL"), "{told:?}");
+    assert!(told[0].starts_with("A2S051 the schema is not valid GraphQL"), "{told:?}");
     let odd = task(&json!({"schema": "type Query { a: Missing }", "query": "{ a }"}));
     let told = errors("1.1.0", &odd);
     assert!(told[0].starts_with("A2S051 the schema is not valid"), "{told:?}");
@@ -146,6 +146,6 @@ fn subscriptions_are_refused() {
     let told = errors("1.1.0", &task(&json!({"query": "subscription { things }"})));
     assert_eq!(
         told[0],
-        "A2S051 a subscription cannot be a step, which is one request and one answer"
+        "A2S051 a step cannot be a subscription: a step is one request and one response"
     );
 }

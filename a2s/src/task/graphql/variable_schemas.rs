@@ -34,8 +34,9 @@ pub(super) struct VariableSchemas {
 /// The schema of the service, from its text.
 pub(super) fn read_schema(text: &str) -> Result<Valid<Schema>, Problem> {
     if text.len() > MAX_SCHEMA {
-        let message = format!("the schema has {} bytes; {MAX_SCHEMA} is the most", text.len());
-        return Err((message, "Keep the types that the query uses.".to_owned()));
+        let message =
+            format!("the schema has {} bytes; at most {MAX_SCHEMA} are allowed", text.len());
+        return Err((message, "Keep only the types that the query uses.".to_owned()));
     }
     let mut text = Cow::Borrowed(text);
     if text.contains("@oneOf") && !text.contains("directive @oneOf") {
@@ -45,7 +46,8 @@ pub(super) fn read_schema(text: &str) -> Result<Valid<Schema>, Problem> {
     stacker::grow(STACK, || {
         let mut parser = Parser::new().recursion_limit(MAX_DEPTH).token_limit(MAX_SCHEMA_TOKENS);
         let schema = parser.parse_schema(&*text, "schema.graphql");
-        let schema = schema.map_err(|invalid| refused("the schema is no GraphQL", &invalid.errors));
+        let schema =
+            schema.map_err(|invalid| refused("the schema is not valid GraphQL", &invalid.errors));
         schema?.validate().map_err(|invalid| refused("the schema is not valid", &invalid.errors))
     })
 }
@@ -56,7 +58,7 @@ pub(super) fn check_query(
     query: &str,
 ) -> Result<Valid<ExecutableDocument>, Problem> {
     let query_error =
-        |errors: &DiagnosticList| refused("the query does not fit the schema", errors);
+        |errors: &DiagnosticList| refused("the query does not match the schema", errors);
     stacker::grow(STACK, || {
         let mut parser = Parser::new().recursion_limit(MAX_DEPTH).token_limit(MAX_QUERY_TOKENS);
         let document = parser.parse_executable(schema, query, "query.graphql");
@@ -71,7 +73,7 @@ fn refused(what: &str, errors: &DiagnosticList) -> Problem {
     };
     let place = first.line_column_range().map_or_else(
         || crate::error_code::BAD_GRAPHQL.remedy.to_owned(),
-        |range| format!("Mend line {} at column {}.", range.start.line, range.start.column),
+        |range| format!("Correct line {} at column {}.", range.start.line, range.start.column),
     );
     (
         format!("{what}: {}", crate::field_reader::shorten_for_message(&first.error.to_string())),

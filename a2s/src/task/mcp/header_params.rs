@@ -109,16 +109,16 @@ impl HeaderParameterReader<'_> {
         let kind = schema.get("type").and_then(TreeNode::as_str);
         let problem = if stands != SchemaPosition::BelowProperties {
             Some((
-                "only a property can go into a header, not what `$ref`, a list or an alternative holds",
-                "Remove it here.",
+                "only a property can be sent as a header, not a part of `$ref`, of a list or of an alternative",
+                "Remove `x-mcp-header` here.",
             ))
         } else if !is_header_name(name) {
-            Some(("the end of a header's name belongs here", "Use letters, digits and dashes."))
+            Some(("the end of a header name is required here", "Use letters, digits and dashes."))
         } else if !matches!(kind, Some("string" | "integer" | "boolean")) {
             let hint = "Give the property one of these types, or remove `x-mcp-header`.";
-            Some(("a header holds a string, a whole number or a boolean", hint))
+            Some(("a header must be a string, a whole number or a boolean", hint))
         } else if !self.names.insert(name.to_ascii_lowercase()) {
-            Some(("two properties go into this header", "Give each a header of its own."))
+            Some(("two properties use this header", "Give each property its own header."))
         } else {
             None
         };

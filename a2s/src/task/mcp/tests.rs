@@ -133,7 +133,7 @@ fn what_is_no_tool_is_refused_at_its_place() {
         (json!({"annotations": {"readOnlyHint": "yes"}}), "A2S012"),
         (
             json!({"annotations": {"readOnlyHint": true, "destructiveHint": true}}),
-            "what changes nothing cannot destroy anything",
+            "a read-only tool cannot be destructive",
         ),
         (json!({"annotations": {"safe": true}}), "A2S011 execution.steps[0].task.annotations.safe"),
         (json!({"command": "npx"}), "A2S011 execution.steps[0].task.command"),

@@ -124,7 +124,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
         let body = self.follow(&holder)?;
         if method == HttpMethod::Trace {
             let message = "a TRACE request has no body";
-            self.warn(&holder, message, "Remove `requestBody`: it is not sent.");
+            self.warn(&holder, message, "Remove `requestBody`: the executor does not send it.");
             return Some(None);
         }
         let fits = self.check_booleans(&body, &["required"]);
@@ -172,15 +172,16 @@ impl<'n> OpenApiDecoder<'n, '_> {
         let mut entries = content.entries();
         entries.retain(|(text, _)| !text.starts_with("x-") || text.contains('/'));
         if entries.is_empty() {
-            let message = "the request body names no media type, so none is sent";
-            self.warn(content, message, "Add the media type that the service takes.");
+            let message = "the request body has no media type, so the executor sends no body";
+            self.warn(content, message, "Add the media type that the service accepts.");
             return Err(NoMediaType);
         }
         if entries.len() > MAX_MEDIA_TYPES {
             let count = entries.len();
-            let message =
-                format!("the request body has {count} media types; {MAX_MEDIA_TYPES} is the most");
-            self.error(content, message, "Keep the one that is to be sent.");
+            let message = format!(
+                "the request body has {count} media types; at most {MAX_MEDIA_TYPES} are allowed"
+            );
+            self.error(content, message, "Keep only the media type to send.");
             return Ok(None);
         }
         let read =
@@ -192,8 +193,8 @@ impl<'n> OpenApiDecoder<'n, '_> {
         if chosen.is_none()
             && let Some((text, spot)) = entries.first()
         {
-            let message = format!("`{}` is no media type", shorten_for_message(text));
-            self.error(spot, message, "Write one such as `application/json`.");
+            let message = format!("`{}` is not a media type", shorten_for_message(text));
+            self.error(spot, message, "Write a media type such as `application/json`.");
         }
         Ok(chosen)
     }

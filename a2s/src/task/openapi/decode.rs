@@ -22,7 +22,7 @@ use crate::tree::NodeValue;
 const MAX_WEIGHT: usize = 400_000;
 
 /// The hint for a specification without an essential part.
-const ADD_IT: &str = "Add it, as the service's own specification has it.";
+const ADD_IT: &str = "Add it as in the specification of the service.";
 
 /// Reads an OpenAPI task and finds the place of its server's address; errors go to `findings`.
 pub(crate) fn decode_openapi(
@@ -100,15 +100,15 @@ impl<'n> OpenApiDecoder<'n, '_> {
                         _ => {
                             let version = shorten_for_message(version);
                             let message =
-                                format!("OpenAPI `{version}` is not read; 3.0 and 3.1 are");
+                                format!("OpenAPI `{version}` is not supported; use 3.0 or 3.1");
                             self.error(&field, message, quoted);
                         }
                     }
                 }
-                None => self.error(&field, "the version of OpenAPI is a string", quoted),
+                None => self.error(&field, "the version of OpenAPI must be a string", quoted),
             },
             (None, Some(field)) => {
-                let message = "this is a Swagger 2 specification; OpenAPI 3.0 is read";
+                let message = "this is a Swagger 2 specification; use OpenAPI 3.0";
                 self.error(&field, message, "Convert it to OpenAPI 3.0 first.");
             }
             (None, None) => self.error(&root, "the specification has no `openapi`", quoted),
@@ -136,15 +136,16 @@ impl<'n> OpenApiDecoder<'n, '_> {
         let mut entries = paths.entries();
         entries.retain(|(path, _)| !path.starts_with("x-"));
         if entries.len() != 1 {
-            let message = format!("a task has exactly one path; there are {}", entries.len());
-            self.error(&paths, message, "Keep the one path that the step requests.");
+            let message =
+                format!("a task must have exactly one path; this one has {}", entries.len());
+            self.error(&paths, message, "Keep only the path that the step requests.");
             return None;
         }
         let (path, item) = entries.pop()?;
         if !path.starts_with('/') || path.contains(['?', '#']) || path.chars().any(char::is_control)
         {
-            let message = "a path begins with `/` and has no `?` and no `#`";
-            let hint = "Declare what stands behind `?` as query parameters.";
+            let message = "a path must start with `/` and must not contain `?` or `#`";
+            let hint = "Declare the text after `?` as query parameters.";
             self.error(&item, message, hint);
             return None;
         }
@@ -200,19 +201,26 @@ impl<'n> OpenApiDecoder<'n, '_> {
             .collect();
         if operations.len() != 1 {
             let message = match operations.as_slice() {
-                [] => "a task has exactly one operation; there is none".to_owned(),
+                [] => "a task must have exactly one operation; this one has none".to_owned(),
                 several => {
                     let keys: Vec<_> = several.iter().map(|(key, ..)| format!("`{key}`")).collect();
-                    format!("a task has exactly one operation; there are {}", keys.join(", "))
+                    format!(
+                        "a task must have exactly one operation; this one has {}",
+                        keys.join(", ")
+                    )
                 }
             };
-            self.error(&item[0], message, "Keep the one operation that the step requests.");
+            self.error(&item[0], message, "Keep only the operation that the step requests.");
             return None;
         }
         let (_, method, operation) = operations.pop()?;
         if !operation.is_mapping() {
-            let message = "the operation is no mapping";
-            self.error(&operation, message, "Write its fields below it: `responses` and others.");
+            let message = "the operation must be a mapping";
+            self.error(
+                &operation,
+                message,
+                "Write the fields of the operation below it: `responses` and others.",
+            );
             return None;
         }
         Some((method, operation))
@@ -238,7 +246,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
                     && status.starts_with(|c: char| ('1'..='5').contains(&c))
                     && (status.ends_with("XX") || status.bytes().all(|b| b.is_ascii_digit())));
             if !well_formed {
-                let message = format!("`{}` is no response status", shorten_for_message(status));
+                let message = format!("`{}` is not a response status", shorten_for_message(status));
                 let hint = "Write a status such as \"200\", a range such as \"2XX\", or `default`.";
                 self.error(&response, message, hint);
                 continue;
@@ -269,8 +277,8 @@ impl<'n> OpenApiDecoder<'n, '_> {
         }
         if self.weight > 0 {
             self.weight = 0;
-            let message = "the task is too large once its `$ref`s are followed";
-            let hint = "Keep the parameters and responses that the step needs.";
+            let message = "the task is too large with the content of its `$ref`s";
+            let hint = "Keep only the parameters and responses that the step needs.";
             let SourceLocation { path, position } = spot.location();
             self.findings.error_with_hint(error_code::BUDGET, &path, position, message, hint);
         }
@@ -292,8 +300,8 @@ impl<'n> OpenApiDecoder<'n, '_> {
     pub(super) fn list(&mut self, spot: &LocatedValue<'n>, key: &str) -> Vec<LocatedValue<'n>> {
         let Some(list) = spot.get(key) else { return Vec::new() };
         if !matches!(list.node.kind, NodeValue::Array(_)) {
-            let message = format!("`{key}` is {}, and a list belongs here", list.node.describe());
-            self.error(&list, message, "Write each item on a line of its own after `- `.");
+            let message = format!("`{key}` is {}; a list is required here", list.node.describe());
+            self.error(&list, message, "Write each item on its own line after `- `.");
         }
         list.items()
     }
@@ -305,7 +313,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
             let Some(member) = spot.get(key) else { continue };
             if !matches!(member.node.kind, NodeValue::Bool(_)) {
                 let message = format!(
-                    "`{key}` is {}; `true` or `false` belongs here",
+                    "`{key}` is {}; `true` or `false` is required here",
                     member.node.describe()
                 );
                 self.error(&member, message, "Write `true` or `false` without quotes.");

@@ -84,9 +84,11 @@ impl<'n> OpenApiDecoder<'n, '_> {
         let Some(encoding) = media.get("encoding") else { return Some(fields) };
         let entries = encoding.entries();
         if entries.len() > MAX_FIELDS {
-            let message =
-                format!("`encoding` has {} fields; {MAX_FIELDS} is the most", entries.len());
-            self.error(&encoding, message, "Keep those that are sent.");
+            let message = format!(
+                "`encoding` has {} fields; at most {MAX_FIELDS} are allowed",
+                entries.len()
+            );
+            self.error(&encoding, message, "Keep only those that the step sends.");
             return None;
         }
         let mut whole = Some(());
@@ -106,31 +108,32 @@ impl<'n> OpenApiDecoder<'n, '_> {
     pub(super) fn decode_order(&mut self, media: &LocatedValue<'n>) -> Option<Vec<String>> {
         let Some(order) = media.get(ORDER) else { return Some(Vec::new()) };
         let NodeValue::Array(items) = &order.node.kind else {
-            let message = format!("`{ORDER}` is a list of the names of fields");
-            self.error(&order, message, "Write one such as `[key, policy, file]`.");
+            let message = format!("`{ORDER}` must be a list of names of fields");
+            self.error(&order, message, "Write a list such as `[key, policy, file]`.");
             return None;
         };
         if items.len() > MAX_FIELDS {
-            let message = format!("`{ORDER}` has {} names; {MAX_FIELDS} is the most", items.len());
-            self.error(&order, message, "Keep the fields whose order matters.");
+            let message =
+                format!("`{ORDER}` has {} names; at most {MAX_FIELDS} are allowed", items.len());
+            self.error(&order, message, "Keep only the fields whose order matters.");
             return None;
         }
         let known = self.known_fields(media);
         let mut names = Vec::<String>::new();
         for item in items {
             let Some(name) = item.as_str() else {
-                let message = format!("`{ORDER}` is a list of the names of fields");
+                let message = format!("`{ORDER}` must be a list of names of fields");
                 self.error(&order, message, "Write each name as a text.");
                 return None;
             };
             if names.iter().any(|listed| listed == name) {
                 let message = format!("`{ORDER}` names `{}` twice", shorten_for_message(name));
-                self.error(&order, message, "Keep one of the two.");
+                self.error(&order, message, "Remove one of the two.");
                 return None;
             }
             if !known.is_empty() && !known.contains(name) {
                 let message = format!(
-                    "`{ORDER}` names `{}`, which the body has not",
+                    "`{ORDER}` names `{}`, which is not a field of the body",
                     shorten_for_message(name)
                 );
                 let hint = match did_you_mean(name, known.iter().copied()) {
@@ -171,8 +174,8 @@ impl<'n> OpenApiDecoder<'n, '_> {
             for text in named.node.as_str().unwrap_or_default().split(',') {
                 let Some(media_type) = MediaType::parse(text) else {
                     let message =
-                        format!("`{}` is no media type", shorten_for_message(text.trim()));
-                    self.error(&named, message, "Write one such as `image/png`.");
+                        format!("`{}` is not a media type", shorten_for_message(text.trim()));
+                    self.error(&named, message, "Write a media type such as `image/png`.");
                     return None;
                 };
                 field.content_types.push(media_type);
@@ -216,8 +219,8 @@ impl<'n> OpenApiDecoder<'n, '_> {
         let entries = encoding.get("headers").map_or_else(Vec::new, |headers| headers.entries());
         if entries.len() > MAX_HEADERS {
             let message =
-                format!("a field has {} headers; {MAX_HEADERS} is the most", entries.len());
-            self.error(encoding, message, "Keep those that are sent.");
+                format!("a field has {} headers; at most {MAX_HEADERS} are allowed", entries.len());
+            self.error(encoding, message, "Keep only those that the step sends.");
             return None;
         }
         for (name, header) in entries {
@@ -226,7 +229,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
                 continue;
             }
             if !is_header_name(name) {
-                let message = format!("`{}` is no header name", shorten_for_message(name));
+                let message = format!("`{}` is not a header name", shorten_for_message(name));
                 self.error(&header, message, "Use letters, digits and dashes.");
                 return None;
             }

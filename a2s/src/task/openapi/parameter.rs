@@ -216,9 +216,10 @@ impl<'n> OpenApiDecoder<'n, '_> {
             let declared = self.list(layer, "parameters");
             if declared.len() > MAX_PARAMETERS {
                 let count = declared.len();
-                let message =
-                    format!("the operation has {count} parameters; {MAX_PARAMETERS} is the most");
-                self.error(layer, message, "Keep those that the step uses.");
+                let message = format!(
+                    "the operation has {count} parameters; at most {MAX_PARAMETERS} are allowed"
+                );
+                self.error(layer, message, "Keep only the parameters that the step uses.");
                 return None;
             }
             let inherited = parameters.len();
@@ -233,7 +234,11 @@ impl<'n> OpenApiDecoder<'n, '_> {
                             Some(_) => {
                                 let name = shorten_for_message(&parameter.name);
                                 let message = format!("the parameter `{name}` is declared twice");
-                                self.warn(&holder, message, "Remove this one; the first counts.");
+                                self.warn(
+                                    &holder,
+                                    message,
+                                    "Remove this one; the first one is used.",
+                                );
                             }
                         }
                     }
@@ -255,7 +260,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
         target: &LocatedValue<'n>,
     ) -> Option<DeclaredParameter> {
         if !target.is_mapping() {
-            let message = format!("a parameter is a mapping, not {}", target.node.describe());
+            let message = format!("a parameter must be a mapping, not {}", target.node.describe());
             self.error(target, message, "Write `name`, `in` and `schema`.");
             return None;
         }
@@ -298,7 +303,11 @@ impl<'n> OpenApiDecoder<'n, '_> {
         let data = typed.parameter_data();
         if place == ParameterLocation::Path && !data.required {
             let message = format!("the path parameter `{name}` is not marked as required");
-            self.error(target, message, "Add `required: true`; a path cannot do without it.");
+            self.error(
+                target,
+                message,
+                "Add `required: true`; a path parameter is always required.",
+            );
             return None;
         }
         // OpenAPI 3.1 lets a reference have a description of its own.
@@ -322,7 +331,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
     /// Returns true when a header parameter is a real input; `None` when its name is not a header name.
     fn check_header_parameter(&mut self, target: &LocatedValue<'n>, name: &str) -> Option<bool> {
         if !is_header_name(name) {
-            let message = format!("`{name}` is no header name");
+            let message = format!("`{name}` is not a header name");
             self.error(target, message, "Use letters, digits and dashes.");
             return None;
         }
@@ -330,14 +339,14 @@ impl<'n> OpenApiDecoder<'n, '_> {
         let (message, hint) = match lower.as_str() {
             "authorization" => (
                 format!("OpenAPI ignores the header parameter `{name}`"),
-                "Remove it, and declare a security scheme: credentials come from the caller.",
+                "Remove it, and declare a security scheme: the caller provides credentials.",
             ),
             "accept" | "content-type" => (
                 format!("OpenAPI ignores the header parameter `{name}`"),
-                "Remove it: the media types of body and responses say this.",
+                "Remove it: the media types of the body and the responses set this header.",
             ),
             other if is_set_for_requests(other) => (
-                format!("the header `{name}` is no input of a request"),
+                format!("the header `{name}` cannot be an input of a request"),
                 "Remove it: the connection sets it for each request.",
             ),
             _ => return Some(true),
@@ -374,7 +383,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
                 || named.node.describe().to_owned(),
                 |t| format!("`{}`", shorten_for_message(t)),
             );
-            let message = format!("{what} cannot have the style {found} where it stands");
+            let message = format!("{what} cannot have the style {found} at this location");
             self.error(named, message, format!("Write {}.", list.join(" or ")));
         }
         style.copied()
@@ -390,21 +399,21 @@ impl<'n> OpenApiDecoder<'n, '_> {
         let Some(content) = target.get("content") else { return Some((None, schema)) };
         if schema.is_some() {
             let message = format!("the parameter `{name}` has both `schema` and `content`");
-            self.error(&content, message, "Keep one of the two.");
+            self.error(&content, message, "Remove one of the two.");
             return None;
         }
         let mut entries = content.entries();
         let count = entries.len();
         let (Some((text, media)), true) = (entries.pop(), count == 1) else {
             let message = format!(
-                "the `content` of the parameter `{name}` has one media type; there are {count}"
+                "the `content` of the parameter `{name}` must have one media type, not {count}"
             );
-            self.error(&content, message, "Keep the one that is to be sent.");
+            self.error(&content, message, "Keep only the media type to send.");
             return None;
         };
         let Some(media_type) = MediaType::parse(text) else {
-            let message = format!("`{}` is no media type", shorten_for_message(text));
-            self.error(&media, message, "Write one such as `application/json`.");
+            let message = format!("`{}` is not a media type", shorten_for_message(text));
+            self.error(&media, message, "Write a media type such as `application/json`.");
             return None;
         };
         Some((Some(media_type), media.get("schema")))

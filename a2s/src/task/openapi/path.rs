@@ -38,7 +38,10 @@ impl<'n> OpenApiDecoder<'n, '_> {
             .collect();
         for name in &named {
             if !declared.contains(name) {
-                let message = format!("`{{{}}}` has no path parameter", shorten_for_message(name));
+                let message = format!(
+                    "no path parameter is declared for `{{{}}}`",
+                    shorten_for_message(name)
+                );
                 let hint = "Declare it under `parameters` with `in: path` and `required: true`.";
                 self.error(item, message, hint);
             }
@@ -46,11 +49,11 @@ impl<'n> OpenApiDecoder<'n, '_> {
         for name in declared {
             if !named.contains(&name) {
                 let message = format!(
-                    "the path parameter `{}` has no place in the path",
+                    "the path does not contain the path parameter `{}`",
                     shorten_for_message(name)
                 );
                 let hint = format!(
-                    "Write `{{{}}}` into the path, or remove it.",
+                    "Write `{{{}}}` into the path, or remove the parameter.",
                     shorten_for_message(name)
                 );
                 self.error(item, message, hint);
@@ -61,7 +64,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
             |segment: &str| matches!(&*percent_decode_str(segment).decode_utf8_lossy(), "." | "..");
         if path.split('/').any(walks) {
             let message = "the path has a segment `.` or `..`";
-            self.error(item, message, "Write the path that it leads to.");
+            self.error(item, message, "Write the resulting path without these segments.");
         }
     }
 }

@@ -24,7 +24,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
         });
         let Some(servers) = servers else {
             let hint = "Add `servers` with the address of the service.";
-            self.error(&root, "the specification names no server", hint);
+            self.error(&root, "the specification has no `servers`", hint);
             return None;
         };
         let choice = root.get(CHOICE);
@@ -69,7 +69,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
             let known: Vec<_> = servers.iter().filter_map(|server| server.text("url")).collect();
             let known: Vec<_> =
                 known.iter().take(5).map(|url| format!("`{}`", shorten_for_message(url))).collect();
-            let hint = format!("Write one of them: {}.", known.join(", "));
+            let hint = format!("Write one of {}.", known.join(", "));
             self.error(&wanted, "no server has this address", hint);
         }
         found
@@ -86,7 +86,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
             };
             let Some(text) = value.node.as_str() else {
                 let message = format!(
-                    "the value of the server variable `{}` is no text",
+                    "the value of the server variable `{}` is not a text",
                     shorten_for_message(name)
                 );
                 self.error(&value, message, "Write it in quotes.");
@@ -97,10 +97,10 @@ impl<'n> OpenApiDecoder<'n, '_> {
                 let known: Vec<_> =
                     known.map(|value| format!("`{}`", shorten_for_message(value))).collect();
                 let message = format!(
-                    "the server variable `{}` takes no such value",
+                    "the server variable `{}` does not accept this value",
                     shorten_for_message(name)
                 );
-                self.error(&value, message, format!("Write one of them: {}.", known.join(", ")));
+                self.error(&value, message, format!("Write one of {}.", known.join(", ")));
                 return None;
             }
             text.clone_into(&mut variable.default);
@@ -119,11 +119,11 @@ impl<'n> OpenApiDecoder<'n, '_> {
                 let message = match &default {
                     None => format!("the server variable `{name}` has no `default`"),
                     Some(found) => format!(
-                        "the default of the server variable `{name}` is {}, and a string belongs here",
+                        "the default of the server variable `{name}` is {}; a string is required here",
                         found.node.describe()
                     ),
                 };
-                let hint = "Add `default`, in quotes: requests use it.";
+                let hint = "Add `default` in quotes: requests use this value.";
                 self.error(default.as_ref().unwrap_or(&variable), message, hint);
                 whole = None;
                 continue;
@@ -134,10 +134,10 @@ impl<'n> OpenApiDecoder<'n, '_> {
                 continue;
             }
             let message = format!(
-                "the default `{}` of the server variable `{name}` is none of its `enum`",
+                "the default `{}` of the server variable `{name}` is not in its `enum`",
                 shorten_for_message(text)
             );
-            let hint = "Make it one of them.";
+            let hint = "Use one of the values of `enum`.";
             let place = default.as_ref().unwrap_or(&variable);
             // OpenAPI 3.0 only recommends it.
             if self.version == OpenApiVersion::V3_0 {
@@ -171,7 +171,7 @@ fn fill(server: &oas::Server) -> Result<String, (String, String)> {
                 "the server's address has `{{{0}}}`, but no variable `{0}`",
                 shorten_for_message(name)
             );
-            let hint = "Declare it under `variables` with a `default`, or write its value out.";
+            let hint = "Declare it under `variables` with a `default`, or write its value instead.";
             return Err((message, hint.to_owned()));
         };
         address.push_str(before);

@@ -241,7 +241,7 @@ fn a_task_that_grows_by_references_is_refused() {
     let (_, diagnostics) = read_with_remarks(&task);
     assert_eq!(diagnostics.len(), 1);
     assert_eq!(diagnostics[0].code, "A2S004");
-    assert_eq!(diagnostics[0].message, "the task is too large once its `$ref`s are followed");
+    assert_eq!(diagnostics[0].message, "the task is too large with the content of its `$ref`s");
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn server_variables_are_replaced_once_by_their_defaults() {
     );
     check_refused(
         &server(address, json!({"v": {"default": 1}})),
-        "the default of the server variable `v` is a number, and a string belongs here",
+        "the default of the server variable `v` is a number, and a string is required here",
         ".servers[0].variables.v.default",
     );
     // What a default holds is no variable again.
@@ -310,7 +310,7 @@ fn the_nearest_server_counts_and_an_empty_list_is_none() {
     task["paths"]["/a"]["servers"] = json!([]);
     assert_eq!(read(&task).server.path(), "/v1");
     task["servers"] = json!([]);
-    check_refused(&task, "the specification names no server", "");
+    check_refused(&task, "the specification has no `servers`", "");
 }
 
 #[test]

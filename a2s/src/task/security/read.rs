@@ -62,8 +62,9 @@ impl<'n> SecurityReader<'n, '_> {
     ) -> Vec<Vec<SecurityRequirement>> {
         if security.len() > MAX_WAYS {
             let count = security.len();
-            let message = format!("`security` has {count} alternatives; {MAX_WAYS} is the most");
-            self.error(holder, message, "Keep the one that is used.");
+            let message =
+                format!("`security` has {count} alternatives; at most {MAX_WAYS} are allowed");
+            self.error(holder, message, "Keep only the alternative that the step uses.");
             return Vec::new();
         }
         let mut known = BTreeMap::new();
@@ -72,9 +73,10 @@ impl<'n> SecurityReader<'n, '_> {
             let requirements = alternative.entries();
             if requirements.len() > MAX_SCHEMES {
                 let count = requirements.len();
-                let message =
-                    format!("{count} security schemes at once; {MAX_SCHEMES} is the most");
-                self.error(alternative, message, "Keep those that are used.");
+                let message = format!(
+                    "an alternative has {count} security schemes; at most {MAX_SCHEMES} are allowed"
+                );
+                self.error(alternative, message, "Keep only the schemes that the step uses.");
                 return Vec::new();
             }
             let mut wanted = Vec::new();
@@ -105,7 +107,7 @@ impl<'n> SecurityReader<'n, '_> {
     /// defined.
     fn read_scheme(&mut self, name: &str, place: &LocatedValue<'n>) -> Option<SecurityScheme> {
         let Some(holder) = self.schemes.as_ref().and_then(|schemes| schemes.get(name)) else {
-            let message = format!("no security scheme `{}` is defined", shorten_for_message(name));
+            let message = format!("unknown security scheme `{}`", shorten_for_message(name));
             self.warn(place, message, format!("Define it under `{}`.", self.location));
             return None;
         };
@@ -124,7 +126,7 @@ impl<'n> SecurityReader<'n, '_> {
                     "the security scheme `{}` is malformed: {reason}",
                     shorten_for_message(name)
                 );
-                self.warn(&holder, message, "Write it as the OpenAPI specification has it.");
+                self.warn(&holder, message, "Write the scheme in the form that OpenAPI requires.");
                 None
             }
         }
@@ -155,10 +157,10 @@ impl<'n> SecurityReader<'n, '_> {
             if named.is_empty() {
                 return;
             }
-            format!("the operation wants credentials that are not sent: {named}")
+            format!("the operation requires credentials that the executor does not send: {named}")
         } else if sendable.iter().all(|way| way.iter().any(by_hand)) {
             let named = name_all(sendable.into_iter().flatten().filter(|r| by_hand(r)));
-            format!("no tokens are fetched for {named}; store one as a bearer token")
+            format!("the executor cannot fetch tokens for {named}; store a token as a bearer token")
         } else {
             return;
         };

@@ -22,7 +22,7 @@ impl TypeChecker<'_, '_> {
         let Some(reason) = condition.type_error(&samples) else { return };
         let message = format!("`{}` cannot be evaluated: {reason}", condition.source());
         let hint = match condition.source().contains(".length") {
-            true => "Write `size(${name})` for the length of a list or a text.".to_owned(),
+            true => "For the length of a list or a text, write `size(${name})`.".to_owned(),
             false => "Compare values of one type; `size`, `int`, `double` and `string` convert."
                 .to_owned(),
         };

@@ -54,7 +54,7 @@ impl<'n> TypeChecker<'n, '_> {
             };
             if let Some((reason, at)) = reason {
                 let at = at.get("body").map_or(member.position, |body| body.position);
-                let hint = "Correct the answer, or what the operation declares.";
+                let hint = "Correct the answer, or the declaration of the operation.";
                 self.report_example(&path, at, reason, hint);
             }
         }
@@ -119,8 +119,11 @@ impl<'n> TypeChecker<'n, '_> {
             |mismatch: &&TypeMismatch| mismatch.certain && !is_hidden(expected, &mismatch.path);
         let Some(mismatch) = found.iter().find(is_reported) else { return };
         let at = node.member("output").map_or(node.position, |member| member.position);
-        let message = format!("the result never has this: it {}", describe(mismatch, "output"));
-        let hint = "Compare it with what the capability gives: `a2s show FILE`.";
+        let message = format!(
+            "the capability never returns this result: the example {}",
+            describe(mismatch, "output")
+        );
+        let hint = "Compare it with the result of the capability: `a2s show FILE`.";
         self.report_example(&member_path(path, "output"), at, message, hint);
     }
 
@@ -150,7 +153,7 @@ fn find_missing_value(output: &OutputMapping, answer: &ExampleResponse) -> Optio
             if is_given || name.eq_ignore_ascii_case("content-type") {
                 return None;
             }
-            format!("there is no header `{}`", shorten_for_message(name))
+            format!("the response has no header `{}`", shorten_for_message(name))
         }
         OutputSource::Status => return None,
     };
@@ -166,7 +169,7 @@ fn describe(mismatch: &TypeMismatch, whole: &str) -> String {
     });
     match &mismatch.reason {
         MismatchReason::Kind { found, wanted } => {
-            format!("has {found} at `{place}`, where {wanted} belongs")
+            format!("has {found} at `{place}`, where {wanted} is required")
         }
         MismatchReason::Choice { wanted } => {
             let listed = wanted
@@ -175,15 +178,17 @@ fn describe(mismatch: &TypeMismatch, whole: &str) -> String {
                 .map(|value| shorten_for_message(&value.to_string()));
             let listed: Vec<String> = listed.collect();
             let more = if wanted.len() > MAX_CHOICES { ", …" } else { "" };
-            format!("has another value at `{place}` than {}{more}", listed.join(", "))
+            format!("has a value at `{place}` that is not one of {}{more}", listed.join(", "))
         }
         MismatchReason::Missing { name, .. } => {
             format!("lacks `{}` at `{place}`", shorten_for_message(name))
         }
         MismatchReason::Surplus { name, .. } => {
-            format!("has `{}` at `{place}`, which is never there", shorten_for_message(name))
+            format!("has `{}` at `{place}`, which does not exist there", shorten_for_message(name))
         }
-        MismatchReason::Forms(count) => format!("fits none of the {count} forms of `{place}`"),
+        MismatchReason::Forms(count) => {
+            format!("does not match any of the {count} forms of `{place}`")
+        }
     }
 }
 

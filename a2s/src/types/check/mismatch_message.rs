@@ -60,7 +60,7 @@ pub(super) fn describe_mismatch<'t>(
             // That null is accepted is of no help.
             let present = wanted.without(JsonTypes::NULL);
             let wanted = if present.is_empty() { *wanted } else { present };
-            let message = format!("`{at}` takes {wanted}{}", found_kind(&part, *found));
+            let message = format!("`{at}` accepts {wanted}{}", found_kind(&part, *found));
             (message, kind_hint(&part, *found, wanted, input.form))
         }
         MismatchReason::Choice { wanted } => {
@@ -68,11 +68,11 @@ pub(super) fn describe_mismatch<'t>(
             let more = if wanted.len() > MAX_CHOICES { ", …" } else { "" };
             let list = listed.join(", ");
             let one_of = if wanted.len() == 1 { "only" } else { "one of" };
-            let message = format!("`{at}` takes {one_of} {list}{more}{}", found_choice(&part));
+            let message = format!("`{at}` accepts {one_of} {list}{more}{}", found_choice(&part));
             (message, choice_hint(&part, wanted))
         }
         MismatchReason::Missing { name, lack: AbsenceReason::Always } => (
-            format!("`{at}` needs the member `{}`, which is not there", shorten_for_message(name)),
+            format!("`{at}` requires the member `{}`, which is missing", shorten_for_message(name)),
             format!("Add `{}`, or correct the schema in the task.", shorten_for_message(name)),
         ),
         MismatchReason::Missing { name, lack: AbsenceReason::UnlessGiven } => {
@@ -84,7 +84,7 @@ pub(super) fn describe_mismatch<'t>(
             };
             let parameter = parameter.map_or("its value", VariableReference::variable);
             let message = format!(
-                "`{at}.{}` is required, and `{parameter}` is optional",
+                "`{at}.{}` requires a value, but `{parameter}` is optional",
                 shorten_for_message(name)
             );
             (message, code.remedy.to_owned())
@@ -95,11 +95,11 @@ pub(super) fn describe_mismatch<'t>(
                 Some(close) => format!("Did you mean `{}`?", shorten_for_message(close)),
                 None => "Remove it, or add it to the schema in the task.".to_owned(),
             };
-            (format!("`{at}` takes no member `{}`", shorten_for_message(name)), hint)
+            (format!("`{at}` does not accept a member `{}`", shorten_for_message(name)), hint)
         }
         MismatchReason::Forms(count) => (
-            format!("`{at}` fits none of the {count} forms that the specification allows"),
-            "Compare it with each: kinds, required members and fixed values.".to_owned(),
+            format!("`{at}` does not match any of the {count} forms that the specification allows"),
+            "Compare it with each form: types, required members and fixed values.".to_owned(),
         ),
     };
     let found = Diagnostic::error(code, &path, position, message).with_hint(hint);
@@ -166,9 +166,9 @@ fn whole_reference(template: &Template) -> Option<&VariableReference> {
 fn found_kind(part: &InputPart<'_>, found: JsonTypes) -> String {
     match part.template {
         Template::Reference(reference) if part.is_whole => {
-            format!(", and `${{{reference}}}` is {found}")
+            format!(", but `${{{reference}}}` is {found}")
         }
-        Template::Reference(reference) => format!(", and `${{{reference}}}` has {found} there"),
+        Template::Reference(reference) => format!(", but `${{{reference}}}` has {found} there"),
         Template::Literal(Value::String(text)) => {
             format!(", not the text `{}`", shorten_for_message(text))
         }
@@ -180,7 +180,9 @@ fn found_kind(part: &InputPart<'_>, found: JsonTypes) -> String {
 
 fn found_choice(part: &InputPart<'_>) -> String {
     match part.template {
-        Template::Reference(reference) => format!(", and `${{{reference}}}` is never that"),
+        Template::Reference(reference) => {
+            format!(", but `${{{reference}}}` never has such a value")
+        }
         Template::Literal(value) => format!(", not {}", short_value(value)),
         Template::Text(_) | Template::Array(_) | Template::Object(_) => String::new(),
     }
@@ -194,14 +196,14 @@ fn kind_hint(part: &InputPart<'_>, found: JsonTypes, wanted: JsonTypes, form: Wi
             let unquoted = serde_json::from_str(text)
                 .map_or(JsonTypes::STRING, |value: Value| JsonTypes::from_value(&value));
             if wanted.overlaps(unquoted) {
-                return "Write it without quotes.".to_owned();
+                return "Write the value without quotes.".to_owned();
             }
             format!("Write {wanted}.")
         }
         Template::Literal(Value::Number(_) | Value::Bool(_))
             if wanted.overlaps(JsonTypes::STRING) =>
         {
-            "Put it in quotes.".to_owned()
+            "Put the value in quotes.".to_owned()
         }
         Template::Literal(Value::Null) => "Map a value.".to_owned(),
         Template::Literal(_) => format!("Write {wanted}."),
@@ -212,7 +214,7 @@ fn kind_hint(part: &InputPart<'_>, found: JsonTypes, wanted: JsonTypes, form: Wi
             format!("Map one of its members, such as `${{{reference}.id}}`.")
         }
         Template::Reference(reference) if wanted == JsonTypes::ARRAY && part.is_whole => {
-            format!("Put it in a list: `[\"${{{reference}}}\"]`.")
+            format!("Put the value in a list: `[\"${{{reference}}}\"]`.")
         }
         _ => error_code::WRONG_KIND.remedy.to_owned(),
     }

@@ -61,8 +61,9 @@ impl<'n> TypeChecker<'n, '_> {
             let kinds = leaves.kinds;
             let message =
                 format!("`{source}` finds nothing: the response declares `${walked}` as {kinds}");
-            let first =
-                format!("Take an item of the list, `${walked}[0]`, or all, `${walked}[*]`.");
+            let first = format!(
+                "Select one item of the list with `${walked}[0]`, or all items with `${walked}[*]`."
+            );
             (message, (kinds == JsonTypes::ARRAY && name.is_some()).then_some(first))
         };
         let data = [Segment::name("data")].into_iter().chain(segments.iter().cloned());
@@ -122,11 +123,11 @@ impl<'n> TypeChecker<'n, '_> {
                 let declared = kind.describe();
                 let message = match sets_member {
                     true => {
-                        format!("`{name}` is declared as {declared}, and this makes it {value}")
+                        format!("`{name}` is declared as {declared}, but this makes it {value}")
                     }
-                    false => format!("`{name}` is declared as {declared}, and this is {value}"),
+                    false => format!("`{name}` is declared as {declared}, but this is {value}"),
                 };
-                let hint = "Declare the type of what is set, or set another name.";
+                let hint = "Declare the type of the value, or set another name.";
                 let found = Diagnostic::error(error_code::WRONG_TYPE, &path, position, message);
                 let shared = self.root.at("execution.variables.shared");
                 let declared = shared.and_then(|shared| shared.member(name));

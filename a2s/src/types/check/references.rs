@@ -66,7 +66,7 @@ impl<'n> TypeChecker<'n, '_> {
             (format!("`${{{reference}}}` finds nothing: `{there}` has no `{missing}`"), hint)
         } else {
             let hint = (leaves.kinds == JsonTypes::ARRAY)
-                .then(|| format!("Take an item of the list first, such as `${{{there}[0]}}`."));
+                .then(|| format!("Select an item of the list first, such as `${{{there}[0]}}`."));
             let kinds = leaves.kinds;
             let message = format!(
                 "`${{{reference}}}` finds nothing: `{there}` is {kinds} and has no {what}s"
@@ -103,8 +103,8 @@ impl<'n> TypeChecker<'n, '_> {
         }
         if let Template::Reference(reference) = items {
             let message =
-                format!("`${{{reference}}}` is {}, and a step runs over a list", list.kinds());
-            let hint = "Name a variable that holds a list, or a list inside this one.";
+                format!("`${{{reference}}}` is {}; `for_each` requires a list", list.kinds());
+            let hint = "Use a variable that contains a list, or a list inside this variable.";
             let found = Diagnostic::error(error_code::WRONG_TYPE, &path, node.position, message);
             let sources = self.sources(reference.variable());
             self.report(found.with_hint(hint), sources);

@@ -23,11 +23,11 @@ impl A2aVersion {
         let role = match (self, role) {
             (Self::V0_3, "user") | (Self::V1_0, "ROLE_USER") => Role::User,
             (Self::V0_3, "agent") | (Self::V1_0, "ROLE_AGENT") => Role::Agent,
-            _ => return Err("`role` of a message names neither user nor agent".to_owned()),
+            _ => return Err("`role` of a message must be user or agent".to_owned()),
         };
         Ok(Message {
             id: id(members, "messageId")?
-                .ok_or_else(|| "a message needs a `messageId`".to_owned())?,
+                .ok_or_else(|| "a message requires a `messageId`".to_owned())?,
             context: id(members, "contextId")?,
             task: id(members, "taskId")?,
             role,
@@ -40,21 +40,21 @@ impl A2aVersion {
         match self.read_update(value)? {
             TaskUpdate::Reply(reply) => Ok(reply),
             TaskUpdate::Status(_) | TaskUpdate::Artifact(_) => {
-                Err("it is neither a task nor a message".to_owned())
+                Err("it must be a task or a message".to_owned())
             }
         }
     }
 
     /// An update of a stream.
     pub(crate) fn read_update(self, value: &Value) -> Result<TaskUpdate, String> {
-        let members = object(value, "an answer")?;
+        let members = object(value, "a response")?;
         let (kind, inner) = match self {
             Self::V0_3 => (members.get("kind").and_then(Value::as_str).unwrap_or_default(), value),
             Self::V1_0 => {
                 let mut given = members.iter().filter(|(_, value)| !value.is_null());
                 match (given.next(), given.next()) {
                     (Some((name, inner)), None) => (name.as_str(), inner),
-                    _ => return Err("an answer is one thing".to_owned()),
+                    _ => return Err("a response must have exactly one member".to_owned()),
                 }
             }
         };
@@ -70,7 +70,7 @@ impl A2aVersion {
                 let artifact = members.get("artifact").unwrap_or(&Value::Null);
                 Ok(TaskUpdate::Artifact(self.read_artifact(artifact)?))
             }
-            _ => Err("it is neither a task, a message nor an update of one".to_owned()),
+            _ => Err("it must be a task, a message or an update".to_owned()),
         }
     }
 
@@ -78,7 +78,7 @@ impl A2aVersion {
     pub(crate) fn read_task(self, value: &Value) -> Result<A2aTask, String> {
         let members = object(value, "a task")?;
         Ok(A2aTask {
-            id: id(members, "id")?.ok_or_else(|| "a task needs an `id`".to_owned())?,
+            id: id(members, "id")?.ok_or_else(|| "a task requires an `id`".to_owned())?,
             context: id(members, "contextId")?.unwrap_or_default(),
             status: self.read_status(members.get("status"))?,
             artifacts: items(members, "artifacts")?
@@ -118,7 +118,7 @@ impl A2aVersion {
         let text = |name: &str| members.get(name).and_then(Value::as_str).map(str::to_owned);
         Ok(TaskArtifact {
             id: id(members, "artifactId")?
-                .ok_or_else(|| "an artifact needs an `artifactId`".to_owned())?,
+                .ok_or_else(|| "an artifact requires an `artifactId`".to_owned())?,
             name: text("name"),
             description: text("description"),
             parts: self.read_parts(members)?,
@@ -145,20 +145,20 @@ impl A2aVersion {
         match kind {
             Some("text") => match given("text") {
                 Some(Value::String(text)) => Ok(Part::Text(text.clone())),
-                _ => Err("`text` of a part is no text".to_owned()),
+                _ => Err("`text` of a part must be a text".to_owned()),
             },
             Some("data") => match given("data") {
                 Some(data) => Ok(Part::Data(data.clone())),
                 None => Err("a part has no `data`".to_owned()),
             },
             Some("file" | "raw" | "url") => Ok(Part::File),
-            _ => Err("a part is neither text nor data nor a file".to_owned()),
+            _ => Err("a part must be text, data or a file".to_owned()),
         }
     }
 }
 
 fn object<'v>(value: &'v Value, what: &str) -> Result<&'v Object, String> {
-    value.as_object().ok_or_else(|| format!("{what} is no object"))
+    value.as_object().ok_or_else(|| format!("{what} must be an object"))
 }
 
 /// The items of a list, few enough of them.
@@ -167,7 +167,7 @@ fn items<'v>(members: &'v Object, name: &str) -> Result<&'v [Value], String> {
         None | Some(Value::Null) => Ok(&[]),
         Some(Value::Array(items)) if items.len() <= MAX_ITEMS => Ok(items),
         Some(Value::Array(_)) => Err(format!("`{name}` has more than {MAX_ITEMS} items")),
-        Some(_) => Err(format!("`{name}` is no list")),
+        Some(_) => Err(format!("`{name}` must be a list")),
     }
 }
 
@@ -178,6 +178,6 @@ pub(crate) fn id(members: &Object, name: &str) -> Result<Option<String>, String>
         Some(Value::String(id)) if id.is_empty() => Ok(None),
         Some(Value::String(id)) if id.len() <= MAX_ID => Ok(Some(id.clone())),
         Some(Value::String(_)) => Err(format!("`{name}` has more than {MAX_ID} bytes")),
-        Some(_) => Err(format!("`{name}` is no text")),
+        Some(_) => Err(format!("`{name}` must be a text")),
     }
 }

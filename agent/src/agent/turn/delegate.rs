@@ -205,16 +205,16 @@ fn to_turn_outcome(
             match state {
                 TaskState::Completed => (AgentStatus::Completed, format!("{name} says: {words}")),
                 TaskState::InputRequired | TaskState::AuthRequired => {
-                    let message = format!("{name} did not do it, and asks: {words}");
+                    let message = format!("{name} did not complete the task, and asks: {words}");
                     (AgentStatus::Failed, message)
                 }
-                _ => (AgentStatus::Failed, format!("{name} did not do it: {words}")),
+                _ => (AgentStatus::Failed, format!("{name} did not complete the task: {words}")),
             }
         }
         Err(A2aError::Denied(denial)) => {
-            (AgentStatus::Denied, format!("I may not ask {name}: {denial}"))
+            (AgentStatus::Denied, format!("The guardian does not allow me to ask {name}: {denial}"))
         }
-        Err(error) => (AgentStatus::Failed, format!("{name} did not do it: {error}")),
+        Err(error) => (AgentStatus::Failed, format!("{name} did not complete the task: {error}")),
     };
     TurnOutcome::new(status, message)
 }

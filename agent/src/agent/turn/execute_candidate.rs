@@ -169,7 +169,7 @@ impl AgentTurn<'_> {
         if !self.runs.is_empty() {
             // An answer would start the turn again, and earlier runs would be repeated.
             let names: Vec<_> = missing.iter().map(|field| format!("`{}`", field.name)).collect();
-            let message = format!("it lacks {}", names.join(", "));
+            let message = format!("it has no values for {}", names.join(", "));
             self.record_skipped(SkippedCandidate {
                 capability: choice.pin,
                 code: None,
@@ -320,7 +320,7 @@ impl AgentTurn<'_> {
             capability: choice.pin,
             code: error.map(|error| error.code.clone()),
             message: error.map_or_else(
-                || format!("its run ended as {}", run.status.as_str()),
+                || format!("its run ended with the status {}", run.status.as_str()),
                 |error| error.message.clone(),
             ),
             run: Some(id),

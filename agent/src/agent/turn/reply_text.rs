@@ -97,7 +97,7 @@ pub(super) fn question(question: &AgentQuestion) -> String {
     match question.fields.as_slice() {
         [field] => {
             format!(
-                "What shall I use as `{}`? {name} needs it{} Say no to leave it.",
+                "Which value should I use for `{}`? {name} requires it{} Say no to stop.",
                 field.name,
                 describe_field(field)
             )
@@ -105,10 +105,7 @@ pub(super) fn question(question: &AgentQuestion) -> String {
         fields => {
             let each =
                 fields.iter().map(|field| format!("- `{}`{}", field.name, describe_field(field)));
-            format!(
-                "{name} needs more than you have said:\n{}",
-                each.collect::<Vec<_>>().join("\n")
-            )
+            format!("{name} requires more values:\n{}", each.collect::<Vec<_>>().join("\n"))
         }
     }
 }
@@ -131,10 +128,10 @@ fn describe_field(field: &InputField) -> String {
 pub(super) fn consent(skipped: &[SkippedCandidate], prepared: &PreparedRun) -> String {
     let name = &prepared.pin().name;
     let hosts: Vec<_> = prepared.effects.hosts.iter().map(String::as_str).collect();
-    let mut lines = vec!["What fits best could not be used:".to_owned()];
+    let mut lines = vec!["The best match could not be used:".to_owned()];
     lines.extend(skipped.iter().map(describe_skipped));
     lines.push(format!(
-        "Shall I use {name} in its place? It may change something at {}.",
+        "Shall I use {name} instead? It may change something at {}.",
         to_single_line(&hosts.join(", "), MAX_TEXT)
     ));
     lines.join("\n")
@@ -172,8 +169,8 @@ pub(super) fn delegation(delegation: &AgentDelegation) -> String {
     let line = |text: &str| to_single_line(text, MAX_TEXT);
     let (agent, url, skill) = (line(agent), line(url), line(skill));
     format!(
-        "Nothing that is published fits this. Another agent says that it can: {agent} at {url}, \
-         with its skill {skill}. It may change something.\n  would be sent: {}\n\
+        "No published capability matches this. Another agent offers it: {agent} at {url}, \
+         with its skill {skill}. It may change something.\n  message to send: {}\n\
          Shall I ask it? [y/N]",
         line(message)
     )
@@ -183,7 +180,7 @@ pub(super) fn delegation(delegation: &AgentDelegation) -> String {
 pub(super) fn proposal(proposal: &ChainProposal) -> String {
     let names: Vec<_> = proposal.capabilities.iter().map(|pin| pin.name.as_str()).collect();
     let mut lines = vec![format!(
-        "Nothing that is published does all of this, but {} together would, as {}:",
+        "No single capability does all of this, but {} together can, as {}:",
         names.join(" and "),
         proposal.name
     )];
@@ -198,7 +195,7 @@ pub(super) fn proposal(proposal: &ChainProposal) -> String {
 
 /// That nothing fits.
 pub(super) fn nothing_fits(nearest: &[NearMiss]) -> String {
-    let mut lines = vec!["Nothing that is published fits this.".to_owned()];
+    let mut lines = vec!["No published capability matches this.".to_owned()];
     lines.extend(nearest.iter().map(|near| {
         let description = to_single_line(&near.description, MAX_TEXT);
         format!("- nearest: {} {}: {description}", near.name, near.version)
@@ -227,13 +224,13 @@ pub(super) fn describe_waiting_run(run: &AgentRun) -> String {
         format!("- {step}{about}: `a2s guardian approve {id}` or `a2s guardian reject {id}`{until}")
     }));
     lines.extend(remainder_line(run.approvals.len(), MAX_ITEMS));
-    lines.push("The run goes on by itself after that.".to_owned());
+    lines.push("The run then continues without further action.".to_owned());
     lines.join("\n")
 }
 
 /// A run that goes on, after it had waited for a person.
 pub(super) fn describe_running(run: &AgentRun) -> String {
-    format!("{} goes on: run {}.", run.capability.name, run.id)
+    format!("{} continues: run {}.", run.capability.name, run.id)
 }
 
 /// Capabilities that were chosen and not run, added to a message.
@@ -241,19 +238,19 @@ pub(super) fn append_not_started(message: String, left: &[CapabilityRef]) -> Str
     let names: Vec<_> = left.iter().map(|pin| pin.name.to_string()).collect();
     match names.as_slice() {
         [] => message,
-        _ => format!("{message}\nNot begun: {}. Ask for it again.", names.join(", ")),
+        _ => format!("{message}\nNot started: {}. Ask for it again.", names.join(", ")),
     }
 }
 
 /// The text of a failure.
 pub(super) fn describe_failure(skipped: &[SkippedCandidate], ended: Option<&AgentRun>) -> String {
     let mut lines = vec![match ended {
-        None => "Nothing that fits could be run to its end.".to_owned(),
+        None => "None of the matching capabilities could be run.".to_owned(),
         Some(run) if run.error.as_ref().is_some_and(|error| error.repeat_safe) => {
-            format!("{} did not end as it should, and has changed nothing.", run.capability.name)
+            format!("{} failed, and has changed nothing.", run.capability.name)
         }
         Some(run) => format!(
-            "{} did not end as it should, and may have changed something: nothing else was tried.",
+            "{} failed, and may have changed something, so I tried nothing else.",
             run.capability.name
         ),
     }];

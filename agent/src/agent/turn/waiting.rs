@@ -199,7 +199,7 @@ impl AgentTurn<'_> {
                     capability: run.capability.clone(),
                     code: error.map(|error| error.code.clone()),
                     message: error.map_or_else(
-                        || format!("its run ended as {}", run.status.as_str()),
+                        || format!("its run ended with the status {}", run.status.as_str()),
                         |error| error.message.clone(),
                     ),
                     run: Some(run.id),
@@ -217,7 +217,7 @@ impl AgentTurn<'_> {
 
 /// A run, and the source with the executor that knows it.
 async fn find_run(agent: &Agent, run: Uuid) -> Result<(&Backend, Run), Error> {
-    let mut failure = Error::BadRequest(format!("no executor knows the run {run}"));
+    let mut failure = Error::BadRequest(format!("unknown run {run}"));
     for source in &agent.backends {
         match source.executor.get_run(run).await {
             Ok(found) => return Ok((source, found)),

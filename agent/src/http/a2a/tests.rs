@@ -169,14 +169,13 @@ async fn a_guardian_may_refuse_a_message_and_change_it() {
     let changed = Door::open(Some(|question| match question["method"].as_str() {
         Some("message/send") if question["params"]["context"]["to"]["role"] == "server" => {
             modify(question, |params| {
-                params["payload"]["params"]["message"]["parts"][0]["text"] =
-                    json!("something else");
+                params["payload"]["params"]["message"]["parts"][0]["text"] = json!("unknown");
             })
         }
         _ => json!({"decision": "allow", "message": ""}),
     }));
     let task = changed.await.call("message/send", said("launch it")).await["result"].take();
-    assert_eq!(task["history"][0]["parts"][0]["text"], "something else", "{task}");
+    assert_eq!(task["history"][0]["parts"][0]["text"], "unknown", "{task}");
 }
 
 #[tokio::test]

@@ -93,7 +93,7 @@ impl RunStore {
             on!(reads, |pool| sqlx::query_as(SQL).bind(run).fetch_all(pool).await);
         let read = |(step, text): (String, String)| {
             let exchange = serde_json::from_str(&text).map_err(|error| {
-                Error::new(ErrorKind::Store, format!("stored answer of `{step}`: {error}"))
+                Error::new(ErrorKind::Store, format!("stored response of `{step}`: {error}"))
             })?;
             Ok((step, exchange))
         };

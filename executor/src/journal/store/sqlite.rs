@@ -59,7 +59,7 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<OpenedSt
     }
     let (_, was_shared) = open_private_file(path).map_err(|error| unusable(&error))?;
     if was_shared {
-        tracing::warn!(path = %path.display(), "other users had access to the file");
+        tracing::warn!(path = %path.display(), "other users had access to the database file");
     }
 
     let synchronous = match durability {

@@ -231,7 +231,11 @@ async fn the_journal_has_one_writer_and_no_gap() {
             Err(ErrorKind::LeaseLost),
             "a second writer"
         );
-        assert_eq!(fixture.append(9, 1, step()).await, Err(ErrorKind::LeaseLost), "no such run");
+        assert_eq!(
+            fixture.append(9, 1, step()).await,
+            Err(ErrorKind::LeaseLost),
+            "no matching runs"
+        );
         assert_eq!(fixture.append(1, 3, finished(RunStatus::Failed)).await, Ok(()));
         assert_eq!(fixture.append(1, 4, step()).await, Err(ErrorKind::LeaseLost), "after the end");
         let events = fixture.store.read_events(Uuid::from_u128(1), 0, 10).await.unwrap();

@@ -74,10 +74,10 @@ pub(super) fn parse_token_response(response: &RawResponse) -> Result<TokenGrant,
     }
     let unusable = |why| Err(TokenError::Unusable(why));
     let Some(answer) = answer.filter(|_| status == 200) else {
-        return unusable("gave none: its answer is not that of a token endpoint");
+        return unusable("returned no token: its response is not the response of a token endpoint");
     };
     if !answer.token_type.as_deref().unwrap_or("bearer").eq_ignore_ascii_case("bearer") {
-        return unusable("gave one of a type that is not sent; only `bearer` is");
+        return unusable("returned a token of an unsupported type; only `bearer` is supported");
     }
     let fits = |token: &Secret, extra: &[u8]| {
         let text = token.expose_secret();
@@ -85,7 +85,7 @@ pub(super) fn parse_token_response(response: &RawResponse) -> Result<TokenGrant,
         (1..=MAX_TOKEN).contains(&text.len()) && text.bytes().all(is_visible)
     };
     let Some(access_token) = answer.access_token.filter(|token| fits(token, b"")) else {
-        return unusable("gave none that can stand in a header");
+        return unusable("returned a token that is not allowed in a header");
     };
     Ok(TokenGrant {
         access_token,
@@ -130,10 +130,13 @@ mod tests {
         assert_eq!(life(json!(-5)), Some(SignedDuration::ZERO));
         assert_eq!(life(json!(1e300)), Some(SignedDuration::from_secs(365 * 86_400)));
         assert_eq!((life(json!("NaN")), life(json!([]))), (Some(SignedDuration::ZERO), None));
-        let not_one = TokenError::Unusable("gave none: its answer is not that of a token endpoint");
-        let none_fits = TokenError::Unusable("gave none that can stand in a header");
-        let other_type =
-            TokenError::Unusable("gave one of a type that is not sent; only `bearer` is");
+        let not_one = TokenError::Unusable(
+            "returned no token: its response is not the response of a token endpoint",
+        );
+        let none_fits = TokenError::Unusable("returned a token that is not allowed in a header");
+        let other_type = TokenError::Unusable(
+            "returned a token of an unsupported type; only `bearer` is supported",
+        );
         let long = json!({"access_token": "t".repeat(MAX_TOKEN + 1)}).to_string();
         for (status, body, expected) in [
             (

@@ -29,8 +29,8 @@ pub(crate) fn read_mcp(response: &RawResponse) -> Result<Value, ResponseError> {
             return Err(status_error(response));
         }
         let reason = match response.body.is_empty() {
-            true => "the answer is empty",
-            false => "the answer is no JSON object, or nested too deep",
+            true => "the response is empty",
+            false => "the response is not a JSON object, or is nested too deep",
         };
         return Err(ResponseError::NotMcp { reason, excerpt: excerpt(response) });
     };
@@ -60,11 +60,11 @@ pub(crate) fn read_message(message: &McpMessage) -> Result<Value, ResponseError>
 pub(super) fn read_result(message: &McpMessage, id: u64) -> Result<&McpMessage, ResponseError> {
     let not_mcp = |reason| Err(ResponseError::NotMcp { reason, excerpt: String::new() });
     if message.get("jsonrpc") != Some(&json!("2.0")) {
-        return not_mcp("the answer is no JSON-RPC 2.0");
+        return not_mcp("the response is not JSON-RPC 2.0");
     }
     if let Some(method) = message.get("method") {
         let method = to_single_line(method.as_str().unwrap_or_default(), EXCERPT_CHARS);
-        let wants = format!("asks for `{method}` itself");
+        let wants = format!("sent the request `{method}`");
         return Err(ResponseError::McpUnfinished { wants });
     }
     // The id is unknown when the request could not be read.
@@ -72,7 +72,7 @@ pub(super) fn read_result(message: &McpMessage, id: u64) -> Result<&McpMessage, 
     match message.get("id") {
         Some(found) if *found == json!(id) || is_unknown(found) => {}
         None if message.contains_key("error") => {}
-        Some(_) | None => return not_mcp("it answers another request"),
+        Some(_) | None => return not_mcp("it is the response to another request"),
     }
     match (message.get("result"), message.get("error")) {
         (Some(Value::Object(result)), None) => Ok(result),
@@ -80,7 +80,7 @@ pub(super) fn read_result(message: &McpMessage, id: u64) -> Result<&McpMessage, 
             code: error.get("code").and_then(Value::as_i64).unwrap_or(0),
             message: tool_text(error.get("message").and_then(Value::as_str).unwrap_or_default()),
         }),
-        _ => not_mcp("there is neither one `result` nor one `error`"),
+        _ => not_mcp("the response must have either `result` or `error`"),
     }
 }
 
@@ -88,21 +88,21 @@ fn read_tool_result(result: &McpMessage) -> Result<Value, ResponseError> {
     let unfinished = |wants: &str| Err(ResponseError::McpUnfinished { wants: wants.to_owned() });
     match result.get("resultType").map(Value::as_str) {
         None | Some(Some("complete")) if result.contains_key("task") => {
-            return unfinished("gives a task to wait for");
+            return unfinished("returned a task to wait for");
         }
         None | Some(Some("complete")) => {}
         Some(Some("input_required")) => return unfinished(&describe_wanted_input(result)),
         Some(Some("task")) => return unfinished("gives a task to wait for"),
         Some(other) => {
-            let other = to_single_line(other.unwrap_or("something else"), EXCERPT_CHARS);
-            return unfinished(&format!("gives a result of the type `{other}`"));
+            let other = to_single_line(other.unwrap_or("unknown"), EXCERPT_CHARS);
+            return unfinished(&format!("returned a result of the type `{other}`"));
         }
     }
     let blocks = match result.get("content") {
         None | Some(Value::Null) => &[][..],
         Some(Value::Array(blocks)) => blocks,
         Some(_) => {
-            let reason = "`content` is no list";
+            let reason = "`content` is not a list";
             return Err(ResponseError::NotMcp { reason, excerpt: String::new() });
         }
     };
@@ -128,8 +128,8 @@ fn describe_wanted_input(result: &McpMessage) -> String {
     });
     let methods: Vec<_> = methods.take(3).collect();
     match methods.is_empty() {
-        true => "asks for more input".to_owned(),
-        false => format!("asks for more input: {}", methods.join(", ")),
+        true => "requires more input".to_owned(),
+        false => format!("requires more input: {}", methods.join(", ")),
     }
 }
 
@@ -148,5 +148,5 @@ fn read_text(text: &str) -> Value {
 
 fn tool_text(text: &str) -> String {
     let words = to_single_line(text, MAX_WORDS);
-    if words.is_empty() { "it says no more".to_owned() } else { words }
+    if words.is_empty() { "the message is empty".to_owned() } else { words }
 }

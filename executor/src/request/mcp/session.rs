@@ -120,19 +120,19 @@ pub(crate) fn read_session(response: &RawResponse) -> Result<McpSession, Respons
         return Err(status_error(response));
     }
     let message =
-        message_of(response).ok_or_else(|| not_mcp("`initialize` has no answer that is JSON"))?;
+        message_of(response).ok_or_else(|| not_mcp("the response to `initialize` is not JSON"))?;
     let result = read_result(&message, OPENING_ID)?;
     let spoken = result.get("protocolVersion").and_then(Value::as_str);
     let revision = REVISIONS.into_iter().find(|revision| spoken == Some(*revision));
     let revision =
-        revision.ok_or_else(|| not_mcp("it speaks a revision of MCP that is not known here"))?;
+        revision.ok_or_else(|| not_mcp("the server uses an unsupported revision of MCP"))?;
     let mut ids = response.headers.get_all(SESSION_ID).iter();
     let id = ids.next().cloned();
     let is_plain = |id: &HeaderValue| {
         (1..=MAX_SESSION_ID).contains(&id.len()) && id.as_bytes().iter().all(u8::is_ascii_graphic)
     };
     if ids.next().is_some() || id.as_ref().is_some_and(|id| !is_plain(id)) {
-        return Err(not_mcp("the id of its session is not one that can be sent back"));
+        return Err(not_mcp("the session id has characters that are not allowed in a header"));
     }
     Ok(McpSession { id, revision })
 }

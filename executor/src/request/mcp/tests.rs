@@ -230,7 +230,7 @@ fn a_session_that_cannot_be_kept_is_refused() {
     assert!(told(503, &agreed("2025-11-25")).to_string().contains("status 503"));
     let mut other = agreed("2025-11-25");
     other["id"] = json!(1);
-    assert!(told(200, &other).to_string().contains("it answers another request"));
+    assert!(told(200, &other).to_string().contains("it is the response to another request"));
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn structured_content_is_what_a_tool_gives() {
 fn a_tool_that_failed_fails_the_step_with_its_own_words() {
     let said = json!({"isError": true, "content": [{"type": "text", "text": "no such\ncity"}]});
     fails(&answer(said), ErrorKind::McpToolFailed, "the tool reports an error: no such city");
-    fails(&answer(json!({"isError": true})), ErrorKind::McpToolFailed, "it says no more");
+    fails(&answer(json!({"isError": true})), ErrorKind::McpToolFailed, "the message is empty");
     let long = json!({"isError": true, "content": [{"type": "text", "text": "a".repeat(9_000)}]});
     assert!(read(&answer(long)).unwrap_err().1.len() < 1_000);
 }
@@ -312,11 +312,11 @@ fn a_refused_call_and_one_without_an_end_fail_the_step() {
     }
     let asks = json!({"login": {"method": "elicitation/create"}, "b": {}});
     let asks = json!({"resultType": "input_required", "inputRequests": asks});
-    fails(&answer(asks), ErrorKind::McpUnfinished, "asks for more input: `elicitation/create`");
+    fails(&answer(asks), ErrorKind::McpUnfinished, "requires more input: `elicitation/create`");
     let task = json!({"resultType": "task", "taskId": "1"});
-    fails(&answer(task), ErrorKind::McpUnfinished, "gives a task to wait for");
+    fails(&answer(task), ErrorKind::McpUnfinished, "returned a task to wait for");
     let task = json!({"task": {"taskId": "1", "status": "working"}});
-    fails(&answer(task), ErrorKind::McpUnfinished, "gives a task to wait for");
+    fails(&answer(task), ErrorKind::McpUnfinished, "returned a task to wait for");
     let other = json!({"resultType": "later\u{1b}[2J"});
     fails(&answer(other), ErrorKind::McpUnfinished, "gives a result of the type `later");
     let samples = json!({"jsonrpc": "2.0", "id": 9, "method": "sampling/createMessage"});
@@ -332,7 +332,11 @@ fn what_is_no_answer_to_the_call_is_refused() {
     let result = json!({"content": []});
     for id in [json!(2), json!("1"), json!(1.5), json!(null), json!([1]), json!({})] {
         let other = json!({"jsonrpc": "2.0", "id": id, "result": result});
-        fails(&json_response(200, &other), ErrorKind::NotJson, "it answers another request");
+        fails(
+            &json_response(200, &other),
+            ErrorKind::NotJson,
+            "it is the response to another request",
+        );
     }
     for body in [
         json!({"id": 1, "result": result}),
@@ -348,7 +352,7 @@ fn what_is_no_answer_to_the_call_is_refused() {
     ] {
         fails(&json_response(200, &body), ErrorKind::NotJson, "the service did not answer as MCP");
     }
-    fails(&response(202, ""), ErrorKind::NotJson, "the answer is empty");
+    fails(&response(202, ""), ErrorKind::NotJson, "the response is empty");
     fails(&response(200, "[".repeat(10_000)), ErrorKind::NotJson, "nested too deep");
     let deep = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}", "{\"a\":".repeat(10_000));
     fails(&response(200, deep), ErrorKind::NotJson, "nested too deep");

@@ -35,7 +35,7 @@ impl BinaryContent {
         match value {
             Value::String(text) => Ok(Self { bytes: text.clone().into_bytes(), ..Self::default() }),
             Value::Object(members) if is_binary(members) => Self::read_members(members),
-            _ => Err("binary content is a string, `{base64: …}` or `{text: …}`"),
+            _ => Err("binary content must be a string, `{base64: …}` or `{text: …}`"),
         }
     }
 
@@ -45,12 +45,12 @@ impl BinaryContent {
             Some(Value::String(text)) => Ok(Some(text.as_str())),
             Some(_) => Err(reason),
         };
-        let bytes = match (text("base64", NOT_BASE64)?, text("text", "`text` is a string")?) {
+        let bytes = match (text("base64", NOT_BASE64)?, text("text", "`text` must be a string")?) {
             (Some(encoded), _) => decode(encoded).ok_or(NOT_BASE64)?,
             (None, Some(text)) => text.as_bytes().to_vec(),
-            (None, None) => return Err("binary content has neither `base64` nor `text`"),
+            (None, None) => return Err("binary content must have `base64` or `text`"),
         };
-        let reason = "`content_type` is a media type such as `image/png`";
+        let reason = "`content_type` must be a media type such as `image/png`";
         let content_type = match text("content_type", reason)? {
             None => None,
             Some(text) => {
@@ -58,7 +58,7 @@ impl BinaryContent {
                 Some(media_type.ok_or(reason)?)
             }
         };
-        let filename = text("filename", "`filename` is a string")?.map(str::to_owned);
+        let filename = text("filename", "`filename` must be a string")?.map(str::to_owned);
         let mut headers = Vec::new();
         match members.get("headers") {
             None | Some(Value::Null) => {}
@@ -81,7 +81,7 @@ impl BinaryContent {
 }
 
 const NOT_BASE64: Reason = "`base64` is not Base64";
-const NO_HEADERS: Reason = "`headers` is an object of texts";
+const NO_HEADERS: Reason = "`headers` must be an object of texts";
 
 /// Both alphabets of RFC 4648, with or without padding, on one line or on several.
 fn decode(text: &str) -> Option<Vec<u8>> {

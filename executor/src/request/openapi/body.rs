@@ -22,11 +22,12 @@ pub(super) fn write(
     match declared.format {
         BodyFormat::Json => Ok((media_type.as_str().to_owned(), value.to_string().into_bytes())),
         BodyFormat::Form => {
-            let body = form::write(declared, members(value, "a form is an object of its fields")?)?;
+            let body =
+                form::write(declared, members(value, "a form must be an object of its fields")?)?;
             Ok((media_type.as_str().to_owned(), body.into_bytes()))
         }
         BodyFormat::Multipart => {
-            let fields = members(value, "a multipart body is an object of its fields")?;
+            let fields = members(value, "a multipart body must be an object of its fields")?;
             multipart::write(declared, fields)
         }
         BodyFormat::Text => write_text(media_type, value),
@@ -67,7 +68,7 @@ fn write_text(media_type: &MediaType, value: &Value) -> Result<(String, Vec<u8>)
         // YAML holds JSON.
         Value::Array(_) | Value::Object(_) if is_yaml(media_type) => value.to_string(),
         Value::Array(_) | Value::Object(_) => {
-            return Err(refused(format!("a body of type {media_type} is a string")));
+            return Err(refused(format!("a body of type {media_type} must be a string")));
         }
         scalar => plain_text(scalar),
     };
@@ -75,7 +76,9 @@ fn write_text(media_type: &MediaType, value: &Value) -> Result<(String, Vec<u8>)
     if !bytes.is_ascii() {
         match media_type.parameter("charset").as_deref() {
             Some("utf-8" | "utf8") => {}
-            Some(_) => return Err(refused("beyond ASCII, text is sent as UTF-8 only")),
+            Some(_) => {
+                return Err(refused("text with characters outside ASCII can only be sent as UTF-8"));
+            }
             // XML and the like say it themselves.
             None if named.starts_with("text/") => named.push_str("; charset=utf-8"),
             None => {}
@@ -109,7 +112,8 @@ fn write_by_value(range: &MediaType, value: &Value) -> Result<(String, Vec<u8>),
     match wanted.iter().find(fits) {
         Some(media_type) => Ok(((*media_type).to_owned(), bytes)),
         None => {
-            let reason = format!("the body is {range}: write `{{base64: …, content_type: …}}`");
+            let reason =
+                format!("the body must be {range}: write `{{base64: …, content_type: …}}`");
             Err(refused(reason))
         }
     }

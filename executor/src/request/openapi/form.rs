@@ -55,7 +55,7 @@ fn text(value: &Value, field: &BodyField) -> Result<String, Reason> {
     match value {
         Value::Object(members) if field.kind != FieldType::Json && is_binary(members) => {
             let content = members.get("base64").or_else(|| members.get("text"));
-            content.and_then(Value::as_str).map(str::to_owned).ok_or("its content is no string")
+            content.and_then(Value::as_str).map(str::to_owned).ok_or("its content is not a string")
         }
         value => Ok(plain_text(value)),
     }

@@ -147,7 +147,7 @@ fn write_part(name: &str, value: &Value, field: &BodyField) -> Result<MultipartP
         (None, Value::String(_) | Value::Number(_) | Value::Bool(_)) => (None, plain_text(value)),
         (None, value) => (Some("application/json"), value.to_string()),
         (Some(_), Value::Array(_) | Value::Object(_)) => {
-            return Err("its media type is not JSON, so it is a string");
+            return Err("its media type is not JSON, so it must be a string");
         }
         (Some(media), value) => (Some(media.as_str()), plain_text(value)),
     };
@@ -174,7 +174,7 @@ fn write_content(name: &str, value: &Value, field: &BodyField) -> Result<Multipa
         Some(named) => {
             let taken = &field.content_types;
             if !taken.is_empty() && !taken.iter().any(|declared| declared.covers(&named)) {
-                return Err("its `content_type` is none that the field takes");
+                return Err("its `content_type` is not one that the field accepts");
             }
             named.as_str().to_owned()
         }
@@ -199,7 +199,7 @@ fn write_headers(
 ) -> Result<Vec<(String, String)>, Reason> {
     let is = |name: &str, other: &str| name.eq_ignore_ascii_case(other);
     if given.iter().any(|(name, _)| !field.headers.iter().any(|header| is(&header.name, name))) {
-        return Err("the field declares no such header");
+        return Err("the field does not declare this header");
     }
     let mut headers = Vec::new();
     for header in &field.headers {
@@ -213,8 +213,8 @@ fn write_headers(
             Some(value) if header_value(value).is_some() => {
                 headers.push((header.name.clone(), value.clone()));
             }
-            Some(_) => return Err("a header holds visible ASCII characters on one line"),
-            None if header.required => return Err("a required header of it has no value"),
+            Some(_) => return Err("a header must have visible ASCII characters on one line"),
+            None if header.required => return Err("a required header of the field has no value"),
             None => {}
         }
     }

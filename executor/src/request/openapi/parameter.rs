@@ -14,7 +14,7 @@ pub(super) struct ParameterValue<'a> {
 }
 
 /// The reason why a media type other than JSON takes neither an array nor an object.
-const NO_TEXT: Reason = "it is sent as text, so it is text, a number or a boolean";
+const NO_TEXT: Reason = "it is sent as text, so it must be a text, a number or a boolean";
 
 impl ParameterValue<'_> {
     /// The value cannot be sent, for this reason.
@@ -79,7 +79,9 @@ impl ParameterValue<'_> {
             return Ok(vec![(parameter_style::encode(name), parameter_style::encode(&text))]);
         }
         if !text.bytes().all(is_cookie_octet) {
-            return Err("a cookie holds visible ASCII without spaces, quotes, `,`, `;` and `\\`");
+            return Err(
+                "a cookie must have visible ASCII characters only, without spaces, quotes, `,`, `;` and `\\`",
+            );
         }
         Ok(vec![(parameter_style::encode(name), text)])
     }

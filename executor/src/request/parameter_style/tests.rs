@@ -94,7 +94,7 @@ fn each_cell_of_the_table_is_sent_as_it_stands() {
     path(ParameterStyle::Matrix, true, [";color", ";color=blue", list, ";R=100;G=200;B=150"]);
     // These two cells would not come through an address.
     let dot = "`.` and `..` would change the path";
-    let nothing = "an empty segment would address something else";
+    let nothing = "an empty segment would change the path";
     path(ParameterStyle::Label, false, [dot, ".blue", ".blue,black,brown", ".R,100,G,200,B,150"]);
     path(ParameterStyle::Label, true, [dot, ".blue", ".blue.black.brown", ".R=100.G=200.B=150"]);
     let simple = ["blue", "blue,black,brown", "R,100,G,200,B,150"];

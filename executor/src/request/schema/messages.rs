@@ -97,43 +97,43 @@ fn describe_error(kind: &ValidationErrorKind) -> String {
             format!("is not of the type {wanted}")
         }
         K::Enum { options } if is_empty(options) => {
-            "may not be sent: only the service sets it".to_owned()
+            "must not be sent: only the service sets it".to_owned()
         }
-        K::Enum { options } => format!("is none of {}", quote_value(options)),
+        K::Enum { options } => format!("is not one of {}", quote_value(options)),
         K::Constant { expected_value } => format!("is not {}", quote_value(expected_value)),
-        K::Required { property } => format!("has no member {}", quote_value(property)),
+        K::Required { property } => format!("lacks the member {}", quote_value(property)),
         K::AdditionalProperties { unexpected } | K::UnevaluatedProperties { unexpected } => {
-            format!("has members that are not known: {}", list_names(unexpected))
+            format!("has unknown members: {}", list_names(unexpected))
         }
-        K::FalseSchema => "may not be there".to_owned(),
+        K::FalseSchema => "is not allowed".to_owned(),
         K::Maximum { limit } => format!("is more than {limit}"),
         K::Minimum { limit } => format!("is less than {limit}"),
         K::ExclusiveMaximum { limit } => format!("is not less than {limit}"),
         K::ExclusiveMinimum { limit } => format!("is not more than {limit}"),
-        K::MultipleOf { multiple_of } => format!("is no multiple of {multiple_of}"),
+        K::MultipleOf { multiple_of } => format!("is not a multiple of {multiple_of}"),
         K::MaxLength { limit } => format!("is longer than {limit} characters"),
         K::MinLength { limit } => format!("is shorter than {limit} characters"),
         K::MaxItems { limit } => format!("has more than {limit} items"),
-        K::MinItems { limit } => format!("has less than {limit} items"),
+        K::MinItems { limit } => format!("has fewer than {limit} items"),
         K::MaxProperties { limit } => format!("has more than {limit} members"),
-        K::MinProperties { limit } => format!("has less than {limit} members"),
-        K::UniqueItems => "has an item twice".to_owned(),
+        K::MinProperties { limit } => format!("has fewer than {limit} members"),
+        K::UniqueItems => "contains an item twice".to_owned(),
         K::Pattern { pattern } => {
             format!("does not match the pattern {}", to_single_line(pattern, MAX_STATED))
         }
-        K::Format { format } => format!("is no {format}"),
-        K::AnyOf { context } => format!("fits none of its {} alternatives", context.len()),
-        K::OneOfNotValid { context } => format!("fits none of its {} alternatives", context.len()),
+        K::Format { format } => format!("does not match the format {format}"),
+        K::AnyOf { context } => format!("does not match any of its {} alternatives", context.len()),
+        K::OneOfNotValid { context } => {
+            format!("does not match any of its {} alternatives", context.len())
+        }
         K::OneOfMultipleValid { .. } => {
-            "fits several of the alternatives that exclude each other".to_owned()
+            "matches several alternatives, but only one is allowed".to_owned()
         }
-        K::Not { .. } => "is what its schema excludes".to_owned(),
-        K::Contains => "has not the items that it has to contain".to_owned(),
-        K::AdditionalItems { .. } | K::UnevaluatedItems { .. } => {
-            "has items that are not known".to_owned()
-        }
-        K::PropertyNames { .. } => "has a member of a name that it may not have".to_owned(),
-        other => format!("does not do what `{}` asks for", other.keyword()),
+        K::Not { .. } => "has a value that its schema excludes".to_owned(),
+        K::Contains => "lacks required items".to_owned(),
+        K::AdditionalItems { .. } | K::UnevaluatedItems { .. } => "has unknown items".to_owned(),
+        K::PropertyNames { .. } => "has a member with a name that is not allowed".to_owned(),
+        other => format!("does not meet the rule `{}`", other.keyword()),
     }
 }
 

@@ -267,7 +267,7 @@ fn what_only_the_service_sets_is_not_sent_and_not_missed() {
     let request = || SchemaCheck::from_task_schema(&task, &schema, ValueDirection::Request);
     assert!(told(request(), &json!({"name": "a", "password": "b"})).is_empty());
     let sent = told(request(), &json!({"id": "1", "name": "a", "password": "b"}));
-    assert!(sent[0].starts_with("`.id` may not be sent: only the service sets it"), "{sent:?}");
+    assert!(sent[0].starts_with("`.id` must not be sent: only the service sets it"), "{sent:?}");
     assert_eq!(told(request(), &json!({"name": "a"})).len(), 1);
     let response = || SchemaCheck::from_task_schema(&task, &schema, ValueDirection::Response);
     assert!(told(response(), &json!({"id": "1", "name": "a"})).is_empty());
@@ -414,7 +414,7 @@ fn read_only_beside_a_reference_is_a_word_of_3_1() {
     };
     assert_eq!(
         told(OpenApiVersion::V3_1, json!({"id": "1"})),
-        ["`.id` may not be sent: only the service sets it (schema: properties/id/readOnly)"]
+        ["`.id` must not be sent: only the service sets it (schema: properties/id/readOnly)"]
     );
     // There it is ignored, but whoever wrote it meant it: neither way is refused.
     assert_eq!(told(OpenApiVersion::V3_0, json!({"id": "1"})), [""; 0]);
@@ -429,7 +429,7 @@ fn what_may_not_be_there_is_not_said_to_be_the_services() {
     let task = task(OpenApiVersion::V3_1, Value::Null);
     let told =
         told(SchemaCheck::from_task_schema(&task, &pair, ValueDirection::Response), &json!([1, 2]));
-    assert_eq!(told, ["`[1]` may not be there (schema: items)"]);
+    assert_eq!(told, ["`[1]` is not allowed (schema: items)"]);
 }
 
 #[test]

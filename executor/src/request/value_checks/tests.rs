@@ -137,7 +137,7 @@ fn fields_are_held_to_their_schemas() {
         let expected = "it has members that are not known: `x` (schema: additionalProperties)";
         check(json!({"title": "a", "x": 1}), expected);
         let expected =
-            "`.id` may not be sent: only the service sets it (schema: properties/id/readOnly)";
+            "`.id` must not be sent: only the service sets it (schema: properties/id/readOnly)";
         check(json!({"title": "a", "id": "7"}), expected);
         // An object is sent as JSON, so what stands in it keeps its type; its text is the same.
         let expected = "`.address.zip` is not of the type string (schema: properties/address/properties/zip/type)";

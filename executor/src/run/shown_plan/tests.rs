@@ -91,7 +91,7 @@ fn contents_are_told_by_what_tells_them_apart() {
             let of = BTreeMap::from([meant]);
             is.content.choices.0.insert(is.content.capability.checksum, of);
         },
-        &["a dependency leads to another of the same capabilities"],
+        &["a dependency resolves to another version"],
     );
 }
 
@@ -182,7 +182,7 @@ fn hosts_credentials_and_guardian_are_told_one_by_one() {
             "the policy of guardian company is b now, and was not told",
         ],
     );
-    check(|is| is.session = None, &["the session is another one"]);
+    check(|is| is.session = None, &["the session is different"]);
 }
 
 #[test]

@@ -133,15 +133,15 @@ impl EventBuilder<'_> {
         };
         let did = match (&*decision.decision, decision.source) {
             ("deny", DecisionSource::Guardian) => "denied",
-            ("deny", _) => "gave no usable answer, which denies",
+            ("deny", _) => "gave no usable response and therefore denied",
             ("modify", _) => "changed",
-            _ => "gave no usable answer, which lets pass",
+            _ => "gave no usable response and therefore allowed",
         };
         let what = match decision.phase {
             GuardianPhase::Request => "the request of",
             GuardianPhase::Result => "the result of",
             GuardianPhase::McpOutbound => "the MCP message of",
-            GuardianPhase::McpInbound => "the MCP answer of",
+            GuardianPhase::McpInbound => "the MCP response of",
             GuardianPhase::Trigger | GuardianPhase::Memory => "",
         };
         let title = format!("The guardian {did} {what} {}", about.operation).replace("  ", " ");

@@ -134,10 +134,10 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
     let file = options.open(path)?;
     let data = file.metadata()?;
     if !data.is_file() {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::Error::other("it is not a file"));
     }
     file.try_lock().map_err(|error| match error {
-        std::fs::TryLockError::WouldBlock => io::Error::other("another process writes it"),
+        std::fs::TryLockError::WouldBlock => io::Error::other("another process writes to it"),
         std::fs::TryLockError::Error(error) => error,
     })?;
     Ok((file, data.len()))

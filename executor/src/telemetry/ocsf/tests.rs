@@ -208,7 +208,7 @@ fn what_is_said_of_an_mcp_message_is_told_as_that() {
         summary(&events),
         [
             "200401 Low The guardian changed the MCP message of Dogs.ask",
-            "200401 High The guardian denied the MCP answer of Dogs.ask",
+            "200401 High The guardian denied the MCP response of Dogs.ask",
             "600399 Informational Dogs.ask failed: A2S341",
         ]
     );
@@ -229,13 +229,15 @@ fn silence_is_told_apart_from_a_no() {
         (
             "deny",
             "failed_closed",
-            Some("High The guardian gave no usable answer, which denies the request of Dogs.a"),
+            Some(
+                "High The guardian gave no usable response and therefore denied the request of Dogs.a",
+            ),
         ),
         (
             "allow",
             "failed_open",
             Some(
-                "Medium The guardian gave no usable answer, which lets pass the request of Dogs.a",
+                "Medium The guardian gave no usable response and therefore allowed the request of Dogs.a",
             ),
         ),
         ("allow", "guardian", None),

@@ -38,20 +38,22 @@ pub(super) fn read_rule(
         None => ("without an id".to_owned(), text.place),
     };
     if text.id.is_some() && !ids.insert(id.clone()) {
-        faults.add(place, format!("rule {id}: the id is there twice"));
+        faults.add(place, format!("rule {id}: duplicate id"));
     }
     let is_id = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let is_id = !id.is_empty() && id.len() <= 64 && id.chars().all(is_id);
     if text.id.is_some() && !is_id {
         faults.add(
             place,
-            format!("rule {id:?}: an id has 1 to 64 letters, digits, dots, dashes or underscores"),
+            format!(
+                "rule {id:?}: an id must have 1 to 64 letters, digits, dots, dashes or underscores"
+            ),
         );
     }
     let methods = text.on.as_ref().map(|on| {
         let names = TextList::texts(on);
         if names.is_empty() {
-            faults.add(on.place, format!("rule {id}: on is empty, so it would never apply"));
+            faults.add(on.place, format!("rule {id}: on is empty, so the rule would never apply"));
         }
         let read = |(place, name): &(FilePosition, &str)| {
             faults.record_error(*place, &id, "on", parse_hook(name))
@@ -70,7 +72,7 @@ pub(super) fn read_rule(
         let Some(listed) = listed else { continue };
         let globs = TextList::texts(listed);
         if globs.is_empty() {
-            let message = format!("rule {id}: {field} is empty, so it would never apply");
+            let message = format!("rule {id}: {field} is empty, so the rule would never apply");
             faults.add(listed.place, message);
         }
         let read = |(place, glob): (FilePosition, &str)| {
@@ -88,7 +90,7 @@ pub(super) fn read_rule(
     });
     let limit = text.limit.as_ref().and_then(|limit| {
         if text.on.is_none() {
-            let message = "limit needs on, or a call and its result would both be counted";
+            let message = "limit requires on, otherwise a call and its result would both count";
             faults.add(limit.place, format!("rule {id}: {message}"));
         }
         faults.record_error(limit.place, &id, "limit", read_limit(&limit.value))
@@ -110,24 +112,24 @@ pub(super) fn read_rule(
             let changes =
                 modification.set.len() + modification.remove.len() + modification.redact.len();
             if !(1..=MAX_CHANGES).contains(&changes) && faults.0.len() == before {
-                faults.add(place, format!("rule {id}: modify needs 1 to {MAX_CHANGES} changes"));
+                faults.add(place, format!("rule {id}: modify requires 1 to {MAX_CHANGES} changes"));
             }
             RuleEffect::Modify(modification)
         }
         (Some(RuleDecision::Modify), None) if text.has_invalid_modify => RuleEffect::Deny,
         (Some(RuleDecision::Modify), None) => {
-            faults.add(place, format!("rule {id}: decision modify needs modify"));
+            faults.add(place, format!("rule {id}: decision modify requires modify"));
             RuleEffect::Deny
         }
         (_, Some(_)) => {
-            faults.add(place, format!("rule {id}: modify needs decision modify"));
+            faults.add(place, format!("rule {id}: modify requires decision modify"));
             RuleEffect::Deny
         }
     };
     if text.decision.is_some_and(|decision| decision != RuleDecision::Approve)
         && let Some(approval) = &text.approval
     {
-        faults.add(approval.place, format!("rule {id}: approval needs decision approve"));
+        faults.add(approval.place, format!("rule {id}: approval requires decision approve"));
     }
     let reason_codes = text.reason_codes.as_ref().map(TextList::texts).unwrap_or_default();
     let rule = PolicyRule {
@@ -163,7 +165,7 @@ pub(crate) fn parse_hook(name: &str) -> Result<Method, String> {
         Some(method) => Ok(method),
         None => {
             let known: Vec<_> = judged().map(Method::as_str).collect();
-            Err(format!("{name:?} is none of {}", known.join(", ")))
+            Err(format!("{name:?} is not one of {}", known.join(", ")))
         }
     }
 }
@@ -199,8 +201,8 @@ fn read_limit(text: &LimitText) -> Result<RateLimit, String> {
             (MessageCost::Spend(expression), Some((most * 1e6).round() as u64))
         }
         (None, Some(_), Some(_)) => return Err("most is not between 0 and 10^12".to_owned()),
-        (None, Some(_), None) => return Err("spend needs most".to_owned()),
-        _ => return Err("needs either calls, or spend and most".to_owned()),
+        (None, Some(_), None) => return Err("spend requires most".to_owned()),
+        _ => return Err("requires either calls, or spend and most".to_owned()),
     };
     let most = most.ok_or("calls is too large")?;
     let per = match text.per {
@@ -220,7 +222,8 @@ fn read_limit(text: &LimitText) -> Result<RateLimit, String> {
 
 /// A time such as `90s`, `30m`, `24h` or `7d`.
 pub(crate) fn read_duration(text: &str) -> Result<SignedDuration, String> {
-    let fault = || format!("{text:?} is no time from 1s to 31d, such as 90s, 30m, 24h or 7d");
+    let fault =
+        || format!("{text:?} is not a duration from 1s to 31d, such as 90s, 30m, 24h or 7d");
     let unit = text.chars().last().ok_or_else(fault)?;
     let seconds = match unit {
         's' => 1,
@@ -271,8 +274,8 @@ fn read_modification(text: ModifyText, rule: &str, faults: &mut ErrorCollector) 
             faults.record_error(regex.place, rule, "modify.redact.regex", pattern)
         });
         let message = match (redact.pattern, &redact.regex, &redact.path) {
-            (Some(_), Some(_), _) => "modify.redact takes either pattern or regex",
-            (None, None, None) => "modify.redact needs a path, a pattern or a regex",
+            (Some(_), Some(_), _) => "modify.redact must have either pattern or regex, not both",
+            (None, None, None) => "modify.redact requires a path, a pattern or a regex",
             _ => "",
         };
         if !message.is_empty() {

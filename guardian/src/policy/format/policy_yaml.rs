@@ -172,7 +172,7 @@ impl ErrorCollector {
             YamlNode::Scalar(Value::String(text)) => text.clone(),
             YamlNode::Scalar(value @ (Value::Number(_) | Value::Bool(_))) => value.to_string(),
             YamlNode::Scalar(_) | YamlNode::List(_) | YamlNode::Members(_) => {
-                self.add(node.place, "a text belongs here".to_owned());
+                self.add(node.place, "a text is required here".to_owned());
                 return None;
             }
         };
@@ -187,7 +187,7 @@ impl ErrorCollector {
             YamlNode::List(items) => items.iter().filter_map(|item| self.read_text(item)).collect(),
             YamlNode::Scalar(Value::String(_)) => self.read_text(node).into_iter().collect(),
             YamlNode::Scalar(_) | YamlNode::Members(_) => {
-                self.add(node.place, "a text or a list of texts belongs here".to_owned());
+                self.add(node.place, "a text or a list of texts is required here".to_owned());
                 return None;
             }
         };
@@ -223,7 +223,7 @@ impl ErrorCollector {
             YamlNode::List(_) | YamlNode::Members(_) => None,
         };
         if found.is_none() {
-            self.add(node.place, format!("{what} belongs here"));
+            self.add(node.place, format!("{what} is required here"));
         }
         found
     }

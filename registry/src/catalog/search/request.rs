@@ -43,7 +43,7 @@ impl<'r> ValidSearch<'r> {
         let intents = validate_intents(request)?;
         let limit = request.limit.unwrap_or(DEFAULT_LIMIT);
         if !(1..=MAX_HITS).contains(&limit) {
-            return bad_search(format!("`limit` is a number from 1 to {MAX_HITS}"));
+            return bad_search(format!("`limit` must be a number from 1 to {MAX_HITS}"));
         }
         let strategies = rank::parse_strategies(request.strategy.as_ref())?;
         let filter = to_filter(request.filters.as_ref())?;
@@ -53,7 +53,7 @@ impl<'r> ValidSearch<'r> {
             (Some(text), [intent]) if is_paged => {
                 let query = to_cursor_query(request, intent, store);
                 cursor::decode(&query, text).map_err(|unusable| Error::BadCursor(match unusable {
-                    CursorError::Malformed => "`cursor` is not one that this registry gave out",
+                    CursorError::Malformed => "`cursor` is not a cursor of this registry",
                     CursorError::OtherQuery => {
                         "`cursor` belongs to a search with another intent, strategy or filter, or to another registry"
                     }
@@ -61,7 +61,7 @@ impl<'r> ValidSearch<'r> {
             }
             (Some(_), _) => {
                 return bad_search(
-                    "`cursor` goes on with one intent, and lists capabilities".to_owned(),
+                    "`cursor` requires one `intent` and a list of capabilities".to_owned(),
                 );
             }
         };
@@ -101,7 +101,7 @@ fn validate_intents(request: &SearchRequest) -> Result<Vec<&str>, Error> {
         return bad_search(format!("`intents` has more than {MAX_INTENTS} members"));
     }
     if request.level == Some(SearchLevel::Services) {
-        return bad_search("`level: services` takes one `intent`".to_owned());
+        return bad_search("`level: services` requires a single `intent`".to_owned());
     }
     let checked = several.iter().enumerate();
     checked.map(|(index, intent)| check_intent(&format!("intents[{index}]"), intent)).collect()
@@ -136,7 +136,9 @@ fn to_filter(filters: Option<&SearchFilters>) -> Result<PointFilter, Error> {
     };
     let author = filters.author.as_deref().map(author_key);
     if author.as_ref().is_some_and(|name| name.is_empty() || name.len() > MAX_AUTHOR_LENGTH) {
-        return bad_search(format!("`filters.author` is a name of 1 to {MAX_AUTHOR_LENGTH} bytes"));
+        return bad_search(format!(
+            "`filters.author` must be a name of 1 to {MAX_AUTHOR_LENGTH} bytes"
+        ));
     }
     Ok(PointFilter {
         domains: filters.domains.iter().map(domain).collect::<Result<_, _>>()?,

@@ -69,7 +69,8 @@ fn parse_address(address: &str) -> Result<PgConnectOptions, Error> {
     let url = Url::parse(address)
         .map_err(|error| Error::unusable(format!("the database's address: {error}")))?;
     if url.fragment().is_some() {
-        let message = "the database's address has a `#`; in a name or password it is written `%23`";
+        let message =
+            "the database's address contains a `#`; in a name or password, write `%23` instead";
         return Err(Error::unusable(message));
     }
     let is_known = |name: &str| {
@@ -79,7 +80,7 @@ fn parse_address(address: &str) -> Result<PgConnectOptions, Error> {
         // A name with a character that no parameter has could be anything.
         let is_word = name.len() < 32 && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
         let name = if is_word { format!(" `{name}`") } else { String::new() };
-        let message = format!("the database's address has a parameter{name} that nobody knows");
+        let message = format!("the database's address has an unknown parameter{name}");
         return Err(Error::unusable(message));
     }
     PgConnectOptions::from_str(address).map_err(Error::unusable)
@@ -91,7 +92,7 @@ async fn migrate(options: &PgConnectOptions) -> Result<(), Error> {
     let connecting = PgConnection::connect_with(&options);
     let mut connection = tokio::time::timeout(ACQUIRE_TIMEOUT, connecting)
         .await
-        .map_err(|_| Error::unavailable("the server did not take the connection in time"))?
+        .map_err(|_| Error::unavailable("the server did not accept the connection in time"))?
         .map_err(to_open_error)?;
     check_server(&mut connection).await?;
     let result = match MIGRATIONS.run(&mut connection).await {
@@ -100,7 +101,7 @@ async fn migrate(options: &PgConnectOptions) -> Result<(), Error> {
         Err(error @ (MigrateError::VersionMissing(_) | MigrateError::VersionTooNew(..))) => {
             match is_registry_database(&mut connection).await? {
                 true => Err(Error::newer(error)),
-                false => Err(Error::unusable("it is the database of another program")),
+                false => Err(Error::unusable("the database belongs to another program")),
             }
         }
         Err(MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)) => {

@@ -121,15 +121,17 @@ impl HnswGraph {
             let result = optimize(&generation, fresh);
             let took = began.elapsed();
             match result {
-                Ok(()) => tracing::info!(points, fresh, ?took, "the graph of the index is new"),
+                Ok(()) => {
+                    tracing::info!(points, fresh, ?took, "the graph of the index was rebuilt")
+                }
                 // There will be another attempt when there are more changes.
-                Err(error) => tracing::warn!(%error, "the graph of the index could not be made"),
+                Err(error) => tracing::warn!(%error, "the graph of the index could not be rebuilt"),
             }
         };
         let maker = std::thread::Builder::new().name("search-graph".to_owned()).spawn(make);
         self.rebuild_thread = maker
             .map(|thread| (thread, fresh))
-            .inspect_err(|error| tracing::warn!(%error, "the graph of the index has no thread"))
+            .inspect_err(|error| tracing::warn!(%error, "cannot start the thread for the graph of the index"))
             .ok();
     }
 

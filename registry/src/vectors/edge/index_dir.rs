@@ -56,7 +56,7 @@ impl IndexDir {
                 Some((generation, identity))
             }
             Some(IndexManifest { identity, .. }) => {
-                tracing::info!(found = ?identity, store, format = FORMAT, "the search index was made of other stuff");
+                tracing::info!(found = ?identity, store, format = FORMAT, "the search index belongs to another database or another format");
                 None
             }
             None => None,

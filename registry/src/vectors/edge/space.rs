@@ -63,7 +63,7 @@ impl IndexDisk {
         }
         let (free, needed) = (free / MEBIBYTE, needed / MEBIBYTE);
         Err(Error::DiskFull(format!(
-            "the disk of the search index has {free} MiB free, and {needed} MiB are needed"
+            "the disk of the search index has {free} MiB free, but {needed} MiB are required"
         )))
     }
 

@@ -84,7 +84,9 @@ impl WriterHandle {
         let thread = std::thread::Builder::new()
             .name("search-index".to_owned())
             .spawn(move || state.run(&inbox))
-            .inspect_err(|error| tracing::error!(%error, "the search index has no thread"))
+            .inspect_err(
+                |error| tracing::error!(%error, "cannot start the thread of the search index"),
+            )
             .ok();
         Self { commands: Some(orders), thread: Mutex::new(thread) }
     }
@@ -179,7 +181,7 @@ impl WriterState {
         if let Err(error) = fs::remove_dir_all(path.join(UNFINISHED_DIR))
             && error.kind() != ErrorKind::NotFound
         {
-            tracing::warn!(%error, "rubbish in the search index could not be removed");
+            tracing::warn!(%error, "unused data in the search index could not be removed");
         }
         let config = config(identity.dimensions);
         let load = || {
@@ -258,20 +260,23 @@ impl WriterState {
     }
 
     fn stage(&mut self, changes: Vec<IndexChange>, as_of: ChangeSeq) -> Result<(), Error> {
-        let next = self.next.as_ref().ok_or_else(|| failed("nothing is being built"))?;
+        let next =
+            self.next.as_ref().ok_or_else(|| failed("no build of the index is in progress"))?;
         self.change(next, changes)?;
         self.next_as_of = self.next_as_of.max(as_of);
         Ok(())
     }
 
     fn commit(&mut self) -> Result<(), Error> {
-        let next = self.next.as_ref().ok_or_else(|| failed("nothing is being built"))?;
+        let next =
+            self.next.as_ref().ok_or_else(|| failed("no build of the index is in progress"))?;
         let path = self.folder.generation(next.number);
         self.disk.check(graph_size(&path))?;
         guard(|| next.shard.optimize()).map_err(|error| self.disk.classify_error(error))?;
         flush(&next.shard).map_err(|error| self.disk.classify_error(error))?;
         self.disk.allocate(&path)?;
-        let next = self.next.take().ok_or_else(|| failed("nothing is being built"))?;
+        let next =
+            self.next.take().ok_or_else(|| failed("no build of the index is in progress"))?;
         self.graph.reset(&next.shard);
         self.folder.note_as_of(self.next_as_of)?;
         let before = self.folder.current.as_ref().map(|(number, _)| *number);
@@ -385,6 +390,6 @@ fn drop_shard(shard: EdgeShard) {
         Ok(())
     });
     if let Err(error) = result {
-        tracing::warn!(%error, "a search index was not let go cleanly");
+        tracing::warn!(%error, "a search index was not closed cleanly");
     }
 }

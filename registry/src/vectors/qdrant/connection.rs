@@ -85,28 +85,29 @@ impl QdrantConnection {
         let unusable = |why: &str| Error::Unusable(format!("the Qdrant server: {why}"));
         let url = &config.url;
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-            return Err(unusable("its address is no HTTP address"));
+            return Err(unusable("its address is not an HTTP address"));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(unusable("its address has a name or password in it; a key goes elsewhere"));
+            return Err(unusable(
+                "its address contains a user name or password; set the key separately",
+            ));
         }
         if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
-            return Err(unusable("its address has more than a host and a port"));
+            return Err(unusable("its address must have only a host and a port"));
         }
         if config.shards == Some(0) || config.replicas == Some(0) {
-            return Err(unusable("an index has one shard and one replica at least"));
+            return Err(unusable("an index must have at least one shard and one replica"));
         }
         let is_tls = url.scheme() == "https";
         let key = match &config.key {
             Some(key) => {
-                let mut key: MetadataValue<Ascii> = key
-                    .expose_secret()
-                    .parse()
-                    .map_err(|_| unusable("its key fits into no header"))?;
+                let mut key: MetadataValue<Ascii> = key.expose_secret().parse().map_err(|_| {
+                    unusable("its key has characters that are not allowed in a header")
+                })?;
                 key.set_sensitive(true);
                 if !is_tls && !is_loopback(url) {
                     tracing::warn!(
-                        "the key of the Qdrant server is sent without TLS: anybody on the way can read it"
+                        "the key of the Qdrant server is sent without TLS: others on the network can read it; use https"
                     );
                 }
                 Some(key)
@@ -156,7 +157,7 @@ impl QdrantConnection {
             && version < MIN_SERVER_VERSION
         {
             let why = format!(
-                "the Qdrant server is {version}, and {MIN_SERVER_VERSION} is the oldest that will do"
+                "the Qdrant server has version {version}, but at least {MIN_SERVER_VERSION} is required"
             );
             return Err(Error::Unusable(why));
         }
@@ -184,7 +185,7 @@ pub(super) async fn call_within<T>(
         Ok(Ok(answer)) => Ok(answer.into_inner()),
         Ok(Err(status)) => Err(to_error(&status)),
         Err(_) => {
-            Err(Error::Unavailable(format!("the Qdrant server did not answer within {limit:?}")))
+            Err(Error::Unavailable(format!("the Qdrant server did not respond within {limit:?}")))
         }
     }
 }
@@ -195,12 +196,12 @@ fn to_error(status: &Status) -> Error {
     let text = || format!("{:?}: {}", status.code(), status.message());
     let away = || match std::error::Error::source(status) {
         Some(cause) => format!("{}: {cause}", text()),
-        None => format!("the Qdrant server says {:?}", status.code()),
+        None => format!("the Qdrant server reports {:?}", status.code()),
     };
     match status.code() {
-        Code::Unauthenticated | Code::PermissionDenied => {
-            Error::Unusable("the Qdrant server refuses the key, or what the key may do".to_owned())
-        }
+        Code::Unauthenticated | Code::PermissionDenied => Error::Unusable(
+            "the Qdrant server rejects the key, or the key lacks a permission".to_owned(),
+        ),
         Code::NotFound => Error::NotReady,
         // It understood, and this is wrong: asking again gives the same.
         Code::InvalidArgument

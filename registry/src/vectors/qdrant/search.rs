@@ -198,7 +198,7 @@ impl QdrantReader {
             .await?;
         let lists: Vec<_> = answer.result.into_iter().map(|list| list.result).collect();
         if lists.len() != asked {
-            return Err(failed(format!("{asked} queries got {} answers", lists.len())));
+            return Err(failed(format!("{asked} queries have {} responses", lists.len())));
         }
         Ok(lists)
     }

@@ -27,7 +27,7 @@ pub(super) fn retry(
             let kind = action.get("type").and_then(Value::as_str).unwrap_or_default();
             scope.add_warning(
                 place,
-                format!("`{}` after success is not carried over", quote_for_message(kind)),
+                format!("the import drops the action `{}` after success", quote_for_message(kind)),
             );
         }
     }
@@ -42,14 +42,11 @@ pub(super) fn retry(
                     retry = Some(read_retry_action(action, place, scope));
                 }
                 "retry" if !elsewhere => {
-                    scope.add_warning(
-                        place,
-                        "a step has one `retry`; further ones are not carried over",
-                    );
+                    scope.add_warning(place, "a step has one `retry`; the import drops the others");
                 }
                 kind => {
                     let message = format!(
-                        "`{}` to another step after failure is not carried over",
+                        "the import drops the action `{}` to another step after failure",
                         quote_for_message(kind)
                     );
                     scope.add_warning(place, message);
@@ -103,7 +100,7 @@ fn read_retry_action(action: &Value, place: &str, scope: &mut WorkflowScope<'_>)
     let mut statuses: Option<Vec<u16>> = None;
     for criterion in action.get("criteria").and_then(Value::as_array).into_iter().flatten() {
         match success_criteria::read(criterion, |_| {
-            Err("it looks at more than the status".to_owned())
+            Err("it depends on more than the status".to_owned())
         }) {
             SuccessCriterion::Status(met) => {
                 let known = statuses.get_or_insert_with(|| met.clone());
@@ -112,7 +109,7 @@ fn read_retry_action(action: &Value, place: &str, scope: &mut WorkflowScope<'_>)
             SuccessCriterion::Condition(_) | SuccessCriterion::Other(_) => {
                 let condition = criterion.get("condition").and_then(Value::as_str);
                 let message = format!(
-                    "that `retry` asks for `{}` is not carried over",
+                    "the import drops the criterion `{}` of `retry`",
                     quote_for_message(condition.unwrap_or_default())
                 );
                 scope.add_warning(place, message);
@@ -126,10 +123,7 @@ fn read_retry_action(action: &Value, place: &str, scope: &mut WorkflowScope<'_>)
             let listed: Vec<String> = statuses.iter().map(u16::to_string).collect();
             scope.add_warning(
                 place,
-                format!(
-                    "of the statuses that `retry` asks for, {} are carried over",
-                    listed.join(", ")
-                ),
+                format!("the import keeps only these statuses of `retry`: {}", listed.join(", ")),
             );
         }
         if !statuses.is_empty() {

@@ -60,7 +60,7 @@ pub(super) fn task_inputs<'a>(
             scope.add_warning(
                 at,
                 format!(
-                    "the operation takes no parameter `{}`; it is not sent",
+                    "the operation has no parameter `{}`; the import drops it",
                     quote_for_message(name)
                 ),
             );
@@ -86,7 +86,7 @@ pub(super) fn task_inputs<'a>(
                 let plain = naming::variable_name(&parameter.name);
                 let names = [plain.clone(), format!("{id}_{plain}")];
                 let name = scope.add_input(&names, |name| parameter.variable(cut.source(), name));
-                scope.add_warning(at, format!("the operation needs `{}`, which the step does not give; it became an input", quote_for_message(&parameter.name)));
+                scope.add_warning(at, format!("the operation requires `{}`, which the step does not set; it became an input", quote_for_message(&parameter.name)));
                 json!(format!("${{{name}}}"))
             }
         };
@@ -109,7 +109,7 @@ fn body_input<'a>(
     let given = raw.get("requestBody");
     let Some(body) = cut.body() else {
         if given.is_some() {
-            scope.add_warning(at, "the operation takes no body; none is sent");
+            scope.add_warning(at, "the operation does not accept a body; the import drops it");
         }
         return None;
     };
@@ -124,7 +124,7 @@ fn body_input<'a>(
         let name = scope.add_input(&names, |name| DocumentParameter { name, ..whole.clone() });
         scope.add_warning(
             at,
-            "the operation needs a body, which the step does not give; it became an input",
+            "the operation requires a body, which the step does not set; it became an input",
         );
         return Some(json!(format!("${{{name}}}")));
     };
@@ -145,7 +145,7 @@ fn body_input<'a>(
         let input =
             scope.add_input(&[fallback], |name| DocumentParameter { name, ..whole.clone() });
         let (written, wanted) = (written.describe(), wanted.describe());
-        scope.add_warning(at, format!("the payload is {written}, and the operation takes {wanted}; `{input}` became an input instead"));
+        scope.add_warning(at, format!("the payload is {written}, but the operation accepts {wanted}; `{input}` became an input instead"));
         return Some(json!(format!("${{{input}}}")));
     }
     let Value::Object(members) = &payload else {
@@ -157,7 +157,10 @@ fn body_input<'a>(
         if wanted.is_none() && body.forbids(cut.source(), name) {
             scope.add_warning(
                 at,
-                format!("the body takes no member `{}`; it is not sent", quote_for_message(name)),
+                format!(
+                    "the body does not accept a member `{}`; the import drops it",
+                    quote_for_message(name)
+                ),
             );
             continue;
         }
@@ -174,7 +177,7 @@ fn body_input<'a>(
         scope.add_warning(
             at,
             format!(
-                "the body needs `{}`, which the step does not give; it became an input",
+                "the body requires `{}`, which the step does not set; it became an input",
                 quote_for_message(name)
             ),
         );
@@ -202,7 +205,7 @@ fn replace(payload: &mut Value, body: Option<&Value>, at: &str, scope: &mut Work
             }
             None => scope.add_warning(
                 at,
-                format!("the payload has no place `{}`", quote_for_message(target)),
+                format!("the payload has no location `{}`", quote_for_message(target)),
             ),
         }
     }

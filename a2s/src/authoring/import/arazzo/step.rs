@@ -74,7 +74,7 @@ impl<'a> DraftStep<'a> {
                 for (name, _, value) in &parameters {
                     let Some(input) = known.and_then(|known| known.get(*name)) else {
                         let message =
-                            format!("the workflow takes no input `{}`", quote_for_message(name));
+                            format!("the workflow has no input `{}`", quote_for_message(name));
                         scope.add_warning(&place, message);
                         continue;
                     };
@@ -118,7 +118,7 @@ impl<'a> DraftStep<'a> {
             }
             let Some(how) = self.output(expression, importer, raw, place, scope) else {
                 let message = format!(
-                    "the output `{}` is `{}`, which cannot be carried over",
+                    "the output `{}` is `{}`, which cannot be imported",
                     quote_for_message(name),
                     quote_for_message(text)
                 );
@@ -212,8 +212,9 @@ impl<'a> DraftStep<'a> {
                     }
                     _ => None,
                 };
-                let how =
-                    how.ok_or_else(|| format!("`{}` is not known there", quote_for_message(text)))?;
+                let how = how.ok_or_else(|| {
+                    format!("`{}` is not available there", quote_for_message(text))
+                })?;
                 let member = format!("criterion{}", self.outputs.len() + looked_at.len() + 1);
                 let reference = format!("{}.{member}", self.id);
                 looked_at.push((member, how));
@@ -225,7 +226,7 @@ impl<'a> DraftStep<'a> {
                 SuccessCriterion::Status(_) => {
                     scope.add_warning(
                         place,
-                        "a step succeeds with a status of 2xx only; its criterion asks for another",
+                        "a step succeeds only with a status of 2xx, but its criterion requires another status",
                     );
                 }
                 SuccessCriterion::Condition(condition) => {
@@ -236,7 +237,7 @@ impl<'a> DraftStep<'a> {
                     let condition =
                         raw.get("condition").and_then(Value::as_str).unwrap_or_default();
                     let message = format!(
-                        "the criterion `{}` is not carried over: {reason}",
+                        "the import drops the criterion `{}`: {reason}",
                         quote_for_message(condition)
                     );
                     scope.add_warning(place, message);
@@ -313,12 +314,15 @@ impl<'a> StepCall<'a> {
             (Some(id), _) => find_by_id(importer, id),
             (None, Some(path)) => find_by_path(importer, path),
             (None, None) => {
-                return Err(ExtractError::new(place, "it names no operation and no workflow"));
+                return Err(ExtractError::new(
+                    place,
+                    "the step does not name an operation or a workflow",
+                ));
             }
         }
         .map_err(|refused: Option<ImportRejection>| {
             let named = text("operationId").or_else(|| text("operationPath")).unwrap_or_default();
-            let none = "no description that could be read has the operation";
+            let none = "none of the descriptions contains the operation";
             let none = || (format!("{none} `{}`", quote_for_message(named)), None);
             let (reason, hint) = refused.map_or_else(none, |r| (r.reason, r.hint));
             ExtractError { hint, ..ExtractError::new(place, reason) }
@@ -349,7 +353,7 @@ fn pointer_to_query<'a>(
         if crate::query::JsonPathQuery::parse(&path).is_ok() {
             scope.add_warning(
                 at,
-                format!("`#{}` is read as the path `{path}`", quote_for_message(pointer)),
+                format!("the import reads `#{}` as the path `{path}`", quote_for_message(pointer)),
             );
             return Some(path);
         }

@@ -30,7 +30,7 @@ pub(super) fn read(
     if kind == "regex" && text("context") == "$statusCode" {
         let cel = format!("string(${{status}}).matches({})", quoted(condition));
         return statuses_of_condition(&cel).map_or_else(
-            || SuccessCriterion::Other("its pattern is not read".to_owned()),
+            || SuccessCriterion::Other("its pattern is not supported".to_owned()),
             SuccessCriterion::Status,
         );
     }
@@ -39,14 +39,14 @@ pub(super) fn read(
         let statuses = cel.ok().and_then(|cel| statuses_of_condition(&cel));
         return match statuses {
             Some(statuses) => SuccessCriterion::Status(statuses),
-            None => SuccessCriterion::Other("it is no condition".to_owned()),
+            None => SuccessCriterion::Other("it is not a condition".to_owned()),
         };
     }
     let cel = match kind {
         "simple" => to_cel(condition, reference),
         "regex" => reference(text("context"))
             .map(|context| format!("string(${{{context}}}).matches({})", quoted(condition))),
-        other => Err(format!("conditions of the type `{other}` are not carried over")),
+        other => Err(format!("conditions of the type `{other}` are not supported")),
     };
     match cel.and_then(|cel| Condition::parse(&cel).map(|_| cel)) {
         Ok(cel) => SuccessCriterion::Condition(cel),
@@ -110,14 +110,14 @@ fn to_cel(
             rest = after;
         } else if first == '\'' || first == '"' {
             let (text, after) =
-                parse_string(&rest[1..], first).ok_or("a text in it is not closed")?;
+                parse_string(&rest[1..], first).ok_or("it contains an unclosed text")?;
             cel += &quoted(&text);
             rest = after;
         } else if first.is_ascii_alphabetic() {
             let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
             let (word, after) = rest.split_at(end);
             if !matches!(word, "true" | "false" | "null") {
-                return Err(format!("`{word}` in it is no word of a condition"));
+                return Err(format!("it contains the unsupported word `{word}`"));
             }
             cel += word;
             rest = after;
@@ -125,7 +125,7 @@ fn to_cel(
             cel.push(first);
             rest = &rest[first.len_utf8()..];
         } else {
-            return Err(format!("`{first}` in it is no part of a condition"));
+            return Err(format!("it contains the unsupported character `{first}`"));
         }
     }
     Ok(cel)

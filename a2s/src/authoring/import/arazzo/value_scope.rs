@@ -194,7 +194,7 @@ impl<'a> WorkflowScope<'a> {
         match RuntimeExpression::parse(text) {
             Some(RuntimeExpression::Input(rest)) => self.input(rest, wanted, place),
             Some(RuntimeExpression::StepOutput { step, rest }) => self.output(step, rest, wanted),
-            Some(_) | None => Err("is not known where it stands".to_owned()),
+            Some(_) | None => Err("is not available at this location".to_owned()),
         }
     }
 
@@ -206,13 +206,13 @@ impl<'a> WorkflowScope<'a> {
     ) -> Result<String, String> {
         let Some(outputs) = self.steps.get_mut(step) else {
             return Err(format!(
-                "speaks of the step `{}`, which does not stand before",
+                "refers to the step `{}`, which does not come earlier",
                 quote_for_message(step)
             ));
         };
         let (name, rest) = longest_prefix(outputs.read.keys().map(String::as_str), rest)
-            .ok_or("speaks of an output that the step does not have")?;
-        let rest = reference_path(rest).ok_or("goes a way that no reference can write")?;
+            .ok_or("refers to an output that the step does not have")?;
+        let rest = reference_path(rest).ok_or("has a path that a reference cannot express")?;
         let name = name.to_owned();
         if let Some(kind) = outputs.kinds.get(&name).copied() {
             let nests = |kind| matches!(kind, ValueType::Object | ValueType::Array);
@@ -221,10 +221,10 @@ impl<'a> WorkflowScope<'a> {
                 && (nests(wanted) || nests(kind))
             {
                 let (kind, wanted) = (kind.describe(), wanted.describe());
-                return Err(format!("is {kind}, and the operation takes {wanted}"));
+                return Err(format!("is {kind}, but the operation accepts {wanted}"));
             }
             if rest.starts_with('.') && kind != ValueType::Object {
-                return Err(format!("goes into {} by a name", kind.describe()));
+                return Err(format!("selects a name inside {}", kind.describe()));
             }
         }
         let reference = format!("{}{rest}", outputs.read[&name]);
@@ -244,7 +244,7 @@ impl<'a> WorkflowScope<'a> {
         let declared = self.declared.into_iter().flat_map(|declared| declared.keys());
         let (name, rest) = longest_prefix(declared.map(String::as_str), rest)
             .unwrap_or_else(|| rest.split_at(rest.find(['.', '[', '#']).unwrap_or(rest.len())));
-        let rest = reference_path(rest).ok_or("goes a way that no reference can write")?;
+        let rest = reference_path(rest).ok_or("has a path that a reference cannot express")?;
         if !self.inputs.contains_key(name) {
             let schema = self.declared.and_then(|declared| declared.get(name));
             let plain = naming::variable_name(name);
@@ -274,12 +274,15 @@ impl<'a> WorkflowScope<'a> {
             {
                 let message = match after {
                     Some(after) => format!(
-                        "where `{}` is used, it is {}, not {}",
+                        "the workflow uses `{}` as {}, not {}",
                         quote_for_message(name),
                         after.describe(),
                         before.describe()
                     ),
-                    None => format!("`{}` is used with different types", quote_for_message(name)),
+                    None => format!(
+                        "the workflow uses `{}` with different types",
+                        quote_for_message(name)
+                    ),
                 };
                 self.warnings.push(ImportWarning::new(place, message));
             }

@@ -50,10 +50,10 @@ pub(super) fn import(
         steps.push(DraftStep::read(importer, raw, step, &mut scope).map_err(refuse)?);
     }
     if steps.is_empty() {
-        return Err(ImportRejection::new(label, "steps", "it has no steps"));
+        return Err(ImportRejection::new(label, "steps", "the workflow has no steps"));
     }
     if raw.get("dependsOn").is_some() {
-        scope.add_warning("dependsOn", "the order of workflows is not carried over");
+        scope.add_warning("dependsOn", "the import drops the order of workflows");
     }
     scope.close();
     let (output, outputs) = output_of(raw, &mut scope);
@@ -137,9 +137,9 @@ fn warn_about_conditions(steps: &[DraftStep<'_>], scope: &mut WorkflowScope<'_>)
             continue;
         }
         let message = if index + 1 < steps.len() {
-            "when its criterion is not met, the steps behind it do not run"
+            "if its criterion is not met, the steps after it do not run"
         } else {
-            "it is the last step; its criterion is not checked"
+            "this is the last step; its criterion is not checked"
         };
         scope.add_warning(&format!("steps.{}", step.id), message);
     }

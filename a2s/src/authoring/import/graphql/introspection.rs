@@ -15,9 +15,10 @@ const BUILT_IN: [&str; 5] = ["Int", "Float", "String", "Boolean", "ID"];
 /// Writes the schema that an introspection query was answered with (GraphQL, October 2021,
 /// section 4): the whole answer, its `data`, or `__schema` alone.
 pub(super) fn to_sdl(answer: &str) -> Result<String, ImportError> {
-    let hint = "Name a schema in the schema language, or the answer to an introspection query.";
-    let answer: Value = serde_json::from_str(answer)
-        .map_err(|error| ImportError::new(format!("the schema is no JSON: {error}"), hint))?;
+    let hint = "Use a schema in the schema language, or the response to an introspection query.";
+    let answer: Value = serde_json::from_str(answer).map_err(|error| {
+        ImportError::new(format!("the schema is not valid JSON: {error}"), hint)
+    })?;
     let places = ["/data/__schema", "/__schema", ""];
     let mut schemas = places.iter().filter_map(|place| answer.pointer(place));
     let schema = schemas
@@ -99,7 +100,7 @@ fn write_type(kind: &Value, name: &str, sdl: &mut String) -> Result<(), Malforme
         }
         other => {
             return Err(format!(
-                "`{}`: it has no kind `{}`",
+                "`{}`: unknown kind `{}`",
                 quote_for_message(name),
                 quote_for_message(other)
             ));
@@ -145,7 +146,7 @@ fn type_of(kind: Option<&Value>, at: &str) -> Result<String, Malformed> {
             }
         }
     }
-    Err(format!("`{}`: it has no type", quote_for_message(at)))
+    Err(format!("`{}`: the type is missing", quote_for_message(at)))
 }
 
 /// A name; a text that is none could be anything in the schema language.
@@ -156,7 +157,7 @@ fn name<'v>(value: &'v Value, at: &str) -> Result<&'v str, Malformed> {
     if shaped {
         Ok(name)
     } else {
-        Err(format!("`{}`: `{}` is no name", quote_for_message(at), quote_for_message(name)))
+        Err(format!("`{}`: `{}` is not a name", quote_for_message(at), quote_for_message(name)))
     }
 }
 

@@ -54,19 +54,27 @@ impl<'a> OperationBody<'a> {
         let kinds = content.into_iter().flatten().filter(|(media, _)| media.contains('/'));
         let rank = |media: &str| (Some(media) != wanted, media_type_rank(media));
         let Some((media, kind)) = kinds.min_by_key(|(media, _)| rank(media)) else {
-            remarks.push(ImportWarning::new(&place, "the body has no media type; none is sent"));
+            remarks.push(ImportWarning::new(
+                &place,
+                "the body has no media type; the import drops it",
+            ));
             return Ok(None);
         };
         let others = content.map_or(0, |content| content.len().saturating_sub(1));
         if others > 0 && media_type_rank(media) > 1 && wanted.is_none() {
-            let reason =
-                format!("of {} media types, `{}` is sent", others + 1, quote_for_message(media));
+            let reason = format!(
+                "the body has {} media types; the task sends `{}`",
+                others + 1,
+                quote_for_message(media)
+            );
             remarks.push(ImportWarning::new(&place, reason));
         }
         let schema = kind.get("schema").filter(|schema| schema.is_object());
         let media_type = if media.contains('*') {
-            let reason =
-                format!("`{}` leaves the media type open; JSON is sent", quote_for_message(media));
+            let reason = format!(
+                "`{}` does not fix the media type; the task sends JSON",
+                quote_for_message(media)
+            );
             remarks.push(ImportWarning::new(&place, reason));
             "application/json".to_owned()
         } else {

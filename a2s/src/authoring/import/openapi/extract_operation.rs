@@ -230,7 +230,7 @@ fn adjust_path(
         None => (operation.path, None),
     };
     if fragment.is_some() {
-        remarks.push(ImportWarning::new(&place, "what stands behind `#` is not sent"));
+        remarks.push(ImportWarning::new(&place, "the import drops the text after `#`"));
     }
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
@@ -238,14 +238,14 @@ fn adjust_path(
         let parameter = match only.filter(|only| !only.is_empty() && !only.contains(['{', '}'])) {
             Some(only) => {
                 let reason = format!(
-                    "`{{{}}}` behind `?` is taken from the caller",
+                    "the value of `{{{}}}` after `?` comes from the caller",
                     quote_for_message(only)
                 );
                 remarks.push(ImportWarning::new(&place, reason));
                 set_by_query(only, &name, path, parameters)
             }
             None if name.is_empty() || name.contains('{') || value.contains('{') => {
-                let reason = "behind its `?` is a `{…}` that is no whole value";
+                let reason = "the text after `?` contains a `{…}` that is not a whole value";
                 return Err(ExtractError::new(place, reason));
             }
             None => TaskParameter::text(&name, ParameterIn::Query, Some(value.into_owned())),
@@ -254,7 +254,7 @@ fn adjust_path(
         parameters.push(parameter);
     }
     if !path.starts_with('/') || path.chars().any(char::is_control) {
-        return Err(ExtractError::new(place, "a path begins with `/`"));
+        return Err(ExtractError::new(place, "a path must start with `/`"));
     }
     let path = path.to_owned();
     let mut named = Vec::new();
@@ -281,7 +281,7 @@ fn adjust_path(
             parameter.location != ParameterIn::Path || named.contains(&parameter.name.as_str());
         if !stays {
             let reason = format!(
-                "the path has no `{{{}}}`; the parameter is not sent",
+                "the path has no `{{{}}}`; the import drops the parameter",
                 quote_for_message(&parameter.name)
             );
             remarks.push(ImportWarning::new(&place, reason));
@@ -293,8 +293,10 @@ fn adjust_path(
             .iter()
             .any(|known| known.location == ParameterIn::Path && known.name == *name);
         if !known {
-            let reason =
-                format!("`{{{}}}` is not declared; text is taken there", quote_for_message(name));
+            let reason = format!(
+                "`{{{}}}` is not declared; the import accepts text for it",
+                quote_for_message(name)
+            );
             remarks.push(ImportWarning::new(&place, reason));
             parameters.push(TaskParameter::text(name, ParameterIn::Path, None));
         }
@@ -351,7 +353,7 @@ fn security_of(
                         format!("{}.security.{}", operation.location(), quote_for_message(name));
                     remarks.push(ImportWarning::new(
                         &place,
-                        "no security scheme of this name is described",
+                        "the description has no security scheme with this name",
                     ));
                     whole = false;
                 }
@@ -393,7 +395,7 @@ fn authorize_by_header(
     }
     let place = format!("{}.security", operation.location());
     let reason = format!(
-        "the header parameter `Authorization` became a security scheme (HTTP {scheme}); its credential comes from the caller"
+        "the header parameter `Authorization` became a security scheme (HTTP {scheme}); the caller provides its credential"
     );
     remarks.push(ImportWarning::new(&place, reason));
 }

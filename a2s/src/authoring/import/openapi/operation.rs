@@ -80,7 +80,7 @@ pub(in crate::authoring::import) fn operations(
             if operations.len() == MAX_OPERATIONS {
                 let reason = format!("a description has at most {MAX_OPERATIONS} operations");
                 refused.push(ImportRejection::new(path, &place, reason).with_hint(
-                    "Split the description; what stands behind this place is left out.",
+                    "Split the description; the import drops the operations after this location.",
                 ));
                 return (operations, refused);
             }

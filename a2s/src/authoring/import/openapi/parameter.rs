@@ -148,7 +148,7 @@ impl<'a> TaskParameter<'a> {
             ExtractError::new(
                 at,
                 format!(
-                    "a parameter is in path, query, header or cookie, not in `{}`",
+                    "`in` must be path, query, header or cookie, not `{}`",
                     quote_for_message(found)
                 ),
             )
@@ -158,7 +158,7 @@ impl<'a> TaskParameter<'a> {
             // A security scheme takes its place, with a remark of its own.
             if !name.eq_ignore_ascii_case("authorization") {
                 let reason = format!(
-                    "a document may not set the header `{}`: a request has its own",
+                    "a document must not set the header `{}`: the executor sets it for each request",
                     quote_for_message(name)
                 );
                 remarks.push(ImportWarning::new(at, reason));
@@ -169,7 +169,7 @@ impl<'a> TaskParameter<'a> {
         let fitting = style.filter(|style| place.styles().contains(style));
         if let (Some(style), None) = (style, fitting) {
             let reason = format!(
-                "a parameter in {} has no style `{}`",
+                "a parameter in {} cannot have the style `{}`",
                 place.as_str(),
                 quote_for_message(style)
             );
@@ -178,7 +178,7 @@ impl<'a> TaskParameter<'a> {
         let [required, explode, allow_reserved] =
             ["required", "explode", "allowReserved"].map(|key| read_flag(raw, key, at, remarks));
         if place == ParameterIn::Path && required != Some(true) {
-            remarks.push(ImportWarning::new(at, "it is in the path, so it is always needed"));
+            remarks.push(ImportWarning::new(at, "a path parameter is always required"));
         }
         let content = raw.get("content").and_then(Value::as_object).and_then(|c| c.iter().next());
         let shape = match (raw.get("schema").filter(|s| s.is_object() || s.is_boolean()), content) {
@@ -189,7 +189,8 @@ impl<'a> TaskParameter<'a> {
                 let named = raw.get("type").and_then(Value::as_str);
                 let kind = ValueType::NAMES.iter().find(|(name, _)| Some(*name) == named);
                 let kind = kind.map_or(ValueType::String, |(_, kind)| *kind);
-                let reason = format!("it has no schema; {} is taken there", kind.describe());
+                let reason =
+                    format!("the parameter has no schema; the import accepts {}", kind.describe());
                 remarks.push(ImportWarning::new(at, reason));
                 ParameterContent::Kind(kind)
             }

@@ -44,7 +44,7 @@ impl<'a> OperationResponse<'a> {
                 continue;
             }
             let Some(status) = normalize_status(status) else {
-                remarks.push(ImportWarning::new(&place, "this is no status of an answer"));
+                remarks.push(ImportWarning::new(&place, "this is not a response status"));
                 continue;
             };
             match operation.source.resolve(raw) {
@@ -132,7 +132,8 @@ impl<'a> OperationResponse<'a> {
         {
             let place = format!("{}.responses.{}", operation.location(), self.status);
             let media = quote_for_message(media);
-            let reason = format!("an answer of `{media}` has no members; it is taken as a whole");
+            let reason =
+                format!("a response of `{media}` has no members; the output is the whole response");
             remarks.push(ImportWarning::new(&place, reason));
         }
         let properties = properties.filter(|properties| properties.len() <= MAX_OUTPUTS);
@@ -149,7 +150,7 @@ impl<'a> OperationResponse<'a> {
                     self.status,
                     quote_for_message(property)
                 );
-                remarks.push(ImportWarning::new(&place, "no JSONPath leads to this name"));
+                remarks.push(ImportWarning::new(&place, "a JSONPath cannot express this name"));
                 continue;
             };
             let plain = naming::variable_name(property);

@@ -17,7 +17,7 @@ pub(super) struct TaskServer {
     pub(super) domain: String,
 }
 
-const HINT: &str = "Name the address of the service: `--server https://api.example.com`.";
+const HINT: &str = "Give the address of the service: `--server https://api.example.com`.";
 
 impl TaskServer {
     /// The server that was asked for, else the first of the operation, of its path or of the
@@ -46,7 +46,7 @@ impl TaskServer {
             // OpenAPI 3.0.3, section 4.7.1.1: without servers, the address is `/`.
             let base = base.and_then(|base| base.join("/").ok());
             let server = base.and_then(|url| Self::at(&url, json!({ "url": url.as_str() })).ok());
-            let none = "the description names no address of the service";
+            let none = "the description has no address of the service";
             return server.ok_or_else(|| ExtractError::new("servers", none).with_hint(HINT));
         };
         let mut first = None;
@@ -61,7 +61,7 @@ impl TaskServer {
             }
         }
         Err(first.unwrap_or_else(|| {
-            ExtractError::new(place, "no server can be addressed").with_hint(HINT)
+            ExtractError::new(place, "no server has a usable address").with_hint(HINT)
         }))
     }
 
@@ -84,7 +84,7 @@ impl TaskServer {
             };
             let default = variable.get("default").and_then(text);
             let default = default.ok_or_else(|| {
-                format!("its variable `{}` has no default", quote_for_message(name))
+                format!("the variable `{}` of its address has no default", quote_for_message(name))
             })?;
             filled = filled.replace(&braces, &default);
             let choices = variable.get("enum").and_then(Value::as_array);
@@ -96,20 +96,16 @@ impl TaskServer {
             variables.insert(name.clone(), kept);
         }
         if filled.contains(['{', '}']) {
-            return Err(format!(
-                "`{}` has a variable that is not described",
-                quote_for_message(template)
-            ));
+            return Err(format!("`{}` has an undeclared variable", quote_for_message(template)));
         }
-        let unknown =
-            || format!("`{}` is no address that can be reached", quote_for_message(template));
+        let unknown = || format!("`{}` is not a valid address", quote_for_message(template));
         let (url, value) = match Url::parse(&filled) {
             Ok(url) if variables.is_empty() => (url, json!({ "url": template })),
             Ok(url) => (url, json!({ "url": template, "variables": variables })),
             Err(_) => {
                 let relative = || {
                     format!(
-                        "`{}` is relative, and to what is not known",
+                        "`{}` is relative, but its base address is unknown",
                         quote_for_message(template)
                     )
                 };
@@ -124,18 +120,18 @@ impl TaskServer {
     fn at(url: &Url, value: Value) -> Result<Self, String> {
         let shown = quote_for_message(url.as_str());
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(format!("`{shown}` does not begin with `https://` or `http://`"));
+            return Err(format!("`{shown}` does not start with `https://` or `http://`"));
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(format!("`{shown}` has `?` or `#`"));
+            return Err(format!("`{shown}` contains `?` or `#`"));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err("it carries a user name or a password".to_owned());
+            return Err("the address contains a user name or a password".to_owned());
         }
         let host = url.host_str().unwrap_or_default();
         let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
         let domain = Domain::new(&format!("{host}{port}"))
-            .map_err(|error| format!("`{shown}` cannot be addressed: {error}"))?;
+            .map_err(|error| format!("the host of `{shown}` cannot be used: {error}"))?;
         Ok(Self { value, domain: domain.as_str().to_owned() })
     }
 }

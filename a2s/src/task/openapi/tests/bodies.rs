@@ -78,7 +78,7 @@ fn a_body_without_a_media_type_is_none() {
     let post = |body: Value| specification("/a", "post", json!({"requestBody": body}));
     let place = ".paths[\"/a\"].post.requestBody";
     let empty = post(json!({"content": {}, "required": true}));
-    let message = "the request body names no media type, so none is sent";
+    let message = "the request body has no media type, so the executor sends no body";
     assert_eq!(check_warned(&empty, message, &format!("{place}.content")).body, None);
     check_refused(&post(json!({})), "the request body has no `content`", place);
     let odd = post(json!({"content": {"json": {}}}));

@@ -58,7 +58,7 @@ fn a_mistake_in_a_parameter_is_shown_where_it_stands() {
         task["components"] = json!({"parameters": {"P": parameter}});
         check_refused(&task, message, &format!(".components.parameters.P{below}"));
     };
-    let message = "`required` is a string; `true` or `false` belongs here";
+    let message = "`required` is a string; `true` or `false` is required here";
     refused(json!({"name": "p", "in": "query", "required": "true"}), message, ".required");
     let message = "the parameter `p` has both `schema` and `content`";
     let both = json!({"name": "p", "in": "query", "schema": {}, "content": {"a/b": {}}});
@@ -73,7 +73,7 @@ fn a_mistake_in_a_parameter_is_shown_where_it_stands() {
     refused(json!({"name": "a b", "in": "header"}), "`a b` is no header name", "");
     refused(json!({"name": "p", "in": "body"}), "the parameter `p` has no `in`", "");
     let task = get(json!({"parameters": {"p": {"in": "query"}}}));
-    let message = "`parameters` is a mapping, and a list belongs here";
+    let message = "`parameters` is a mapping, and a list is required here";
     check_refused(&task, message, ".paths[\"/a\"].get.parameters");
 }
 

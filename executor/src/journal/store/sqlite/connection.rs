@@ -40,7 +40,9 @@ impl WriterConnection {
         if committed.is_ok() {
             self.connection = Some(connection);
         } else {
-            tracing::warn!("a transaction failed: the connection that writes runs is replaced");
+            tracing::warn!(
+                "a transaction failed; the executor replaces the connection that writes runs"
+            );
             close(connection).await;
         }
         committed
@@ -53,7 +55,7 @@ impl WriterConnection {
             close(connection).await;
             return Err(error);
         }
-        tracing::info!("runs can be written again");
+        tracing::info!("the executor can write runs again");
         Ok(connection)
     }
 
@@ -67,6 +69,6 @@ impl WriterConnection {
 /// Waits until the connection has given up its lock on the file.
 async fn close(connection: SqliteConnection) {
     if let Err(error) = connection.close().await {
-        tracing::warn!(%error, "the run database did not close cleanly");
+        tracing::warn!(%error, "the run database could not be closed cleanly");
     }
 }

@@ -81,7 +81,11 @@ fn text_is_sent_as_it_is() {
     let yaml = json!({"a": [1]});
     check("application/yaml", BodyFormat::Text, yaml, "application/yaml", r#"{"a":[1]}"#);
     let latin = declared("text/plain; charset=iso-8859-1", BodyFormat::Text, &[]);
-    check_refused(latin, json!("é"), "beyond ASCII, text is sent as UTF-8 only");
+    check_refused(
+        latin,
+        json!("é"),
+        "text with characters outside ASCII can only be sent as UTF-8",
+    );
     let xml = declared("application/xml", BodyFormat::Text, &[]);
     check_refused(xml, json!({"a": 1}), "a body of type application/xml is a string");
 }
@@ -144,7 +148,7 @@ fn a_form_has_a_field_for_each_member() {
          &text=a+b%26c%3Dd%2B%C3%A9",
     );
     assert_eq!(form_text(&[], json!({})), "");
-    check_refused(form(&[]), json!("a=b"), "a form is an object of its fields");
+    check_refused(form(&[]), json!("a=b"), "a form must be an object of its fields");
 }
 
 #[test]
@@ -247,7 +251,7 @@ fn a_multipart_body_has_a_part_for_each_value() {
         ]
     );
     assert_eq!(parts_of(&[], json!({})), []);
-    check_refused(multipart(&[]), json!([]), "a multipart body is an object of its fields");
+    check_refused(multipart(&[]), json!([]), "a multipart body must be an object of its fields");
 }
 
 #[test]
@@ -304,11 +308,11 @@ fn encoding_says_how_parts_are_written() {
         ]
     );
     let rows = || multipart(&[("rows", of_type("text/csv", FieldType::ByValue))]);
-    let reason = "field `rows`: its media type is not JSON, so it is a string";
+    let reason = "field `rows`: its media type is not JSON, so it must be a string";
     check_refused(rows(), json!({"rows": {"a": 1}}), reason);
     let png = || multipart(&[("scan", of_type("image/png", FieldType::File))]);
     let gif = json!({"scan": {"text": "x", "content_type": "image/gif"}});
-    check_refused(png(), gif, "field `scan`: its `content_type` is none that the field takes");
+    check_refused(png(), gif, "field `scan`: its `content_type` is not one that the field accepts");
     let reason = "field `scan`: binary content is a string, `{base64: …}` or `{text: …}`";
     check_refused(png(), json!({"scan": {"a": 1}}), reason);
     // A name that is not from the specification is data, and shown nowhere.
@@ -337,11 +341,11 @@ fn parts_have_the_headers_of_their_field() {
     assert_eq!((headers["x-kind"].as_str(), headers["x-id"].as_str()), ("other", "7"));
     assert!(headers["content-disposition"].starts_with("form-data;"));
     assert!(!headers.contains_key("x-free"));
-    let reason = "field `photo`: a required header of it has no value";
+    let reason = "field `photo`: a required header of the field has no value";
     check_refused(body(), with(json!({})), reason);
-    let reason = "field `photo`: the field declares no such header";
+    let reason = "field `photo`: the field does not declare this header";
     check_refused(body(), with(json!({"X-Id": 1, "X-Other": 1})), reason);
-    let reason = "field `photo`: a header holds visible ASCII characters on one line";
+    let reason = "field `photo`: a header must have visible ASCII characters on one line";
     check_refused(body(), with(json!({"X-Id": "1\r\nX-Evil: 1"})), reason);
 }
 
